@@ -28,8 +28,8 @@ from fairseq_ext.corpora.subwords import SentencePiece, train_sentencepiece
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.bert import NORM_EPS, BertModel
-from tests.convert.damage import change_config, change_weights, cut_weights, hide_code, lead_astray, remove
+from fairseq_ext.models.bert import BertModel
+from tests.convert.damage import change_config, change_weights, cut_weights, hide_code, lead_astray
 from tests.convert.tiny_bert import make_bert
 from tests.convert.tiny_gpt2 import TEXT, make_gpt2
 from tests.convert.tiny_roberta import make_roberta
@@ -47,7 +47,6 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "mask-first": lambda folder, **changes: make_roberta(folder, mask_last=False, **changes),
     "bert": make_bert,
 }
-ROBERTAS = ["roberta", "xlmr", "mask-first"]
 
 
 def kind_of(name: str) -> str:
@@ -144,29 +143,13 @@ def test_states_and_logits_are_the_same(
     assert sum(value.numel() for value in model.parameters()) == count + extra - types
 
 
-def test_berts_epsilon_matters_here(sources: dict[str, tuple[Path, Any]], imported: dict[str, Path]) -> None:
-    """Otherwise the test above would not see RoBERTa's."""
-    model, _ = load(imported["bert"] / MODEL_FILE, imported["bert"])
-    rows = random_rows(sources["bert"][1].config.vocab_size)
-    exact = outputs(model, rows)
-    for module in model.modules():
-        if isinstance(module, torch.nn.LayerNorm):
-            assert module.eps == NORM_EPS
-            module.eps = 1e-5
-    assert max((one - other).abs().max() for one, other in zip(outputs(model, rows), exact, strict=True)) > 1e-3
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
         ("gpt2", {"n_layer": 3, "n_head": 2, "n_inner": 40, "activation_function": "gelu"}),
-        ("gpt2", {"n_embd": 24, "n_head": 3, "activation_function": "relu", "resid_pdrop": 0.0}),
         ("roberta", {"num_hidden_layers": 3, "hidden_size": 24, "num_attention_heads": 2, "type_vocab_size": 1,
                      "hidden_dropout_prob": 0.0}),
-        # roberta-base
-        ("roberta", {"max_position_embeddings": 514, "hidden_size": 768, "num_hidden_layers": 12, "noise": 0.02,
-                     "num_attention_heads": 12, "intermediate_size": 3072, "type_vocab_size": 1}),
     ],
 )  # fmt: skip
 def test_other_sizes(tmp_path: Path, name: str, changes: dict[str, Any]) -> None:
@@ -229,7 +212,7 @@ def test_a_model_without_head_gets_one_that_knows_nothing(tmp_path: Path, capsys
     assert not outputs(load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0], rows)[-1].any()
 
 
-@pytest.mark.parametrize("name", ["gpt2", *ROBERTAS])
+@pytest.mark.parametrize("name", ["gpt2", "roberta", "xlmr"])
 def test_export_is_loaded_by_hugging_face(
     sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
@@ -356,19 +339,13 @@ GPT2_NORM = "transformer__h__1__ln_2__weight"
     ("name", "spoil", "message"),
     [
         ("gpt2", change_config(model_type="gptj"), r"config\.json: model_type is 'gptj'"),
-        ("gpt2", change_config(activation_function=["gelu"]), r"activation_function: \['gelu'\]"),
         ("gpt2", change_config(n_layer=10**7), r"model\.safetensors: has 2 layers, but config\.json says 10000000"),
-        ("gpt2", change_config(vocab_size=400), r"vocab_size is 400"),
         ("gpt2", change_weights(**{GPT2_NORM: None}), r"the tensor 'h\.1\.ln_2\.weight' is missing"),
         ("gpt2", change_weights(**{GPT2_NORM: torch.full((16,), math.nan)}), r"'h\.1\.ln_2\.weight' has .* not finite"),
-        ("gpt2", change_weights(x=torch.ones(1)), r"the tensor 'x' is unknown"),
         ("gpt2", cut_weights, r"model\.safetensors: damaged"),
         ("gpt2", hide_code, r"pytorch_model\.bin: damaged"),
         ("gpt2", lead_astray, r"index\.json: '\.\./model\.safetensors' is no file name"),
-        ("roberta", change_config(model_type="electra"), r"config\.json: model_type is 'electra'"),
-        ("roberta", change_config(max_position_embeddings=2), r"max_position_embeddings is 2"),
         ("roberta", change_config(type_vocab_size=3), r"'embeddings\.token_type_embeddings\.weight' .* tables 16 wide"),
-        ("roberta", remove("vocab.json", "merges.txt"), r"hf: holds no subwords"),
         ("bert", lambda folder: (folder / "vocab.txt").write_text("[PAD]\nthe\n"), r"vocab\.txt: \[CLS\]"),
     ],
 )
@@ -404,9 +381,5 @@ def test_other_models_are_not_exported(imported: dict[str, Path], from_scratch: 
         export("gpt2", decoder_learned_pos=False)
     with pytest.raises(InputError, match=r"model\.pt: .*unknown: decoder\.layers\.0\.adapter\.up"):
         export("gpt2", {"decoder.layers.0.adapter.up": torch.ones(1)})
-    with pytest.raises(InputError, match=r"model\.pt: its option encoder_normalize_before is True"):
-        export("roberta", encoder_normalize_before=True)
     with pytest.raises(InputError, match=r"model\.pt: .*wrong dictionary"):
         export("roberta", subwords="xlmr")
-    with pytest.raises(InputError, match=r"wordpiece\.json: is a BERT's"):
-        export("roberta", subwords="bert")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import struct
 import subprocess
@@ -210,9 +209,8 @@ def run(tool: str, *arguments: str | Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["marian-many", "nllb"])
-def test_commands_as_documented_train_adapters_and_translate(name: str, tmp_path: Path) -> None:
-    family, changes, languages = FORMS[name]
+def test_commands_as_documented_train_adapters_and_translate(tmp_path: Path) -> None:
+    family, changes, languages = FORMS["marian-many"]
     theirs = tiny.make(tmp_path / "theirs", family, **changes)
     ours, data = tmp_path / "ours", tmp_path / "data-bin"
     options = [
@@ -233,25 +231,11 @@ def test_commands_as_documented_train_adapters_and_translate(name: str, tmp_path
     for language in (source, target):
         shutil.copy(ours / f"dict.{language}.txt", data)
     (data / "domains.txt").write_text("law\nmed\n")
-    task = [
-        "--user-dir",
-        toy.USER_DIR,
-        "--task",
-        "multi_domain_translation",
-        *(ours / "options.txt").read_text().split(),
-    ]
-    start = [
-        "--arch",
-        AD,
-        "--finetune-from-model",
-        ours / "model.pt",
-        "--max-update",
-        "2",
-        "--save-dir",
-        tmp_path / "ad",
-    ]
-    training = ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--cpu", "--no-progress-bar"]
-    run("train", data, *task, *start, *training, "--criterion", "label_smoothed_cross_entropy", "--disable-validation")
+    told_options = (ours / "options.txt").read_text().split()
+    task = ["--user-dir", toy.USER_DIR, "--task", "multi_domain_translation", *told_options]
+    start = ["--arch", AD, "--finetune-from-model", ours / "model.pt", "--max-update", "2", "--save-dir"]
+    training = ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "400", "--cpu", "--disable-validation"]
+    run("train", data, *task, *start, tmp_path / "ad", *training, "--criterion", "label_smoothed_cross_entropy")
     search = [*(ours / "generation.txt").read_text().split(), "--beam", "5", "--max-len-b", str(tiny.LENGTH)]
     found = {}
     for path in (ours / "model.pt", tmp_path / "ad/checkpoint_last.pt"):
@@ -295,19 +279,14 @@ def edit_weights(path: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 LAYER = "model.encoder.layers.0.fc1.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "no weights": (lambda f: (f / WEIGHTS).unlink(), "holds no weights"),
     "Marian's own form": (lambda f: (f / CONFIG).rename(f / "model.npz"), "convert_marian_to_pytorch"),
-    "weights cut off": (lambda f: os.truncate(f / WEIGHTS, 5000), WEIGHTS),
     "weights that lie": (lambda f: (f / WEIGHTS).write_bytes(struct.pack("<Q", 1 << 60) + b"{}"), WEIGHTS),
     "a weight less": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.pop(LAYER)), "fc1"),
     "not finite": (lambda f: edit_weights(f / WEIGHTS, lambda w: w[LAYER].fill_(torch.nan)), "not finite"),
-    "activation": (lambda f: edit(f / CONFIG, activation_function="mish"), "mish"),
     "start": (lambda f: edit(f / "generation_config.json", decoder_start_token_id=10**9), "decoder_start_token_id"),
     "another tokenizer": (lambda f: edit(f / "vocab.json", more=63), "vocab_size"),
     "tied by name only": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.update(UNTIED)), "tied"),
-    "search": (lambda f: edit(f / "generation_config.json", num_beams="five"), "beam"),
     "T5": (lambda f: edit(f / CONFIG, model_type="t5"), "T5 and MADLAD"),
-    "decoder": (lambda f: edit(f / CONFIG, model_type="llama", is_encoder_decoder=False), "llama.*decoder"),
 }
 UNTIED = {"lm_head.weight": torch.ones(61, 16), "model.decoder.embed_tokens.weight": torch.zeros(61, 16)}
 
@@ -322,8 +301,6 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 NLLB, M2M, MBART = ("eng_Latn", "deu_Latn"), ("en", "de"), ("en_XX", "de_DE")
 MANY_DAMAGES: dict[str, tuple[str, Callable[[Path], Any], tuple[str, str], str]] = {
     "a language of none": ("nllb", lambda f: None, ("eng_Latn", "pol_Latn"), "--target-lang pol_Latn: .*ell_Grek"),
-    "no list of languages": ("nllb", lambda f: (f / "tokenizer.json").unlink(), NLLB, "tokenizer.json"),
-    "start": ("m2m", lambda f: edit(f / "generation_config.json", decoder_start_token_id=0), M2M, "start"),
     "others' pieces": ("m2m", lambda f: rename_pieces(f / "vocab.json"), M2M, "another model's"),
 }
 

@@ -22,7 +22,6 @@ PAD = 1
 TOPICS = torch.tensor([[0.0, 0, 0], [3.0, 0, 4]])  # z_d, B×H
 TEXTS = torch.tensor([[0.0, 0, 2], [3.0, 0, 0]])  # TID_d
 TASK = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD))
-KINDS = ["triplet", "unit-triplet", "l2", "cross-entropy", "kl", "none"]
 
 
 class Given(nn.Module):

@@ -168,19 +168,6 @@ def test_a_base_of_another_length_or_dictionary_is_one_line() -> None:
         make_model().load_state_dict(make_base(words=31).state_dict(), strict=True)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"bottleneck_dim": 0}, "--bottleneck-dim: 0 is too small"),
-        ({"adapter_init_scale": -1.0}, "--adapter-init-scale: -1.0 is negative"),
-        ({"tuning": "top", "top_layers": 3}, "--top-layers: 3, but the model has layers 1 to 2"),
-    ],
-)
-def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        make_model(**options)
-
-
 def test_labels_come_from_the_data() -> None:
     model = make_model()
     with pytest.raises(InputError, match=r"--num-classes: 2, but .* has 3 labels \(bad, good, mixed\)"):

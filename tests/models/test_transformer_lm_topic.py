@@ -136,17 +136,11 @@ def test_a_forced_topic_is_that_topic_but_in_training(model: Any) -> None:
     torch.testing.assert_close(model.train()(tokens_of())[0], mixed)
 
 
-def make_criterion(name: str) -> Any:
-    if name == "cross_entropy":
-        return CrossEntropyCriterion(make_task(), sentence_avg=False)
-    return TopicLanguageModelingCriterion(make_task(), False, "triplet", 0.2, 0.5)
-
-
 def test_both_criterions_have_the_same_gradient(model: Any) -> None:
     batch = batch_of()
     plain = TopicLanguageModelingCriterion(make_task(), False, "none", 0.2, 0.5)
     gradients = []
-    for criterion in (plain, make_criterion("cross_entropy")):
+    for criterion in (plain, CrossEntropyCriterion(make_task(), sentence_avg=False)):
         model.zero_grad()
         criterion(model, batch)[0].backward()
         gradients.append([p.grad.clone() for p in model.decoder.topics.parameters()])
@@ -178,5 +172,3 @@ def test_impossible_options() -> None:
     for option, value in (("num_topics", -1), ("topic_omega", 1.5), ("mixture_chunk", 0)):
         with pytest.raises(InputError, match=f"--{option.replace('_', '-')} {value}: give"):
             make_model(**{option: value})
-    with pytest.raises(InputError, match="--adaptive-softmax-cutoff"):
-        make_model(adaptive_softmax_cutoff="10,20")

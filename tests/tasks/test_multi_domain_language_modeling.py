@@ -279,15 +279,12 @@ def test_options_that_do_not_go_together(text: Path, tree: Path, clusters: Path)
     refuse(text, tree, "--domain and --paths contradict", "--domain", "law", "--paths", "all")
     refuse(text, tree, "--paths and --choose-paths contr", "--paths", "all", "--choose-paths", str(clusters))
     refuse(text, tree, "--unscored-tokens cannot .* --add-bos-token", "--unscored-tokens", "2", "--add-bos-token")
-    refuse(text, tree, "--choose-tokens -1: give 0 or more", "--choose-tokens", "-1")
     refuse(text, tree, "4 paths: the induced tree has 3", "--choose-paths", str(clusters), "--num-paths", "4")
 
 
 def test_unknown_names(text: Path, tree: Path) -> None:
     refuse(text, tree, "domain news: not in the model's tree, which has law, med, sub", "--domain", "news")
     refuse(text, tree, "--paths law,news: 'news'", "--paths", "law,news")
-    refuse(text, tree, "--train-domains news: unknown", "--train-domains", "law,news")
-    refuse(text, tree, "unknown domain news", load="test:news")
 
 
 def test_a_domain_that_the_tree_lacks(tmp_path: Path, tree: Path) -> None:
@@ -297,14 +294,9 @@ def test_a_domain_that_the_tree_lacks(tmp_path: Path, tree: Path) -> None:
     assert weights_of(loaded(text, tree, "--domain", "med")[0]) == [MED, MED]
 
 
-def test_missing_and_empty_files(own_text: Path, tree: Path) -> None:
+def test_missing_files(own_text: Path, tree: Path) -> None:
     (own_text / "med/test.idx").unlink()
     refuse(own_text, tree, r"med/test\.bin: not found; .*take domain med out of domains\.txt")
-    toy_text.write_text(own_text / "law", "valid", [], toy_text.make_dictionary())
-    refuse(own_text, tree, "law: split valid is empty", load="valid")
-    shutil.copytree(own_text / "law", own_text / "news")
-    refuse(own_text, tree, r"news: not listed in .*domains\.txt")
-    shutil.rmtree(own_text / "news")
     (own_text / "dict.txt").unlink()
     refuse(own_text, tree, r"dict\.txt: not found; .*prepare")
 

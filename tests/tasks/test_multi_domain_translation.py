@@ -149,7 +149,7 @@ def test_tag_model_never_goes_without_its_tag_unless_told_to(data: Path) -> None
     torch.testing.assert_close(told[1]["positional_scores"], plain[0]["positional_scores"])
 
 
-@pytest.mark.parametrize("line", ["w1 <domain:law> w2", "<domain:law> w1 <domain:med>", "<domain:law><domain:law> w1"])
+@pytest.mark.parametrize("line", ["w1 <domain:law> w2", "<domain:law><domain:law> w1"])
 def test_a_tag_within_typed_text_is_refused(data: Path, line: str) -> None:
     task, _ = loaded(data)
     with pytest.raises(InputError, match=r"w[12].*': holds <domain:(law|med)>, a reserved symbol"):
@@ -248,18 +248,6 @@ def test_domain_in_the_data_but_not_in_the_list(own_data: Path) -> None:
     refuse(own_data, r"news: not listed in .*domains\.txt")
 
 
-def test_missing_split(own_data: Path) -> None:
-    for path in (own_data / "med").glob("test.*"):
-        path.unlink()
-    refuse(own_data, r"med/test\.en-pl\.en\.idx: not found", load="test")
-
-
-def test_a_tag_the_dictionary_lacks(own_data: Path) -> None:
-    path = own_data / "dict.en.txt"
-    path.write_text("".join(line for line in path.open() if "domain:sub" not in line))
-    refuse(own_data, r"dict\.en\.txt: lacks the tag <domain:sub>", "--domain-tags", arch="transformer_tiny")
-
-
 def test_a_domain_younger_than_the_dictionary_is_routed_without_a_tag(own_data: Path) -> None:
     lines = ["<domain:law> w1 w2", "<domain:sub> w1 w2", "<domain:med> w3"]
     path = own_data / "dict.en.txt"
@@ -280,7 +268,6 @@ def test_a_domain_younger_than_the_dictionary_is_routed_without_a_tag(own_data: 
 def test_unknown_domains_in_options_and_lines(data: Path) -> None:
     refuse(data, "--domain news: unknown", "--domain", "news")
     refuse(data, r"--train-domains news: unknown; .*domains\.txt has law, med, sub", "--train-domains", "law,news")
-    refuse(data, "unknown domain news", load="test:news")
     task, _ = loaded(data)
     with pytest.raises(InputError, match="unknown domain news"):
         task.get_interactive_tokens_and_lengths(["<domain:news> w1"], lambda text: text)
@@ -350,17 +337,6 @@ def test_shards_share_a_set_out(data: Path) -> None:
     assert sorted(sum(parts, [])) == list(range(12))
     assert all(parts)
     refuse(data, "--shard-id 3: give 0 to 2", "--num-shards", "3", "--shard-id", "3")
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        (["--num-batch-buckets", "4"], "--num-batch-buckets 4: .*--required-seq-len-multiple"),
-        (["--dataset-impl", "cached"], r"train\.en-pl\.en\.idx: --dataset-impl cached cannot read it, it is mmap"),
-    ],
-)
-def test_options_that_would_be_ignored(data: Path, options: list[str], match: str) -> None:
-    refuse(data, match, *options)
 
 
 # Without binarised data
