@@ -13,7 +13,6 @@ from fairseq_ext.data.teacher_labels import (
     check_labels,
     label_path,
     read_teacher_probs,
-    read_teacher_record,
     write_probs,
     write_teacher_record,
 )
@@ -92,21 +91,13 @@ def test_files_of_another_size_and_other_bytes_are_noticed(teacher: Path) -> Non
         check_labels(teacher)
 
 
-@pytest.mark.parametrize("labels", [[], {"a": {"bytes": "1", "sha256": ""}}])
-def test_damaged_records_are_named(teacher: Path, labels: object) -> None:
-    record = json.loads((teacher / TEACHER_FILE).read_text())
-    (teacher / TEACHER_FILE).write_text(json.dumps({**record, "labels": labels}))
-    with pytest.raises(InputError, match=r"teacher\.json: "):
-        read_teacher_record(teacher)
-
-
 @pytest.mark.parametrize(("domains", "num_rows"), [(DOMAINS, 9), (DOMAINS, 5), (["bank", "law", "garden"], 8)])
 def test_rows_and_domains_must_fit(teacher: Path, domains: list[str], num_rows: int) -> None:
     with pytest.raises(InputError, match=r"bank/train\.npy: |teacher\.json: "):
         read_teacher_probs(teacher, "bank", "train", domains, num_rows)
 
 
-@pytest.mark.parametrize("row", [[0.5, 0.6, -0.1], [np.nan, 0.5, 0.5], [0.5, 0.5, 0.1], [np.inf, 0, 0], [0, 0, 0]])
+@pytest.mark.parametrize("row", [[0.5, 0.6, -0.1], [np.nan, 0.5, 0.5], [0.5, 0.5, 0.1], [0, 0, 0]])
 def test_first_bad_row_is_named(teacher: Path, probs: np.ndarray, row: list[float]) -> None:
     probs[[4, 6]] = row
     write_probs(label_path(teacher, "bank", "train"), probs)
@@ -129,9 +120,6 @@ def test_zeros_are_no_label_in_training_text_that_is_said_to_lack_some(teacher: 
     raw[5, 1] = np.nan
     with pytest.raises(InputError, match=r"row 6: .* is no distribution"):
         TeacherLabels(teacher, raw, may_lack=True)[:]
-    write_teacher_record(teacher, DOMAINS, "tfidf", {}, unlabelled="bank")
-    with pytest.raises(InputError, match=r"teacher\.json: 'unlabelled' is no list of domains"):
-        read_teacher_record(teacher)
 
 
 def test_missing_and_foreign_files_are_named(teacher: Path, probs: np.ndarray) -> None:
@@ -139,15 +127,9 @@ def test_missing_and_foreign_files_are_named(teacher: Path, probs: np.ndarray) -
         read_teacher_probs(teacher, "bank", "valid", DOMAINS, 8)
     with pytest.raises(InputError, match=r"teacher\.json: not found"):
         read_teacher_probs(teacher / "nowhere", "bank", "train", DOMAINS, 8)
-    np.save(label_path(teacher, "bank", "train"), probs.astype(np.float64))
-    with pytest.raises(InputError, match="two-dimensional float16 or float32"):
-        read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
     np.save(label_path(teacher, "bank", "train"), probs[:, :2])
     with pytest.raises(InputError, match="2 columns for 3 domains"):
         read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
     np.save(label_path(teacher, "bank", "train"), np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(InputError, match="cannot be read"):
-        read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
-    (teacher / TEACHER_FILE).write_text("[]")
-    with pytest.raises(InputError, match="holds no object"):
         read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
