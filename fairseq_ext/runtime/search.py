@@ -16,17 +16,8 @@ _WORTH = 0.85  # with so small a share of the sentences left, the others are dro
 
 @dataclass(frozen=True)
 class Options:
-    """Of the search, as fairseq's.
-
-    Attributes:
-        beam: hypotheses that are kept.
-        lenpen: power of the length by which a score is divided.
-        unkpen: what an unknown symbol costs.
-        max_len_a: a translation has at most ``max_len_a · source + max_len_b`` tokens, its end not counted.
-        max_len_b: see there.
-        min_len: fewest tokens.
-        no_repeat_ngram_size: length of what may not be repeated; 0 for none.
-    """
+    """Of the search, as those of fairseq-generate: a translation has at most ``max_len_a · source + max_len_b`` tokens,
+    its end not counted."""
 
     beam: int = 5
     lenpen: float = 1.0

@@ -38,20 +38,13 @@ _SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
 
 @dataclass(frozen=True)
 class Job:
-    """A text to translate, and how.
+    """A text to translate, and how: options of ``fairseq-ext translate``, which say what they are.
 
     Attributes:
         system: directory of the exported system.
         source: file, one sentence a line, or a document; None for standard input.
         output: file to write; None for standard output.
         route: of all lines; None for the system's own, or where there is a file of domains.
-        domains: file of a domain for each line, or None.
-        terms: file of terms, or None.
-        wanted: what is made of each line.
-        processes: that translate a file; 0 for one a core. They change nothing in the output.
-        block_lines: lines of a block.
-        device: cpu or cuda.
-        decoding_precision: of weights and products.
         format: of the source, of :data:`fairseq_ext.translators.formats.FORMATS` or text; None for what its name says.
         every: whether what a document has translated already is translated again.
     """

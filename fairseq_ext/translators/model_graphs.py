@@ -54,8 +54,8 @@ def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = Fa
                 if getattr(part, name, None) is not None:
                     raise InputError(f"the model has {name}, of which no graph for translating can be made")
     with torch.no_grad():
-        _EncoderGraph(model, is_int8).write(encoder)
-        _DecoderGraph(model, is_int8).write(decoder)
+        _EncoderGraph(model, is_int8).graph.write(encoder, "encoder")
+        _DecoderGraph(model, is_int8).graph.write(decoder, "decoder")
 
 
 def _layers(side: Any) -> list[Any]:
@@ -262,9 +262,6 @@ class _EncoderGraph(_Side):
         x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
         self._tell_decoder(x)
 
-    def write(self, path: Path) -> None:
-        self.graph.write(path, "encoder")
-
     def _attend(self, attention: Any, x: Value) -> Value:
         query, key, value = self.queries(x, attention, [attention.q_proj, attention.k_proj, attention.v_proj])
         scores = self.heads(query, attention) @ self.heads(key, attention, (0, 2, 3, 1))
@@ -344,9 +341,6 @@ class _DecoderGraph(_Side):
         graph.output("attention", graph.op("Mean", *self.shares))
         x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
         self._choose(self._log_probabilities(x), columns, most)
-
-    def write(self, path: Path) -> None:
-        self.graph.write(path, "decoder")
 
     def _attend(self, attention: Any, number: int, x: Value) -> Value:
         """To a hypothesis's own earlier positions, and to this one."""
