@@ -187,10 +187,8 @@ class SystemTranslator:
         texts = self.normalise([request.text for request in requests])
         routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
         domains = self._domains([without_marks(text) for text in texts], routes)
-        # Once, though many requests may share them.
-        spelled = {
-            id(terms): self.spelled(terms) for terms in {id(each.terms): each.terms for each in requests}.values()
-        }
+        given = {id(request.terms): request.terms for request in requests}  # many requests may share some
+        spelled = {key: self.spelled(terms) for key, terms in given.items()}
         questions = []
         for index, (request, text, route, domain) in enumerate(zip(requests, texts, routes, domains, strict=True)):
             prefix = [*self.text.vocabulary.prefix, *self.text.encode_prefix(request.prefix)]
