@@ -12,9 +12,8 @@ from fairseq_ext.corpora.encoders import encode_texts
 from fairseq_ext.corpora.subwords import DICT_FILE
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.data.binarise import binarise_files
-from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.engine.tasks import THIS_MACHINE
 
-_THIS_MACHINE = Engine()
 _PIECES = ".pieces"  # encoded text, while it is binarised
 
 
@@ -22,7 +21,7 @@ def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[st
     """Make a data directory of fairseq's ``sentence_prediction`` of a task's sets."""
     facts = read_task_facts(texts)
     pieces, dictionary = folder / _PIECES, subwords / DICT_FILE
-    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], _THIS_MACHINE)
+    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], THIS_MACHINE)
     for part in facts.inputs:
         _binarise_part(folder, part, pieces, dictionary, splits)
     shutil.rmtree(pieces)
@@ -38,7 +37,7 @@ def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[st
 def _binarise_part(folder: Path, part: str, texts: Path, dictionary: Path, splits: Sequence[str]) -> None:
     """Binarise sets of the texts or labels of a task, and put the dictionary beside them."""
     files = [(f"{part}/{role}.txt", f"{part}/{role}") for role in splits]
-    binarise_files(folder, texts, [dictionary], files, _THIS_MACHINE)
+    binarise_files(folder, texts, [dictionary], files, THIS_MACHINE)
     target = folder / part / DICT_FILE
     if target != dictionary:
         shutil.copyfile(dictionary, target)

@@ -29,7 +29,7 @@ from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, read
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
+from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.array_file import map_array
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -273,9 +273,6 @@ def _loaded(model: Path, backend: str) -> Classifier:
     return load_classifier(model, backend)
 
 
-_THIS_MACHINE = Engine()
-
-
 @dataclass(frozen=True)
 class _LabelBlock:
     """The task that labels one block of a text; paths are absolute."""
@@ -294,7 +291,7 @@ def label_file(
     teacher_dir: Path,
     input_path: Path,
     output_path: Path,
-    engine: Engine = _THIS_MACHINE,
+    engine: Engine = THIS_MACHINE,
     block_sentences: int = BLOCK_SENTENCES,
 ) -> None:
     """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``.

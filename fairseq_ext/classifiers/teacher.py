@@ -17,15 +17,13 @@ from fairseq_ext.classifiers.labelling import clear_tasks, train_and_label
 from fairseq_ext.classifiers.options import Teacher
 from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.data.teacher_labels import label_path, open_labels, write_teacher_record
-from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.engine.tasks import THIS_MACHINE, Engine
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
-_THIS_MACHINE = Engine()
-
 
 def train_teacher(
-    folder: Path, splits: Path, lang: str, *, options: Teacher, seed: int, engine: Engine = _THIS_MACHINE
+    folder: Path, splits: Path, lang: str, *, options: Teacher, seed: int, engine: Engine = THIS_MACHINE
 ) -> str:
     """Train, label and measure; models and blocks of labels that an interrupted run finished are taken over.
 

@@ -41,6 +41,9 @@ class Engine:
     scheduler: str | None = None
 
 
+THIS_MACHINE = Engine()
+
+
 def task_output(folder: Path, index: int) -> Path:
     """The directory of a finished task."""
     return folder / f"{index:06d}"

@@ -57,3 +57,8 @@ def values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
             yield from values_in(value, key)
     else:
         yield key, content
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON, the same text for the same content."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

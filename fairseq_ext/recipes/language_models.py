@@ -27,7 +27,7 @@ from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.engine.fairseq_cli import as_arguments, check_counts, option_of
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.engine.tasks import THIS_MACHINE, Engine
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import File
@@ -48,7 +48,6 @@ DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 _ENDING = "txt"
 _DEFAULT_BLOCK = 1024  # fairseq's
 _NODES_VERSION = 2  # 1: Adam counted the steps of all nodes for each
-_THIS_MACHINE = Engine()
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -127,7 +126,7 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
 Config = LanguageModelExperiment[LanguageModel]
 
 
-def preparation_steps(config: Config, engine: Engine = _THIS_MACHINE) -> list[Step]:
+def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps of the data preparation of language models, in order; all write below ``config.work_dir``."""
     files, unseen = _text_files(config)
     steps = [

@@ -7,7 +7,6 @@ checkpoint lie ``trials.json``, the figure of each, and ``chosen.json``, the val
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -21,7 +20,7 @@ from fairseq_ext.engine.fairseq_cli import last_lines
 from fairseq_ext.engine.hashing import relative_files
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.recipes.config import Experiment, Run, System
 from fairseq_ext.recipes.grids import combinations, name_of, with_values, without
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, LOG_FILE, best_checkpoint, system_dir
@@ -137,8 +136,8 @@ def _choosing_step(config: Experiment, run: Run) -> Step:
             for trial, outcome in zip(trials, outcomes, strict=True)
         ]
         record = {"metric": best.metric, "is_maximized": best.is_maximized, "trials": found}
-        _write(folder / CHOSEN_FILE, chosen.values)
-        _write(folder / TRIALS_FILE, {**record, "chosen": chosen.run.name})
+        write_json(folder / CHOSEN_FILE, chosen.values)
+        write_json(folder / TRIALS_FILE, {**record, "chosen": chosen.run.name})
 
     return Step(
         system_dir(config, run.name),
@@ -196,7 +195,3 @@ def _outcome_of(checkpoint: Path) -> Outcome:
     saving, best = state["cfg"]["checkpoint"], (state.get("extra_state") or {}).get("best")
     figure = float(best) if isinstance(best, int | float) and math.isfinite(best) else None
     return Outcome(str(saving["best_checkpoint_metric"]), bool(saving["maximize_best_checkpoint_metric"]), figure)
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -26,7 +26,7 @@ from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.engine.fairseq_cli import as_arguments
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
-from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.engine.tasks import THIS_MACHINE, Engine
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.classification.measurement import comparison_steps, evaluation_steps
 from fairseq_ext.recipes.classification.report import report
@@ -47,7 +47,6 @@ BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_l
 MASKED_LM_DIR = "masked-lm"
 _ROLES = ("train", "valid")  # of the base model's text, which is not tested
 _PIECES = ".pieces"  # encoded text, while it is binarised
-_THIS_MACHINE = Engine()
 
 
 def stages_of(config: Classification) -> list[Stage]:
@@ -65,7 +64,7 @@ def stages_of(config: Classification) -> list[Stage]:
 # Data
 
 
-def preparation_steps(config: Classification, engine: Engine = _THIS_MACHINE) -> list[Step]:
+def preparation_steps(config: Classification, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps of the preparation, in order; all write below ``config.work_dir``."""
     corpora, imported = config.corpora, config.subwords.imported
     names = list(text_files(corpora.folder)) if corpora else []

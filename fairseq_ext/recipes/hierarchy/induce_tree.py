@@ -8,7 +8,6 @@ over all dimensions, and a domain belongs to the cluster with most of its sequen
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.domain_tree import DomainTree, read_tree
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.inputs.models import read_model
 from fairseq_ext.inputs.path_chooser import PathChooser
 from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks, log
@@ -87,7 +86,7 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
     tree, chooser, record = induce(states, domains, options)
     (folder / TREE_FILE).write_text(tree.to_json(), encoding="utf-8")
     chooser.save(folder)
-    (folder / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / RECORD_FILE, record)
     labels = [each.label for each in read_record(folder).clusters]
     draw_dendrogram(np.array(record["linkage"]), labels, folder / DENDROGRAM)
     (folder / DOMAINS_BY_CLUSTER).write_text(draw_domains_by_cluster(tree, record), encoding="utf-8")
@@ -195,8 +194,8 @@ def write_paths(
         elected = chooser.elect(states, options.num_paths)
         paths[name] = list(elected) if options.path_weights == UNIFORM else elected
         votes[name] = dict(sorted(chooser.votes(states).items()))
-    (folder / PATHS_FILE).write_text(json.dumps(paths, indent=1) + "\n", encoding="utf-8")
-    (folder / VOTES_FILE).write_text(json.dumps(votes, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / PATHS_FILE, paths)
+    write_json(folder / VOTES_FILE, votes)
 
 
 def describe_paths(directory: Path, tree: Path) -> str:

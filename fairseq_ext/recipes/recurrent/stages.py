@@ -8,7 +8,6 @@ words have one. ``systems/RUN`` are trainings, ``kneser-ney`` is the n-gram mode
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -25,6 +24,7 @@ from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import KNESER_NEY, TASK, ngram_step
 from fairseq_ext.recipes.recurrent.config import (
@@ -111,7 +111,7 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
             file=sys.stderr,
         )
     counts["train"]["words"] = len(known)
-    (folder / COUNTS_FILE).write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / COUNTS_FILE, counts)
 
 
 def _write_text(target: Path, source: Path, known: Set[str]) -> tuple[dict[str, int], Counter[str]]:
@@ -191,7 +191,7 @@ def _cut_vectors(folder: Path, dictionary: Path, files: Mapping[Path, str]) -> N
             "coverage": vectors.coverage,
             "missing_words": vectors.missing[:_SHOWN],
         }
-    (folder / COVERAGE_FILE).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(folder / COVERAGE_FILE, record)
 
 
 # Models

@@ -9,7 +9,6 @@ A line of text is a row, cut at the same length for all models, so that all are 
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from fairseq_ext.corpora.line_split import text_path
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, write_records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
@@ -120,12 +120,12 @@ def _measure_run(folder: Path, config: Topics, run: Run) -> None:
     base = {domain: _likelihoods(scorer, drawn(domain)[0]) for domain in config.base_domains}
     records = list(perplexity_records(of, own, base))
     samples = {domain: _continue_prompts(config, scorer, domain) for domain in domains}
-    _write_json(folder / SAMPLES_FILE, samples)
+    write_json(folder / SAMPLES_FILE, samples)
     for domain, texts in samples.items():
         records += _text_metrics(of, domain, texts)
     if has_topics(scorer.model):
         topics, usage, coherences = _find_topics(config, scorer, domains[0])
-        _write_json(folder / TOPICS_FILE, topics)
+        write_json(folder / TOPICS_FILE, topics)
         records += topic_records(of, domains[0], usage, coherences)
     write_records(folder / RECORDS_FILE, records)
 
@@ -297,7 +297,3 @@ def _writer(config: Topics, scorer: LanguageModelScorer) -> Writer:
 
 def _sampling_seed(config: Topics, domain: str) -> int:
     return stable_hash(config.seed, "sampling", domain)
-
-
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -6,14 +6,14 @@ how many words can stand for a topic, how many test lines are continued, and how
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
 from fairseq_ext.corpora.line_split import text_path
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.engine.tasks import THIS_MACHINE, Engine
+from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.recipes.language_models import DATA_DIR, preparation_steps, training_step, training_steps
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.topics.config import Topics
@@ -22,7 +22,6 @@ from fairseq_ext.recipes.topics.report import report
 
 TEXTS_FILE = "texts.json"
 _TEXTS_VERSION = 1
-_THIS_MACHINE = Engine()
 
 
 def stages_of(config: Topics) -> list[Stage]:
@@ -36,7 +35,7 @@ def stages_of(config: Topics) -> list[Stage]:
     ]
 
 
-def prepare(config: Topics, engine: Engine = _THIS_MACHINE) -> list[Step]:
+def prepare(config: Topics, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps of the preparation, in order; all write below ``config.work_dir``."""
     return [*preparation_steps(config, engine), texts_step(config)]
 
@@ -50,7 +49,7 @@ def texts_step(config: Topics) -> Step:
 
     def build(folder: Path) -> None:
         found = {domain: look_at(config, domain) for domain in config.domains}
-        (folder / TEXTS_FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_json(folder / TEXTS_FILE, found)
 
     return Step(config.work_dir / "topic-texts", [*texts, config.work_dir / DATA_DIR], options, build)
 

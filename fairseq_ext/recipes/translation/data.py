@@ -28,13 +28,12 @@ from fairseq_ext.corpora.subwords import MODEL_FILE, encode_splits, take_subword
 from fairseq_ext.corpora.text_files import Pair, stream_lines
 from fairseq_ext.data.binarise import binarise
 from fairseq_ext.engine.steps import Step, versions
-from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
+from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.domain_names import domain_tag
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
 from fairseq_ext.recipes.translation.config import MIX, Translation
 
-THIS_MACHINE = Engine()
 # Another version of these may clean otherwise.
 _CLEANERS = ("sacremoses", "regex", "langid", "py3langid", "ftfy")
 # Options that earlier versions did not have: their teachers stay valid while these have their defaults.

@@ -6,7 +6,6 @@ Sets are domains, ``AVG`` and ``wAVG`` over them, ``misclassified`` (the classif
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
@@ -242,7 +241,7 @@ def scoring_step(config: Translation) -> Step:
         write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests)])
         write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, tested_pairs(config), tests))
         signatures = {name: metric.signature for name, metric in metrics.items()}
-        (folder / SIGNATURES_FILE).write_text(json.dumps(signatures, indent=1) + "\n", encoding="utf-8")
+        write_json(folder / SIGNATURES_FILE, signatures)
 
     return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
 
