@@ -82,7 +82,8 @@ def _make_environment(root: Path) -> None:
     _write_program(root / ".venv" / "bin" / "python", f'{smaller}exec {shlex.quote(sys.executable)} "$@"\n')
     for name in ("python", "python3"):
         (root / "bin" / name).symlink_to("../.venv/bin/python")
-    _write_program(root / "bin" / "fairseq-ext", 'exec "$(dirname "$0")/../scripts/fairseq-ext" "$@"\n')
+    short = 'case "$1 $2" in "adapters add-domain") set -- "$@" --max-update 2 --gate-updates 2;; esac\n'
+    _write_program(root / "bin" / "fairseq-ext", f'{short}exec "$(dirname "$0")/../scripts/fairseq-ext" "$@"\n')
     for tool in TOOLS:
         name = f"fairseq-{tool.replace('_', '-')}"
         _write_program(root / "bin" / name, f'exec {shlex.quote(PYTHON)} -m fairseq_cli.{tool} "$@"\n')

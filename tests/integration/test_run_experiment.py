@@ -1,23 +1,18 @@
-"""Every kind of system from corpora to translations by one command, undisturbed, killed, and by two processes."""
+"""Every kind of system from corpora to translations by one command, and by two processes."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.metrics.records import Records, read_records
-from tests.fork_server import PYTHON
 from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 from tests.verbs import verb
@@ -170,37 +165,6 @@ def sets_of(path: Path, output: str) -> set[str]:
     return {
         record.domain for record in records_of(path, "scores") if (record.system, record.metric) == (output, "chrF")
     }
-
-
-def test_a_killed_experiment_ends_with_the_same_translations(whole: Path, tmp_path: Path) -> None:
-    """Killed in the last translations and then in the last training; what is before them is there."""
-    path, work = write_translation_experiment(tmp_path), tmp_path / "work"
-    shutil.copytree(whole.parent / "work", work)
-    kill_in("extra/ad-classifier@2", path)
-    for name in ("translations/gad", "extra/gad"):
-        shutil.rmtree(work / name)
-    kill_in("systems/gad", path)
-    done = run(path)
-    assert translations(path) == translations(whole)
-    assert not list(work.glob("**/.*.step"))
-    started = [line.split(": ")[0] for line in done.splitlines() if re.search(": (started|made anew|continuing)", line)]
-    # What was killed, and what follows from a training made again.
-    assert set(started) <= {"gad", "ad-classifier@2", "examples"}
-
-
-def kill_in(name: str, path: Path) -> None:
-    """Let a command and all that it starts, true processes each, make a step again; kill them as soon as it begins."""
-    folder = path.parent / "work" / name
-    begun = folder.with_name(f".{folder.name}.step") / "unfinished"
-    whole_process = [PYTHON, *command(path)[1:]]
-    while folder.exists():  # also where the kill came too late
-        shutil.rmtree(folder)
-        process = subprocess.Popen(whole_process, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
-        while process.poll() is None and not list(begun.glob("*")):
-            time.sleep(0.005)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        assert process.wait() in (0, -signal.SIGKILL)
 
 
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:

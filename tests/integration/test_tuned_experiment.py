@@ -24,7 +24,7 @@ def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
         evaluate={"cpu": True},
     )
     command = [sys.executable, "-m", "fairseq_ext.cli", "run", str(experiment)]
-    kill_in_every_step(command, ["standard.lr=1e-09", "standard.lr=1", "standard@1", "standard@2"])
+    kill_in_every_step(command, ["standard.lr=1", "standard@1"])
     result = run_experiment(str(experiment))
     assert result.returncode == 0, result.stderr[-2000:]
     systems = experiment.parent / "work/systems"
