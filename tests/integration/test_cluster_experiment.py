@@ -20,7 +20,8 @@ import torch
 from tests.cluster import dask_cluster
 from tests.engine.test_children import is_running, wait_until_gone
 from tests.integration.test_command_lines import weights
-from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
+from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, TRANSLATE
+from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 from tests.waiting import SECONDS, wait_until
 
@@ -41,6 +42,12 @@ FEW = {
     },
 }
 TRAINED = {"mix", "ad@1", "ad@2", "gad"}
+SEARCHES = {"common": TRANSLATE["common"], "outputs": {name: OUTPUTS[name] for name in ("ad-classifier", "gad")}}
+
+
+def write_experiment(folder: Path, train: dict[str, Any] = FEW) -> Path:
+    path = folder / "my.yaml"
+    return write_config(path, write_corpora(folder / "corpora"), train=train, translate=SEARCHES)
 
 
 def start(path: Path, *options: str) -> subprocess.Popen:
@@ -95,13 +102,13 @@ def kill_when_it(tool: str, workers: list[int]) -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of an experiment that was run on one machine."""
-    path = write_translation_experiment(tmp_path_factory.mktemp("whole") / "experiment", FEW)
+    path = write_experiment(tmp_path_factory.mktemp("whole"))
     verb("run")([str(path), "--to", "score"])
     return path
 
 
 def test_a_killed_command_leaves_nothing_and_lost_workers_change_nothing(whole: Path, tmp_path: Path) -> None:
-    path = write_translation_experiment(tmp_path / "experiment", FEW)
+    path = write_experiment(tmp_path / "experiment")
     processes: list[int] = []
     with dask_cluster(tmp_path, workers=3, processes=processes) as scheduler:
         workers = processes[1:]
@@ -147,12 +154,12 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     assert not folder.exists()
 
 
-def project(folder: Path, systems: dict[str, Any]) -> Path:
+def project(folder: Path, train: dict[str, Any] = FEW) -> Path:
     """A folder to work in as the page says; returns its ``my.yaml``."""
-    path = write_translation_experiment(folder, systems)
+    path = write_experiment(folder, train)
     for name in (".venv", "fairseq_ext"):
         (folder / name).symlink_to(ROOT / name)
-    return path.rename(folder / "my.yaml")
+    return path
 
 
 def submit(script: str, path: Path, *options: str) -> str:
@@ -193,7 +200,7 @@ def stop_training_and_time(number: str, path: Path) -> None:
 
 
 def test_a_job_out_of_time_is_submitted_again(whole: Path, slurm: None, tmp_path: Path) -> None:
-    path = project(tmp_path / "experiment", FEW)
+    path = project(tmp_path / "experiment")
     script = job_script("--scheduler").replace("run my.yaml", "run my.yaml --to mix")
     tasks = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1"]
     first = submit(script, path, *tasks, "--time=5")
