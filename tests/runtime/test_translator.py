@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,11 +130,13 @@ def test_gates_by_token_are_the_hubs_and_mean_those_by_layer(load: Load, exporte
     assert [answer.tokens for answer in translator.translate([Request("w4", "med"), Request("")])] == [None, None]
 
 
-def test_candidates_come_best_first(load: Load) -> None:
+def test_candidates_come_best_first(load: Load, exported: Path) -> None:
     [answer] = load("mix").translate([Request("w4 w5")], candidates=3)
     scores = [candidate.score for candidate in answer.candidates]
     assert len({candidate.text for candidate in answer.candidates}) == 3
     assert scores == sorted(scores, reverse=True)
+    [scored] = DomainTranslator.from_pretrained(exported / "mix").score(["w4 w5"], [answer.candidates[0].text])
+    assert scores[0] == pytest.approx(float(scored["score"]) / math.log(2))
     for candidates, beam in ((4, None), (3, 2), (0, None), (1, 0), (1, 1000)):
         with pytest.raises(InputError, match="no more candidates than beam"):
             load("mix").translate([Request("w4")], candidates=candidates, beam=beam)
