@@ -23,6 +23,7 @@ def import_step(source: Path, output: Path) -> Step:
 
         import_checkpoint(source, folder)
 
+    # The last two are of earlier versions, whose imports stay valid.
     options = {"version": _VERSION, "names": [None], "renamed": {}}
     return Step(output, [source], options, build, results=[_MODEL])
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.convert.fairseq_model import as_options, build_model, check_shapes, write_checkpoint
+from fairseq_ext.convert.fairseq_model import as_options, check_shapes, write_checkpoint
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.models.base_layout import POSITIONS, layout_of
 
@@ -72,20 +72,12 @@ class Imported:
 
     def check_shapes(self) -> None:
         """Check that no weight is missing, unknown, or of another shape than the architecture's."""
-        check_shapes(self.weights, self.arguments(), self._symbols(), self.names)
-
-    def built(self) -> Any:
-        """Return the model, with its weights, ready to translate."""
-        model = build_model(self.arguments(), self._symbols(), self.names)
-        model.load_state_dict(dict(self.weights), strict=True)
-        return model.float().eval()
+        symbols = [len(self.weights[f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder")]
+        check_shapes(self.weights, self.arguments(), symbols, self.names)
 
     def write(self, folder: Path, languages: Sequence[str | None]) -> None:
         """Write ``model.pt``."""
         write_checkpoint(folder, self.weights, self.arguments(languages), "LabelSmoothedCrossEntropyCriterion")
-
-    def _symbols(self) -> list[int]:
-        return [len(self.weights[f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder")]
 
 
 def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fairseq_ext.convert.fairseq_model import build_model
 from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.modules.adapter_names import NAMES as NAMES_ENTRY
 from fairseq_ext.modules.adapter_names import names_entry
@@ -52,7 +53,11 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Any:
-    return renamed(*read_foreign_checkpoint(folder / "checkpoint.pt")).built()
+    theirs = renamed(*read_foreign_checkpoint(folder / "checkpoint.pt"))
+    sizes = [len(theirs.weights[f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder")]
+    model = build_model(theirs.arguments(), sizes, theirs.names)
+    model.load_state_dict(dict(theirs.weights), strict=True)
+    return model.float().eval()
 
 
 @pytest.fixture(scope="module")
