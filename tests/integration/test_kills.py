@@ -1,13 +1,10 @@
-"""Data preparation killed at random moments: the next run ends with the bytes of an undisturbed one."""
+"""Data preparation killed in a step: the next run ends with the bytes of an undisturbed one."""
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
-import signal
 import subprocess
-import time
 from itertools import islice
 from pathlib import Path
 
@@ -17,8 +14,9 @@ from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.engine.hashing import RECORD, hash_path
 from tests.fork_server import PYTHON
 from tests.real_corpora import corpus
+from tests.verbs import verb
+from tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("KILLS", "1"))
 LAST = os.environ.get("KILLS_UP_TO", "encoded")
 CONFIG = """
@@ -44,19 +42,14 @@ def _write_text(folder: Path) -> None:
         write_lines(folder / path.name, islice(stream_lines(path), LINES))
 
 
-def _command(folder: Path) -> list[str]:
+def _config(folder: Path) -> Path:
     config = folder / "config.yaml"
     config.write_text(CONFIG.format(work_dir=folder / "run", folder=folder.parent / "text"))
-    return [PYTHON, "-m", "fairseq_ext.cli", "prepare", str(config), "--workers", "2", "--to", LAST]
+    return config
 
 
 def _steps(folder: Path) -> dict[str, str]:
     return {path.parent.name: hash_path(path.parent) for path in sorted((folder / "run").glob(f"*/{RECORD}"))}
-
-
-def _run(command: list[str]) -> None:
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.slow
@@ -64,33 +57,26 @@ def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
     for name in ("text", "whole"):
         (tmp_path / name).mkdir()
     _write_text(tmp_path / "text")
-    start = time.monotonic()
-    _run(_command(tmp_path / "whole"))
-    duration = time.monotonic() - start
+    verb("prepare")([str(_config(tmp_path / "whole")), "--workers", "1", "--to", LAST])
     expected = _steps(tmp_path / "whole")
     assert {"corpora", "learned", "clean", "splits"} <= expected.keys()
     generator = random.Random(11)
     for number in range(KILLS):
         folder = tmp_path / f"killed{number}"
-        duration = _kill_midway(folder, generator, duration)
-        print(f"killed within {duration:.0f} s, finished by then: {', '.join(_steps(folder)) or 'nothing'}")
-        _run(_command(folder))
+        folder.mkdir()
+        command = [PYTHON, "-m", "fairseq_ext.cli", "prepare", str(_config(folder)), "--workers", "2", "--to", LAST]
+        _kill_in(generator.choice(list(expected)), command, folder)
+        print(f"finished by then: {', '.join(_steps(folder)) or 'nothing'}")
+        subprocess.run(command, capture_output=True, check=True)
         assert _steps(folder) == expected
         assert not list((folder / "run").glob(".*.step")), "something half-written is left"
 
 
-def _kill_midway(folder: Path, generator: random.Random, duration: float) -> float:
-    """Start a run and kill it before it ends; returns how long a run takes at most, which other work makes vary."""
-    while True:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        process = subprocess.Popen(_command(folder), stderr=subprocess.DEVNULL, start_new_session=True)
-        delay = generator.uniform(0, duration)
-        try:
-            process.wait(delay)
-        except subprocess.TimeoutExpired:
-            # The parent alone, as the kernel does when memory is short; its workers have to notice.
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            return duration
-        duration = delay
+def _kill_in(step: str, command: list[str], folder: Path) -> None:
+    """Start a run, and kill it when it has begun a step."""
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    places = (folder / "run" / f".{step}.step" / "unfinished", folder / "run" / step)
+    wait_until(lambda: process.poll() is not None or any(map(Path.exists, places)), f"{step} did not begin")
+    # The parent alone, as the kernel does when memory is short; its workers have to notice.
+    process.kill()
+    process.wait()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_lm_experiment(tmp_path_factory.mktemp("lm"))
-    result = run_experiment(str(path), "--jobs", "2")
+    result = run_experiment(str(path))
     assert result.returncode == 0, result.stderr[-2000:]
     return path
 

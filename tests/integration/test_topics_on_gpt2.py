@@ -33,9 +33,6 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     topics = {**LINES, **size, "arch": "transformer_lm_topic_gpt2", "criterion": "topic_language_modeling"}
     systems = {
         "gpt2": {"checkpoint": str(folder / "gpt2/model.pt"), "train-domains": ",".join(BASE_DOMAINS)},
-        "tuned": {**LINES, **size, "arch": "transformer_lm_gpt2_tiny", "decoder-learned-pos": True,
-                  "share-decoder-input-output-embed": True, "no-scale-embedding": True,
-                  "activation-fn": "gelu_accurate"},
         "steered": {**topics, "num-topics": 2, "frozen-mode": "eval"},
         "still": {**topics, "num-topics": 2, "lr": 1e-9, "tdm": "none"},
     }  # fmt: skip
