@@ -54,8 +54,9 @@ def test_script(data: Path, tmp_path: Path) -> None:
     good = hostile.make_good(data)
     torch.save(good, tmp_path / "good.pt")
     path = hostile.write(tmp_path / "evil.pt", good, "fconv")
-    command = [sys.executable, "-W", "ignore", "-m", "fairseq_ext.cli", "check", str(tmp_path / "good.pt"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    command = [sys.executable, "-m", "fairseq_ext.cli", "check", str(tmp_path / "good.pt"), str(path)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 1
     assert done.stdout.count("\n") == 1
     assert done.stderr.splitlines()[-1].startswith(f"{path}: ")

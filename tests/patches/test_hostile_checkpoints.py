@@ -125,10 +125,9 @@ def test_bare_pickles_and_compressed_archives_are_refused(good: hostile.State, d
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("true_processes")
-@pytest.mark.parametrize("tool", ["generate", "validate"])
-def test_commands_end_with_one_line(tool: str, good: hostile.State, data: Path, tmp_path: Path) -> None:
+def test_a_command_ends_with_one_line(good: hostile.State, data: Path, tmp_path: Path) -> None:
     path = hostile.write(tmp_path / "evil.pt", good, "fconv")
-    command = [sys.executable, "-m", f"fairseq_cli.{tool}", str(data), "--task", "multi_domain_translation", "--cpu"]
+    command = [sys.executable, "-m", "fairseq_cli.generate", str(data), "--task", "multi_domain_translation", "--cpu"]
     command += ["--user-dir", toy.USER_DIR, "--path", str(path), "--max-tokens", "100"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 1
