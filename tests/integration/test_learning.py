@@ -89,17 +89,17 @@ def test_gates_find_the_domain_and_beat_a_base_that_cannot_know_it(task: Any) ->
         Namespace(target_dictionary=task.target_dictionary), False, 0.0, 0.5, 1.0, "log-probs", "token"
     )
     base = make_model("transformer_tiny", task)
-    train(base, plain, task, steps=300, with_hints=False)
+    train(base, plain, task, steps=200, with_hints=False)
     base_nll, _ = nll(base, plain, task)
 
     ad = make_model("transformer_domain_adapter_tiny", task)
     ad.load_state_dict(copy.deepcopy(base.state_dict()))
-    train(ad, plain, task, steps=200, with_hints=True, tells_domain=True)
+    train(ad, plain, task, steps=130, with_hints=True, tells_domain=True)
     ad_nll, _ = nll(ad, plain, task, tells_domain=True)
 
     gad = make_model("transformer_gated_adapter_tiny", task)
     gad.load_state_dict(copy.deepcopy(base.state_dict()))
-    train(gad, gated, task, steps=200, with_hints=True)
+    train(gad, gated, task, steps=130, with_hints=True)
     gad_nll, log = nll(gad, gated, task)
 
     assert ad_nll < 0.5 * base_nll
