@@ -9,7 +9,7 @@ import pytest
 from fairseq_ext.cleaning.language_id import DISTRACTORS, LanguageId, load_classifier
 from fairseq_ext.inputs.errors import InputError
 
-BACKENDS = ("langid", "py3langid")
+BACKENDS = (pytest.param("langid", marks=pytest.mark.slow), "py3langid")  # the first one takes seconds to unpack
 ENGLISH = "The committee will meet again on Thursday to discuss the budget."
 POLISH = "Komisja zbierze się ponownie w czwartek, aby omówić budżet."
 ODD_TEXTS = [

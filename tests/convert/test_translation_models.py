@@ -46,8 +46,8 @@ FORMS: dict[str, tuple[str, dict[str, Any], tuple[str | None, str | None]]] = {
 }
 
 
-# The usual form of each family, and the others.
-_MARKED = [pytest.param(name, marks=pytest.mark.slow) if "-" in name else name for name in FORMS]
+# The quick tests take one form; the slow ones all.
+_MARKED = ["marian", *(pytest.param(name, marks=pytest.mark.slow) for name in FORMS if name != "marian")]
 
 
 @pytest.fixture(scope="module", params=_MARKED)
