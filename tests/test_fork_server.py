@@ -41,6 +41,7 @@ except KeyboardInterrupt:
     sys.exit("stopped")
 """,
     "fail": "print(1 / 0)",
+    "server": "import os; print(len(os.listdir(f'/proc/{os.getppid()}/task')))",
     "loaded": "import sys; print('fairseq.tasks' in sys.modules, 'fairseq_ext' in sys.modules)",
 }
 
@@ -97,6 +98,10 @@ def test_a_mistake_is_a_traceback(folder: Path) -> None:
     assert (status, printed) == (1, "")
     assert said.startswith("Traceback (most recent call last):\n")
     assert said.endswith("\nZeroDivisionError: division by zero\n")
+
+
+def test_the_server_has_one_thread_as_it_forks(folder: Path) -> None:
+    assert run(sys.executable, folder, "server")[1] == "1\n"
 
 
 def test_fairseq_and_the_project_are_loaded(folder: Path) -> None:
