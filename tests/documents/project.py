@@ -22,7 +22,7 @@ from tests.convert.tiny_translation import make_knowing_marian
 from tests.fork_server import PYTHON, TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
-DOMAINS = ("cloud", "cms", "erp", "med", "tickets")
+DOMAINS = ("cloud", "cms", "erp", "genealogy", "tickets")
 LANGUAGES = ("en", "de")
 LINES = ("Show all events", "Delete the row", "Post the invoice")
 _VERBS = {"show": "zeige", "open": "öffne", "close": "schließe", "change": "ändere", "find": "finde", "add": "füge"}
@@ -124,7 +124,7 @@ def _write_memory(path: Path, pairs: list[tuple[str, str]]) -> None:
 def _write_text(root: Path) -> None:
     """Text to translate, and text for n-grams."""
     (root / "text.en").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    for name, domain in (("train", "cms"), ("valid", "erp"), ("test", "med")):
+    for name, domain in (("train", "cms"), ("valid", "erp"), ("test", "genealogy")):
         text = "".join(f"{source}\n" for source, _ in _pairs(domain))
         (root / f"{name}.txt").write_text(text, encoding="utf-8")
 
