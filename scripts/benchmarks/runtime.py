@@ -66,7 +66,7 @@ def measure(options: Namespace) -> dict[str, Any]:
             translators[f"{system.name} {precision}"] = _runtime(system, precision, options.threads)
         if base:
             translators[f"CTranslate2 {precision}"] = _ctranslate2(base, precision, options.threads, longest)
-    classifiers = {name: _network(name, systems[0], options.threads) for name in NETWORKS if options.networks}
+    classifiers = _networks(systems[0], lines, options.threads) if options.networks else {}
     rates: dict[str, dict[str, float]] = {name: {} for name in (*translators, *classifiers)}
     for _ in range(options.rounds):
         for name, answer in (translators | classifiers).items():
@@ -139,12 +139,19 @@ def _runtime(system: Path, precision: str, threads: int) -> Translate:
     return translate
 
 
-def _network(name: str, system: Path, threads: int) -> Translate:
-    """An encoder's classes of sentences, in batches of like length; their number of pieces is the system's."""
+def _networks(system: Path, lines: Sequence[str], threads: int) -> dict[str, Translate]:
+    """Encoders that classify the lines; their number of pieces is the system's."""
+    from fairseq_ext.runtime.translator import SystemTranslator
+
+    text = SystemTranslator.load(system).text
+    lengths = sorted(min(len(text.pieces(line)), 500) for line in lines)
+    return {name: _network(name, lengths, threads) for name in NETWORKS}
+
+
+def _network(name: str, lengths: Sequence[int], threads: int) -> Translate:
+    """An encoder's classes of sentences of so many pieces, in batches of like length."""
     import torch
     from transformers import BertConfig, BertForSequenceClassification
-
-    from fairseq_ext.runtime.translator import SystemTranslator
 
     torch.set_num_threads(threads)
     layers, width, heads, symbols = NETWORKS[name]
@@ -156,10 +163,8 @@ def _network(name: str, system: Path, threads: int) -> Translate:
         intermediate_size=4 * width,
     )
     model = BertForSequenceClassification(config).eval()
-    text = SystemTranslator.load(system).text
 
-    def classify(lines: Sequence[str]) -> list[str]:
-        lengths = sorted(min(len(text.pieces(line)), 500) for line in lines)
+    def classify(_: Sequence[str]) -> list[str]:
         found = []
         with torch.inference_mode():
             for start in range(0, len(lengths), 32):
