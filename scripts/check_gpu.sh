@@ -8,6 +8,7 @@ program=check
 [ "${1:-}" = --bundle ] && { program=bundle; shift; }
 if [ -e "$root/.venv/.installed-core" ] || [ "$program" = bundle ]; then
   source "$root/scripts/env.sh"
+  install dev requirements-dev.txt
 else
   python=${PYTHON:-python3}
   packages=$("$python" "$root/scripts/gpu/unpack.py") || exit

@@ -115,8 +115,8 @@ def add_jobs(parser: ArgumentParser) -> None:
         type=number(1),
         default=1,
         metavar="N",
-        help="steps at once where there is no GPU, which share the cores: trials, seeds, systems that do not start "
-        "from each other; each takes memory",
+        help="steps at once, which share the cores or the GPU: trials, seeds, systems that do not start from each "
+        "other; each takes memory",
     )
     _add_scheduler(parser)
 

@@ -157,7 +157,7 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, sc
     Args:
         steps: to run.
         dry_run: only print the plan.
-        jobs: steps at once on this machine, if it has no GPU.
+        jobs: steps at once on this machine; small models leave room for several on one GPU.
         scheduler: of a Dask cluster to run them on.
     """
     quieten_fairseq()  # which some steps load into this process
@@ -194,12 +194,12 @@ def _run_here(steps: Sequence[Step], jobs: int) -> None:
 
 
 def _places(jobs: int) -> int:
-    """How many steps run at once on this machine; a GPU is filled by one."""
+    """How many steps run at once on this machine; without ``--jobs``, one on a GPU."""
     import torch  # takes seconds
 
-    if torch.cuda.is_available():
-        return 1
-    return jobs if jobs > 1 else min(cores(), _MOST_AT_ONCE)
+    if jobs > 1:
+        return jobs
+    return 1 if torch.cuda.is_available() else min(cores(), _MOST_AT_ONCE)
 
 
 def run_here(step: Step, provenance: Provenance | None = None) -> None:

@@ -16,8 +16,13 @@ from benchmarks.shared.cases import Case, Figures, MissingError, Ready
 from benchmarks.shared.models import ARCHS, domain_names, make_dictionary
 
 UNIT = "words/s"
-# As trainings that a pipeline starts.
-ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+ENVIRONMENT = {
+    # As trainings that a pipeline starts.
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    # Otherwise asking whether there is a GPU keeps a fork of this process from using it.
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+}
 _LENGTH = (4, 24)  # of sentences, in tokens
 
 
@@ -64,6 +69,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=int, help="of a batch (default: the size's)")
     parser.add_argument("--sentences", type=int, default=20000, help="in the data directory")
     parser.add_argument("--updates", type=int, help="of a round (default: the size's)")
+    parser.add_argument("--num-workers", type=int, default=0, help="processes that make batches beside a training")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.set_defaults(threads=2, rounds=2)
 
@@ -97,7 +103,7 @@ def _prepare(system: str, size: str, count: int, precision: str, top: int, optio
     data = _make_data(folder, chosen.vocabulary, options)
     arguments = [str(data), *_arguments(system, chosen, top, options), "--save-dir", str(folder / "saved")]
     tokens = options.max_tokens or chosen.max_tokens
-    arguments += ["--max-tokens", str(tokens)]
+    arguments += ["--max-tokens", str(tokens), "--num-workers", str(options.num_workers)]
     if options.device == "cpu":
         arguments += ["--cpu", *_cpu_precision(precision)]
         training = Training(arguments, folder, processes=count, threads=max(1, options.threads // count))
@@ -123,7 +129,7 @@ def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[st
         raise MissingError("no option --gate-top-k")
     words = f"--user-dir {USER_DIR} --task multi_domain_translation --arch {ARCHS[system]}{size.preset} {size.options} "
     words += "--share-all-embeddings --optimizer adam --lr 1e-4 --clip-norm 1 --dropout 0.1 --seed 1 "
-    words += "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 1000000 --num-workers 0 "
+    words += "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 1000000 "
     words += "--disable-validation --no-save --log-format json --log-interval 1 --source-lang en --target-lang pl"
     return [*words.split(), *(["--gate-top-k", str(top)] if top else [])]
 
