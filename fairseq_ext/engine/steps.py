@@ -195,10 +195,10 @@ def _run_here(steps: Sequence[Step], jobs: int) -> None:
 
 def _places(jobs: int) -> int:
     """How many steps run at once on this machine; without ``--jobs``, one on a GPU."""
-    import torch  # takes seconds
-
     if jobs > 1:
         return jobs
+    import torch  # takes seconds
+
     return 1 if torch.cuda.is_available() else min(cores(), _MOST_AT_ONCE)
 
 

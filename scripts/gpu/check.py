@@ -45,17 +45,12 @@ def main() -> None:
     options.results.mkdir(parents=True, exist_ok=True)
     page = options.results / "table.md"
     page.write_text(f"# {', '.join(gpus) or 'no GPU: a trial on the processor'}\n", encoding="utf-8")
-    parts = {
-        "tests": lambda: run_tests(options.cpu),
-        "train": lambda: run_part("train", options),
-        "decode": lambda: run_part("decode", options),
-    }
-    for name, run in parts.items():
+    for part in _LIMITS:
         start = time.monotonic()
-        text = run()
-        # Where time is short, what is done is there already.
+        text = run_tests(options.cpu) if part == "tests" else run_part(part, options)
+        # At once: if time runs out, what is done is there already.
         with page.open("a", encoding="utf-8") as file:
-            file.write(f"\n{text}\n{name} took {time.monotonic() - start:.0f} s\n")
+            file.write(f"\n{text}\n{part} took {time.monotonic() - start:.0f} s\n")
     print(page.read_text(encoding="utf-8"))
     if missing := [verb for verb in ("train", "decode") if not (options.results / f"{verb}.md").exists()]:
         raise InputError(f"{' and '.join(missing)} could not be measured; why is above")

@@ -41,6 +41,10 @@ def say_threads(folder: Path) -> None:
     (folder / "threads").write_text(os.environ["OMP_NUM_THREADS"])
 
 
+def say_process(folder: Path) -> None:
+    (folder / "process").write_text(str(os.getpid()))
+
+
 def meet(place: Path, folder: Path, count: int = 2) -> None:
     """Wait until so many steps are here at the same time."""
     place.mkdir(exist_ok=True)
@@ -68,6 +72,13 @@ def test_a_step_begins_when_its_inputs_are_made_and_no_later(tmp_path: Path) -> 
     ]
     run_steps(steps, jobs=2)
     assert all((each.output / "step.json").is_file() for each in steps)
+
+
+def test_several_steps_run_at_once_on_a_gpu_if_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    run_steps([step(tmp_path / name, build=partial(meet, tmp_path / "meeting")) for name in "ab"], jobs=2)
+    run_steps([step(tmp_path / name, build=say_process, at_once=True) for name in "cd"])
+    assert {(tmp_path / name / "process").read_text() for name in "cd"} == {str(os.getpid())}
 
 
 @pytest.mark.slow
