@@ -6,7 +6,8 @@ A page says what it shows in comments of YAML. What stands between such a commen
     <!-- table {title: Table 10. chrF, metric: chrF, digits: 2} -->
     <!-- figure {title: Figure 3. Distances, metric: distance, file: distances, draw: heat} -->
 
-``--add runs/NAME/report/records.jsonl docs/results/NAME.jsonl`` makes the records of a page: means over runs.
+``--add runs/NAME/report docs/results/NAME.jsonl`` makes the records of a page from a report: means over runs, and
+differences. ``--baseline SYSTEM`` marks what is better or worse than that system.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import yaml  # noqa: E402
 
 from fairseq_ext.inputs.errors import InputError, run_command  # noqa: E402
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons  # noqa: E402
 from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
-from fairseq_ext.metrics.records import Records, read_records  # noqa: E402
+from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records  # noqa: E402
 from fairseq_ext.metrics.render import Plot  # noqa: E402
 from fairseq_ext.metrics.tables import Column, Table  # noqa: E402
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SIGNIFICANT = 0.05
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 _BLOCK = re.compile(r"(?P<comment><!-- (?:table|figure) (?P<asked>\{.*?\}) -->)\n.*?<!-- end -->", re.DOTALL)
 
@@ -146,10 +149,14 @@ class Results:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--add", nargs=2, type=Path, metavar=("RECORDS", "RESULTS"), help="make the records of a page")
-    add = parser.parse_args().add
-    if add:
-        write_results(add[1], summarise(read_records(add[0])))
+    parser.add_argument("--add", nargs=2, type=Path, metavar=("REPORT", "RESULTS"), help="make the records of a page")
+    parser.add_argument("--baseline", default="", help="system that marks compare with")
+    options = parser.parse_args()
+    if options.add:
+        report, results = options.add
+        comparisons_file = report / COMPARISONS_FILE
+        comparisons = read_comparisons(comparisons_file) if comparisons_file.exists() else []
+        write_results(results, summarise(read_records(report / RECORDS_FILE), comparisons, options.baseline))
         return
     for page in sorted(RESULTS.glob("*.md")):
         if page.with_suffix(".jsonl").is_file():
@@ -261,15 +268,42 @@ def draw_scatter(results: Results, block: Block) -> str:
 DRAWN = {"heat": draw_heat, "dots": draw_dots, "curves": draw_curves, "scatter": draw_scatter}
 
 
-def summarise(records: Records) -> list[Result]:
-    """Means over the runs of a report."""
+def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline: str = "") -> list[Result]:
+    """Means over the runs of a report, and differences of systems.
+
+    Args:
+        records: of the report.
+        comparisons: of its systems, by sentences or runs.
+        baseline: what is better or worse than this system is marked.
+    """
+    marks = {(each.system, each.metric, each.domain): mark(each) for each in comparisons if each.baseline == baseline}
     keys = dict.fromkeys((record.system, record.metric, record.domain) for record in records)
     means = {key: records.mean(*key) for key in keys}
-    return [
-        Result(system, metric, mean.value, domain, mean.sd)
-        for (system, metric, domain), mean in means.items()
+    results = [
+        Result(key[0], key[1], mean.value, key[2], mean.sd, mark=marks.get(key, ""))
+        for key, mean in means.items()
         if mean is not None
     ]
+    differences = [
+        Result(
+            each.system,
+            f"{each.metric} over {each.baseline}",
+            each.difference,
+            each.domain,
+            low=each.low,
+            high=each.high,
+        )
+        for each in comparisons
+    ]
+    return [*results, *differences]
+
+
+def mark(comparison: Comparison) -> str:
+    """▲ for better, ▼ for worse (p < 0.05), empty otherwise; of perplexity, less is better."""
+    if comparison.p is None or comparison.p >= SIGNIFICANT:
+        return ""
+    is_better = (comparison.difference > 0) != comparison.metric.startswith("perplexity")
+    return "▲" if is_better else "▼"
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.comparison import Comparison
 from fairseq_ext.metrics.records import Record, Records
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,6 +57,18 @@ def test_records_of_a_report_become_a_table_of_means(script: Any, tmp_path: Path
     assert once.endswith("Text.\n")
     (tmp_path / "p.md").write_text(once, encoding="utf-8")
     assert script.render(tmp_path / "p.md")["p.md"] == once
+
+
+def test_comparisons_of_a_report_become_marks_and_differences(script: Any) -> None:
+    records = [Record(system=name, metric="chrF", domain="law", value=value) for name, value in [("a", 30), ("b", 29)]]
+    better = Comparison("a", "b", "chrF", "law", 1.0, 0.5, 1.5, 0.01)
+    unclear = Comparison("b", "c", "chrF", "law", 0.1, -0.5, 0.7, 0.6)
+    found = script.summarise(Records(records), [better, unclear], "b")
+    assert [each.mark for each in found] == ["▲", "", "", ""]
+    assert found[2].written(2) == "+1.00 (+0.50 to +1.50)"
+    assert (found[3].system, found[3].metric) == ("b", "chrF over c")
+    assert script.mark(replace(better, metric="perplexity")) == "▼"
+    assert script.mark(unclear) == ""
 
 
 @pytest.mark.parametrize(
