@@ -6,7 +6,7 @@ A page says what it shows in comments of YAML. What stands between such a commen
     <!-- table {title: Table 10. chrF, metric: chrF, digits: 2} -->
     <!-- figure {title: Figure 3. Distances, metric: distance, file: distances, draw: heat} -->
 
-``--add runs/NAME/report docs/results/NAME.jsonl`` makes the records of a page from a report: means over runs, and
+``--add runs/NAME docs/results/NAME.jsonl`` makes the records of a page from an experiment: means over runs, and
 differences. ``--baseline SYSTEM`` marks what is better or worse than that system.
 """
 
@@ -17,7 +17,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIGNIFICANT = 0.05
+# Names of sets in comparisons, and those in records.
+SETS = {"all": "AVG", "classifier-error subset": "misclassified", "domain-switch set": "ood:JOINED"}
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 _BLOCK = re.compile(r"(?P<comment><!-- (?:table|figure) (?P<asked>\{.*?\}) -->)\n.*?<!-- end -->", re.DOTALL)
 
@@ -149,14 +151,13 @@ class Results:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--add", nargs=2, type=Path, metavar=("REPORT", "RESULTS"), help="make the records of a page")
+    parser.add_argument("--add", nargs=2, type=Path, metavar=("RUN", "RESULTS"), help="make the records of a page")
     parser.add_argument("--baseline", default="", help="system that marks compare with")
     options = parser.parse_args()
     if options.add:
-        report, results = options.add
-        comparisons_file = report / COMPARISONS_FILE
-        comparisons = read_comparisons(comparisons_file) if comparisons_file.exists() else []
-        write_results(results, summarise(read_records(report / RECORDS_FILE), comparisons, options.baseline))
+        experiment, results = options.add
+        records = read_records(experiment / "report" / RECORDS_FILE)
+        write_results(results, summarise(records, comparisons_of(experiment), options.baseline))
         return
     for page in sorted(RESULTS.glob("*.md")):
         if page.with_suffix(".jsonl").is_file():
@@ -298,6 +299,13 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
     return [*results, *differences]
 
 
+def comparisons_of(experiment: Path) -> list[Comparison]:
+    """All comparisons of an experiment, with the names that its records give to sets; a report has only some."""
+    files = [experiment / folder / COMPARISONS_FILE for folder in ("scores", "report")]
+    found = [read_comparisons(file) for file in files if file.exists()]
+    return [replace(each, domain=SETS.get(each.domain, each.domain)) for each in (found[0] if found else [])]
+
+
 def mark(comparison: Comparison) -> str:
     """▲ for better, ▼ for worse (p < 0.05), empty otherwise; of perplexity, less is better."""
     if comparison.p is None or comparison.p >= SIGNIFICANT:
@@ -308,7 +316,11 @@ def mark(comparison: Comparison) -> str:
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
     """Write results as lines of JSON, without what does not apply."""
-    lines = ({name: value for name, value in asdict(each).items() if value not in (None, "")} for each in results)
+    lines = (
+        {name: value for name, value in asdict(each).items() if value not in (None, "")}
+        for each in results
+        if each.system
+    )
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
 
 
