@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import yaml  # noqa: E402
 
 from fairseq_ext.inputs.errors import InputError, run_command  # noqa: E402
+from fairseq_ext.metrics.bootstrap import SIGNIFICANT  # noqa: E402
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons  # noqa: E402
 from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
 from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records  # noqa: E402
@@ -35,7 +36,6 @@ from fairseq_ext.metrics.tables import Column, Table  # noqa: E402
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIGNIFICANT = 0.05
 # Names of sets in comparisons, and those in records.
 SETS = {"all": "AVG", "classifier-error subset": "misclassified", "domain-switch set": "ood:JOINED"}
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
