@@ -24,11 +24,6 @@ def is_significant(p: float | None) -> bool:
     return p is not None and p < SIGNIFICANT
 
 
-def format_p(p: float | None) -> str:
-    """A p-value for a table."""
-    return "not tested" if p is None else f"{p:.3f}"
-
-
 def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> np.ndarray:
     """Sum counts over the sentences, and over ``resamples`` draws of as many sentences with replacement.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import hashlib
 import html
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,11 +16,9 @@ from fairseq_ext.metrics.records import RECORDS_FILE, Records, write_records
 from fairseq_ext.metrics.tables import Table, escape
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from markdown_it import MarkdownIt
 
 MARKDOWN_FILE, PAGE_FILE = "report.md", "report.html"
-_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
         write_comparisons(folder / COMPARISONS_FILE, page.comparisons)
 
 
-def render_page(markdown: str, title: str, summary: str = "", pictures: Mapping[str, str] | None = None) -> str:
+def render_page(markdown: str, title: str, summary: str, pictures: Mapping[str, str]) -> str:
     """Render Markdown as a self-contained page.
 
     Args:
@@ -104,24 +101,15 @@ def render_page(markdown: str, title: str, summary: str = "", pictures: Mapping[
         summary: of the page.
         pictures: SVG by file name, which the text links to.
     """
+    # Takes a tenth of a second to import.
+    from jinja2 import StrictUndefined, Template
+
+    text = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
+    template = Template(text, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     head, *sections = ("\n" + markdown).split("\n## ")
     bodies = [head, *(f"## {section}" for section in sections)]
     rendered = [_parser().render(body, {"pictures": pictures}) for body in bodies]
-    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _template().render(
-        title=title, summary=summary, head=rendered[0], sections=rendered[1:], script=script, script_hash=digest
-    )
-
-
-@functools.cache
-def _template() -> Template:
-    # Takes a tenth of a second to import.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(_FOLDER)
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("report.html.jinja")
+    return template.render(title=title, summary=summary, head=rendered[0], sections=rendered[1:])
 
 
 @functools.cache

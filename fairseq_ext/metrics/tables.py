@@ -107,14 +107,14 @@ class Table:
         lines = [_line(head), _line([":-", *columns]), *map(_line, body)]
         return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
 
-    @property
-    def _best(self) -> str:
-        return BEST_OF_ROW if self.across else BEST
-
     def _notes(self, cells: Sequence[Sequence[str]]) -> list[str]:
         written = "".join(text for column in cells for text in column)
-        notes = [*self.notes, *([SPREAD] if " ± " in written else []), *([self._best] if "**" in written else [])]
-        return [" ".join(escape(note) for note in notes)] if notes else []
+        notes = list(self.notes)
+        if " ± " in written:
+            notes.append(SPREAD)
+        if "**" in written:
+            notes.append(BEST_OF_ROW if self.across else BEST)
+        return [" ".join(map(escape, notes))] if notes else []
 
 
 def escape(text: str) -> str:

@@ -6,7 +6,6 @@ and the records. Their domain is the task; metrics are in percent.
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -86,10 +85,7 @@ def write_predictions(
         examples = ExampleSet.load(data, split, model.max_positions(), separator_of(model, data.name))
         logits = logits_of(model, data.name, examples.texts, batch_size)
         np.save(folder / f"{split}.npy", logits, allow_pickle=False)
-        scores = measure(metrics, logits, examples.targets, labels)
-        for remark in scores.remarks:
-            print(f"{checkpoint}: {split}: {remark}", file=sys.stderr)
-        found[split] = dict(scores.values)
+        found[split] = measure(metrics, logits, examples.targets, labels)
         if labels:
             found[split][MAJORITY] = majority_share(examples.targets)
     return found
