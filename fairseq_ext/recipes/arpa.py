@@ -176,24 +176,19 @@ def ending_here(found: np.ndarray, order: int) -> np.ndarray:
 _Lines = Iterator[tuple[int, str]]
 
 
-def read_sizes(path: Path) -> list[int]:
-    """The number of n-grams of each order, from the header of a file."""
-    return _read_sizes(zip(count(1), stream_lines(path), strict=False), path)
-
-
 def _read_sizes(lines: _Lines, path: Path) -> list[int]:
+    """The number of n-grams of each order."""
     if not any(line.strip() == "\\data\\" for _, line in lines):
         raise InputError(f"{path}: has no line \\data\\; give an n-gram model in ARPA format")
     sizes: list[int] = []
     for number, line in lines:
+        if not line.strip():
+            break
         match = _COUNT.fullmatch(line.strip())
-        if not line.strip() and sizes:
-            return sizes
-        if line.strip():
-            if match is None or int(match[1]) != len(sizes) + 1:
-                raise _odd(path, number, f"ngram {len(sizes) + 1}=COUNT")
-            sizes.append(int(match[2]))
-    raise InputError(f"{path}: ends before its n-grams; make it again")
+        if match is None or int(match[1]) != len(sizes) + 1:
+            raise _odd(path, number, f"ngram {len(sizes) + 1}=COUNT")
+        sizes.append(int(match[2]))
+    return sizes
 
 
 def _read_table(lines: _Lines, path: Path, size: int, numbers: dict[str, int], below: Sequence[Table]) -> Table:
@@ -224,12 +219,10 @@ def _read_table(lines: _Lines, path: Path, size: int, numbers: dict[str, int], b
 
 def _expect(lines: _Lines, path: Path, wanted: str) -> int:
     """The number of the next non-empty line, which must be ``wanted``."""
-    for number, line in lines:
-        if line.strip() == wanted:
-            return number
-        if line.strip():
-            raise _odd(path, number, wanted)
-    raise InputError(f"{path}: ends without {wanted}; make it again")
+    number, line = next(((number, line) for number, line in lines if line.strip()), (0, ""))
+    if line.strip() != wanted:
+        raise _odd(path, number, wanted)
+    return number
 
 
 def _values(fields: Sequence[str], order: int) -> tuple[float, float]:
@@ -251,4 +244,5 @@ def _keys(words: np.ndarray, below: Sequence[Table], num_words: int) -> np.ndarr
 
 
 def _odd(path: Path, number: int, wanted: str) -> InputError:
-    return InputError(f"{path}, line {number}: is not {wanted}; make the file again")
+    place = f"{path}, line {number}: is not" if number else f"{path}: ends without"
+    return InputError(f"{place} {wanted}; make the file again")

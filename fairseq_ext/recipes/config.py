@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -29,7 +29,6 @@ from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, Several, r
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
 MOST_ENTRIES = 200
-_MOST_SEEDS, _MOST_OPTIONS = 100, 500
 _NOT_IN_FILE = ("name", "options", "place")  # fields of entries
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
 
@@ -97,8 +96,6 @@ def _schema_of_entry(schema: dict[str, Any]) -> None:
 class Measuring(Section):
     """How models are measured; a recipe adds what it asks for."""
 
-    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
-
     cpu: bool = False
     """Whether to leave a GPU unused."""
 
@@ -109,7 +106,7 @@ class Entry(Section):
     model_config = ConfigDict(json_schema_extra=_schema_of_entry)
 
     name: str
-    options: dict[OptionName, OptionValue] = Field(default_factory=dict, max_length=_MOST_OPTIONS)
+    options: dict[OptionName, OptionValue] = Field(default_factory=dict)
     place: Place = Field(default_factory=Place, repr=False)
 
     @classmethod
@@ -127,10 +124,11 @@ class Entry(Section):
         common, entries = section.get("common", {}), section.get(key, {})
         if not isinstance(common, dict) or not isinstance(entries, dict):
             return section
-        for name, own in entries.items():
-            if isinstance(own or {}, dict):
-                entries = {**entries, name: cls._merged(name, common, own or {}, f"{where}: {name}")}
-        return {**section, key: entries}
+        merged = {
+            name: cls._merged(name, common, own or {}, f"{where}: {name}") if isinstance(own or {}, dict) else own
+            for name, own in entries.items()
+        }
+        return {**section, key: merged}
 
     @classmethod
     def _merged(cls, name: str, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -162,7 +160,7 @@ class System(Entry):
     """The system whose best checkpoint it starts from."""
     uses_teacher: bool = False
     """Whether it learns the labels of the domain classifier."""
-    seeds: Annotated[Several[Seed], Field(max_length=_MOST_SEEDS)] = ()
+    seeds: Several[Seed] = ()
     """One training per seed; by default one training with the seed of the experiment."""
     per_domain: bool = False
     """Whether it is trained once for each domain, on that domain alone."""
@@ -292,7 +290,16 @@ class Experiment(Section, Generic[System_co]):
         """The run that a run starts from: the only one of that system, or the one of the same domain or seed."""
         if run.system.start is None:
             return None
-        return fitting_run(run, self.runs_of(run.system.start), f"{self.path}: train: systems")
+        candidates = self.runs_of(run.system.start)
+        for candidate in candidates:
+            # The runs of a system with one run per domain have the same seed.
+            fits = (candidate.domain, candidate.seed) == (run.domain if candidate.domain else None, run.seed)
+            if fits or len(candidates) == 1:
+                return candidate
+        raise InputError(
+            f"{self.path}: train: systems: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
+            f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
+        )
 
     @model_validator(mode="after")
     def _check_starts(self) -> Experiment[System_co]:
@@ -356,26 +363,7 @@ def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
     return [Run(system.name, system, system.seeds[0] if system.seeds else seed)]
 
 
-def fitting_run(run: Run, candidates: Sequence[Run], where: str) -> Run:
-    """The run of another system that a run starts from: its only one, or the one of the same domain or seed."""
-    if len(candidates) == 1:
-        return candidates[0]
-    for candidate in candidates:
-        # The runs of a system with one run per domain have the same seed.
-        if (candidate.domain, candidate.seed) == (run.domain if candidate.domain else None, run.seed):
-            return candidate
-    raise InputError(
-        f"{where}: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
-        f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
-    )
-
-
-class _HasName(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_Named = TypeVar("_Named", bound=_HasName)
+_Named = TypeVar("_Named", bound=Any)  # a run, or what is made of one and has its name
 
 
 def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:

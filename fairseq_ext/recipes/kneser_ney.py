@@ -19,7 +19,7 @@ import numpy as np
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, read_sizes, wanted, with_ends
+from fairseq_ext.recipes.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, wanted, with_ends
 
 ORDERS = range(2, 7)
 # Where a text has too few n-grams to estimate them.
@@ -68,8 +68,6 @@ def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
         arpa: the file to write.
         order: n, one of ``ORDERS``.
     """
-    if order not in ORDERS:
-        raise ValueError(f"order must be {ORDERS[0]} to {ORDERS[-1]}, got {order}")
     numbers = {UNKNOWN: 0, START: 1, END: 2}
     lines = [[numbers.setdefault(word, len(numbers)) for word in words] for words in _sentences(text)]
     counts = count_orders(lines, numbers, order)
@@ -140,7 +138,7 @@ def likelihood(arpa: Path, text: Path) -> tuple[float, int]:
 
 def count_ngrams(arpa: Path) -> int:
     """The number of n-grams of all orders."""
-    return sum(read_sizes(arpa))
+    return sum(len(table.keys) for table in ArpaModel.read(arpa).tables)
 
 
 def _sentences(text: Path) -> Iterator[list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,6 @@ from fairseq_ext.recipes.config import Experiment, read_experiment
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DEFAULT = "translation"  # of a file without ``kind``
-# Former values of ``kind``, accepted for one release.
-FORMER_NAMES = {"word_lm": "recurrent"}
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,6 @@ def load_experiment(path: Path) -> tuple[Recipe, Any]:
     """Read an experiment file of any recipe; a file without ``kind`` is of the recipe ``translation``."""
     content = dict(load_yaml(path))
     name = content.pop("kind", None) or DEFAULT
-    if name in list(FORMER_NAMES):
-        print(f"{path}: kind: {name} is now {FORMER_NAMES[name]}", file=sys.stderr)
-        name = FORMER_NAMES[name]
     check_choice(name, recipe_names(), f"{path}: kind")
     recipe = load_recipe(name)
     experiment = read_experiment(recipe.config, content, path)
@@ -79,9 +73,8 @@ def load_recipe(name: str) -> Recipe:
 def schema_of(name: str) -> dict[str, Any]:
     """The JSON schema of the files of a recipe, by which editors complete keys and mark mistakes."""
     schema = load_recipe(name).config.json_schema()
-    kind = {"enum": [name, *(former for former, new in FORMER_NAMES.items() if new == name)]}
-    properties, required = {"kind": kind, **schema.pop("properties")}, schema.pop("required")
-    required = required if name == DEFAULT else ["kind", *required]
+    properties = {"kind": {"enum": [name]}, **schema.pop("properties")}
+    required = ([] if name == DEFAULT else ["kind"]) + schema.pop("required")
     return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}
 
 

@@ -13,13 +13,13 @@ Gram = tuple[str, ...]
 
 
 class PlainKneserNey:
-    """All n-grams of some sentences, which start with ``<s>`` and end with ``</s>``; one discount for all, if given."""
+    """All n-grams of some sentences, which start with ``<s>`` and end with ``</s>``."""
 
-    def __init__(self, lines: Sequence[Sequence[str]], order: int, discount: float | None = None):
+    def __init__(self, lines: Sequence[Sequence[str]], order: int):
         self.order = order
         self.counts = _counts([["<s>", *words, "</s>"] for words in lines], order)
         self.num_words = len({gram for gram in self.counts[1]})
-        self.discounts = [(0.0, *[discount] * 3) if discount else _discounts(counts) for counts in self.counts]
+        self.discounts = [_discounts(counts) for counts in self.counts]
         self.totals: list[Counter[Gram]] = []
         self.kept: list[defaultdict[Gram, float]] = []
         for n, counts in enumerate(self.counts):

@@ -98,12 +98,7 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
         vocabulary: how many words there are, the most frequent ones of the training text and ``<unk>``; 0 for all.
     """
     known = _most_frequent(_read_words(corpora[SPLITS[0]]), vocabulary)
-    counts = {}
-    for split, path in corpora.items():
-        counts[split], unknown = _write_text(folder / f"{split}.txt", path, known)
-        examples = f" ({', '.join(word for word, _ in unknown.most_common(3))} …)" if unknown else ""
-        words = f"{counts[split]['lines']:,} lines, {counts[split]['tokens']:,} tokens with the ends of lines"
-        print(f"{path}: {words}, {unknown.total():,} unknown words{examples}", file=sys.stderr)
+    counts = {split: _write_text(folder / f"{split}.txt", path, known) for split, path in corpora.items()}
     if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
         print(
             f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; limit the vocabulary, "
@@ -114,20 +109,20 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
     write_json(folder / COUNTS_FILE, counts)
 
 
-def _write_text(target: Path, source: Path, known: Set[str]) -> tuple[dict[str, int], Counter[str]]:
-    """Write a text in the memory of a line; returns how many lines, tokens and unknown words it has, and these."""
-    unknown: Counter[str] = Counter()
-    counts = {"lines": 0, "tokens": 0}
+def _write_text(target: Path, source: Path, known: Set[str]) -> dict[str, int]:
+    """Write a text in the memory of a line; returns how many lines, tokens and unknown words it has."""
+    counts = {"lines": 0, "tokens": 0, "unknown": 0}
 
     def lines() -> Iterator[str]:
         for words in _read_words(source):
             counts["lines"] += 1
             counts["tokens"] += len(words) + 1
-            unknown.update(word for word in words if word not in known)
+            counts["unknown"] += sum(word not in known for word in words)
             yield " ".join(word if word in known else UNKNOWN for word in words)
 
     write_lines(target, lines())
-    return {**counts, "unknown": sum(unknown.values())}, unknown
+    print(f"{source}: {counts['lines']:,} lines, {counts['unknown']:,} unknown words", file=sys.stderr)
+    return counts
 
 
 def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
@@ -140,9 +135,9 @@ def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
 
 
 def _read_words(path: Path) -> Iterable[list[str]]:
-    number = num_lines = 0
+    num_lines = 0
     for number, line in enumerate(stream_canonical_lines(path, "fail", Counter()), start=1):
-        words = (line or "").split(" ") if line else []
+        words = line.split(" ") if line else []
         for word in _RESERVED:
             if word in words:
                 raise InputError(f"{path}, line {number}: holds {word!r}, which is no word; take it out")
