@@ -27,31 +27,18 @@ _TESTS = {
 
 @dataclass(frozen=True)
 class Comparison(Row):
-    """A system against a baseline.
-
-    Attributes:
-        system: the compared system.
-        baseline: the baseline.
-        metric: of both.
-        domain: the test set: all, a domain, or another part of the test data.
-        difference: system minus baseline.
-        low: lower end of the 95 % interval; None if nothing was tested.
-        high: its upper end.
-        p: two-sided p-value.
-        n: number of sentences or tokens.
-        over: the resampled units: ``sentences`` or ``runs``.
-    """
+    """A system against a baseline; interval and p are None if nothing was tested."""
 
     system: str
     baseline: str
     metric: str
-    domain: str
-    difference: float
-    low: float | None = None
+    domain: str  # all, a domain, or another part of the test data
+    difference: float  # system minus baseline
+    low: float | None = None  # of the 95 % interval
     high: float | None = None
-    p: float | None = None
-    n: int | None = None
-    over: str = "runs"
+    p: float | None = None  # two-sided
+    n: int | None = None  # sentences or tokens
+    over: str = "runs"  # what was tested over: ``sentences`` or ``runs``
 
 
 def compare_runs(records: Records, system: str, baseline: str, metric: str, domain: str = "") -> Comparison | None:

@@ -86,15 +86,10 @@ CorpusMetric = SacrebleuMetric | CometMetric
 
 @dataclass(frozen=True)
 class Metric:
-    """An entry of :data:`METRICS`.
+    """An entry of :data:`METRICS`."""
 
-    Attributes:
-        text: computes it from text; None for COMET.
-        is_error: whether lower is better.
-    """
-
-    text: TextMetric | None
-    is_error: bool = False
+    text: TextMetric | None  # computes it from text; None for COMET
+    is_error: bool = False  # whether lower is better
 
     @property
     def best(self) -> Callable[..., Any]:

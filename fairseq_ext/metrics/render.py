@@ -7,7 +7,7 @@ import functools
 import html
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +23,9 @@ MARKDOWN_FILE, PAGE_FILE = "report.md", "report.html"
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure.
+    """A figure with a title above and a note below it."""
 
-    Attributes:
-        name: of its file, without ``.svg``.
-        title: above it.
-        svg: the figure.
-        note: below it.
-    """
-
-    name: str
+    name: str  # of its file, without ``.svg``
     title: str
     svg: str
     note: str = ""
@@ -48,19 +41,12 @@ Sections = Mapping[str, Sequence[Table | Plot | str]]  # by heading
 
 @dataclass(frozen=True)
 class Page:
-    """A report.
-
-    Attributes:
-        title: of the page.
-        summary: one sentence on what was measured, for lists of reports.
-        sections: by heading, tables, figures and Markdown.
-        comparisons: of systems with baselines, shown in a section of their own.
-    """
+    """A report."""
 
     title: str
-    summary: str
+    summary: str  # one sentence on what was measured
     sections: Sections
-    comparisons: Sequence[Comparison] = field(default=())
+    comparisons: Sequence[Comparison] = ()  # shown in a section of their own
 
     @property
     def all_sections(self) -> Sections:
@@ -93,14 +79,7 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
 
 
 def render_page(markdown: str, title: str, summary: str, pictures: Mapping[str, str]) -> str:
-    """Render Markdown as a self-contained page.
-
-    Args:
-        markdown: the text; its headings of second level become sections.
-        title: of the page.
-        summary: of the page.
-        pictures: SVG by file name, which the text links to.
-    """
+    """Render Markdown as a self-contained page; ``pictures`` are SVG by file name, which the text links to."""
     # Takes a tenth of a second to import.
     from jinja2 import StrictUndefined, Template
 

@@ -27,30 +27,19 @@ _COUNT = re.compile(r"ngram (\d{1,2}) *= *(\d{1,15})")
 
 @dataclass(frozen=True)
 class Table:
-    """All G n-grams of an order.
+    """All G n-grams of an order."""
 
-    Attributes:
-        keys: G, sorted.
-        log_probs: G, to base 10.
-        back_offs: G, to base 10; of the highest order zeros.
-    """
-
-    keys: np.ndarray
-    log_probs: np.ndarray
-    back_offs: np.ndarray
+    keys: np.ndarray  # G, sorted
+    log_probs: np.ndarray  # G, to base 10
+    back_offs: np.ndarray  # G, to base 10; of the highest order zeros
 
 
 @dataclass(frozen=True)
 class ArpaModel:
-    """A back-off model.
+    """A back-off model."""
 
-    Attributes:
-        numbers: of its words, from 0.
-        tables: of all orders, from 1.
-    """
-
-    numbers: dict[str, int]
-    tables: Sequence[Table]
+    numbers: dict[str, int]  # of its words, from 0
+    tables: Sequence[Table]  # of all orders, from 1
 
     @classmethod
     def read(cls, path: Path) -> ArpaModel:

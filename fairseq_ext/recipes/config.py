@@ -60,19 +60,12 @@ Tune = Annotated[
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file gives the options of an entry, for messages.
+    """Where a file gives the options of an entry, as they are spelled there, for messages."""
 
-    Attributes:
-        where: file, section and name of the entry.
-        own: the options that the entry gives itself, as they are spelled there.
-        common: the options that ``common`` gives to all.
-        tuned: the options of which several values are tried.
-    """
-
-    where: str = ""
+    where: str = ""  # file, section and name of the entry
     own: tuple[str, ...] = ()
-    common: tuple[str, ...] = ()
-    tuned: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()  # those that ``common`` gives to all
+    tuned: tuple[str, ...] = ()  # those of which several values are tried
 
     def __call__(self, option: str) -> str:
         """The place of an option, which is written with hyphens; an option that is given nowhere is the entry's."""
@@ -111,13 +104,7 @@ class Entry(Section):
 
     @classmethod
     def merge_common(cls, section: Any, key: str, where: str) -> Any:
-        """Merge the entries under a key of a section with its ``common``; pydantic names the mistakes.
-
-        Args:
-            section: as the file has it.
-            key: of the entries.
-            where: file, section and key, for messages.
-        """
+        """Merge the entries under a key of a section with its ``common``; pydantic names the mistakes."""
         if not isinstance(section, dict):
             return section
         section = {name: {} if value is None else value for name, value in section.items()}
@@ -333,29 +320,16 @@ def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
 
 @dataclass(frozen=True)
 class Run:
-    """One training of a system.
+    """One training of a system."""
 
-    Attributes:
-        name: of the run and its directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain.
-        system: what is trained.
-        seed: of the training.
-        domain: the only domain that it is trained on; None for all.
-    """
-
-    name: str
+    name: str  # and its directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain
     system: System
     seed: int
-    domain: str | None = None
+    domain: str | None = None  # the only one that it is trained on; None for all
 
 
 def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
-    """The runs of a system: one per domain or per seed.
-
-    Args:
-        system: what is trained.
-        seed: for a system without seeds of its own.
-        domains: the experiment's, for a system with one run per domain.
-    """
+    """The runs of a system: one per domain or per seed; ``seed`` is for a system without seeds of its own."""
     if system.per_domain:
         return [Run(f"{system.name}@{domain}", system, seed, domain) for domain in domains]
     if len(system.seeds) > 1:

@@ -23,17 +23,11 @@ DEFAULT = "translation"  # of a file without ``kind``
 
 @dataclass(frozen=True)
 class Recipe:
-    """One recipe, named like its folder.
+    """One recipe, named like its folder."""
 
-    Attributes:
-        config: the model of its experiment file.
-        prepare: the steps up to the data that models are trained on.
-        stages: everything that is done, in order; every system is a stage of its own name.
-    """
-
-    config: type[Experiment]
-    prepare: Callable[[Any, Engine], list[Step]]
-    stages: Callable[[Any], list[Stage]]
+    config: type[Experiment]  # the model of its experiment file
+    prepare: Callable[[Any, Engine], list[Step]]  # the steps up to the data that models are trained on
+    stages: Callable[[Any], list[Stage]]  # everything that is done, in order; every system is one, of its own name
 
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from fairseq_ext.metrics.records import Mean
 from fairseq_ext.metrics.tables import BEST, SPREAD, Column, Table, Value, escape
 
-SCORES: dict[str, Value] = {"mix": Mean(30.126, 0.2, 3), "gad": Mean(31.5), "tag": None}
+SCORES: dict[str, Value] = {"mix": Mean(30.126, 0.2), "gad": Mean(31.5), "tag": None}
 
 
 def test_values_are_written_and_the_best_is_in_bold() -> None:

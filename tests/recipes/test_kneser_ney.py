@@ -13,11 +13,9 @@ from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.arpa import ArpaModel
 from fairseq_ext.recipes.kneser_ney import likelihood, train_kneser_ney
-from tests.real_corpora import corpus
 from tests.recipes.plain_kneser_ney import PlainKneserNey, split_lines
 from tests.verbs import verb
 
-COUNTS = {"train": 1000, "valid": 200, "test": 200}
 WORDS = ["w0", "<unk>", "<UNK>", *(f"w{number}" for number in range(1, 198))]
 
 
@@ -99,13 +97,3 @@ def test_the_command_tells_perplexities(texts: Path, tmp_path: Path, capsys: pyt
     verb("ngrams")([str(texts / "train"), str(model), "--order", "2", "--test", str(texts / "test")])
     tokens = likelihood(model, texts / "test")[1]
     assert f"test: perplexity {perplexity(model, texts / 'test'):.2f} over {tokens:,} tokens" in capsys.readouterr().out
-
-
-def test_a_cut_of_penn_treebank_has_always_the_same_perplexity(tmp_path: Path) -> None:
-    cut = {name: split_lines(corpus("ptb") / f"ptb.{name}.txt")[:count] for name, count in COUNTS.items()}
-    known = {word for words in cut["train"] for word in words}
-    for name, lines in cut.items():
-        write_lines(tmp_path / name, [" ".join(w if w in known else "<unk>" for w in words) for words in lines])
-    train_kneser_ney(tmp_path / "train", tmp_path / "model.arpa")
-    for name, value in (("valid", 165.834), ("test", 184.721)):
-        assert perplexity(tmp_path / "model.arpa", tmp_path / name) == pytest.approx(value, abs=0.001)

@@ -17,6 +17,7 @@ from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.modules.tunings import TUNINGS
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.classification.measurement import (
     ACCURACY,
@@ -56,8 +57,6 @@ _NAMES = {
 }
 # A system in the figure: how many parameters it trains for a task, and the values whose median is its height.
 Point = tuple[float, Sequence[float]]
-# The lines of the figure by tuning; as in the paper, full fine-tuning is the end of that of top layers.
-LINES = {"top": "top layers", "full": "top layers", "adapters": "adapters", "norms": "layer norms"}
 
 
 def report(config: Classification) -> Step:
@@ -159,29 +158,18 @@ def distances(config: Classification, records: Records) -> list[Plot]:
         return []
 
     def draw(axes: Axes) -> None:
-        for line, colour in zip(dict.fromkeys(LINES.values()), COLOURS, strict=False):
-            members = [(name, *points[name]) for name in points if LINES[str(config.systems[name].tuning)] == line]
-            if members:
-                _draw_line(axes, line, members, colour)
+        for name, (trained, differences) in points.items():
+            colour = COLOURS[list(TUNINGS).index(str(config.systems[name].tuning))]
+            low, middle, high = np.percentile(differences, [20, 50, 80])
+            axes.errorbar(trained, middle, [[middle - low], [high - middle]], fmt="o", color=colour, capsize=2)
+            axes.annotate(name, (trained, middle), (5, 5), textcoords="offset points", color=GREY, fontsize=7)
         axes.set_xscale("log")
         axes.set_xlabel("parameters trained for a task")
         axes.set_ylabel(f"percentage points over {full}")
-        axes.legend(fontsize=8)
 
     note = "Test sets. Points are medians over the tasks, error bars the 20th to the 80th percentile."
     title = "Figures 1 and 3. Distance to full fine-tuning by trained parameters"
     return [Plot("trade-off", title, draw_figure(6, 3.2, draw), note)]
-
-
-def _draw_line(axes: Axes, label: str, systems: Sequence[tuple[str, float, Sequence[float]]], colour: str) -> None:
-    """A line through systems, which are labelled by their names."""
-    names, x, differences = zip(*sorted(systems, key=lambda system: system[1]), strict=True)
-    low, y, high = np.transpose([np.percentile(values, [20, 50, 80]) for values in differences])
-    axes.errorbar(
-        x, y, [y - low, high - y], color=colour, marker="o", markersize=3, capsize=2, linewidth=1, label=label
-    )
-    for name, across, up in zip(names, x, y, strict=True):
-        axes.annotate(name, (across, up), (3, 3), textcoords="offset points", color=GREY, fontsize=7)
 
 
 # Numbers of parameters

@@ -2,8 +2,8 @@
 
 ``text`` has ``{train,valid,test}.txt``: words separated by single blanks, no blank lines; words that the training text
 does not have, or too rarely for the vocabulary, are ``<unk>``. ``data-bin`` is made by ``fairseq-preprocess
---only-source``. ``word-vectors`` has the general-domain vectors of these words, and ``coverage.json``, how many of the
-words have one. ``systems/RUN`` are trainings, ``kneser-ney`` is the n-gram model.
+--only-source``. ``word-vectors`` has the general-domain vectors of these words, ``systems/RUN`` are
+trainings, ``kneser-ney`` is the n-gram model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.corpora.raw_text import stream_canonical_lines
 from fairseq_ext.corpora.split import HELD_OUT, SPLITS
@@ -29,7 +28,6 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import KNESER_NEY, TASK, ngram_step
 from fairseq_ext.recipes.recurrent.config import (
     COUNTS_FILE,
-    COVERAGE_FILE,
     DATA_DIR,
     TEXT_DIR,
     VECTORS_DIR,
@@ -44,7 +42,6 @@ from fairseq_ext.recipes.tune import steps_of_runs
 UNKNOWN = "<unk>"
 _RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
 _PREPROCESS_LOG = "preprocess.log"  # has times in it
-_SHOWN = 20  # missing words
 _TEXT_VERSION = _DATA_VERSION = 1
 _VECTORS_VERSION = 2  # 1: only counted
 _TRAINING_VECTORS_VERSION = 2  # 1: as they are in their file
@@ -176,17 +173,8 @@ def _cut_vectors(folder: Path, dictionary: Path, files: Mapping[Path, str]) -> N
     from fairseq_ext.data.word_vectors import cut_vectors
 
     words = Dictionary.load(str(dictionary))
-    record: dict[str, Any] = {}
     for path, name in files.items():
-        vectors = cut_vectors(words, path, folder / name)
-        record[str(path)] = {
-            "dimension": vectors.dimension,
-            "found": len(vectors.found),
-            "missing": len(vectors.missing),
-            "coverage": vectors.coverage,
-            "missing_words": vectors.missing[:_SHOWN],
-        }
-    write_json(folder / COVERAGE_FILE, record)
+        cut_vectors(words, path, folder / name)
 
 
 # Models

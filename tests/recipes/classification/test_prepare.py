@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairseq.data import Dictionary, data_utils
-from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fairseq_ext.classifiers.task_data import read_task_facts
@@ -74,21 +72,6 @@ def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:
         }
         assert lines
         assert not lines & held_out
-
-
-def test_the_corpus_of_the_base_is_all_domains_one_after_another(experiment: Path) -> None:
-    work = experiment.parent / "work"
-    data = work / "masked-lm"
-    dictionary = Dictionary.load(str(data / "dict.txt"))
-    for role in ("train", "valid"):
-        rows = data_utils.load_indexed_dataset(str(data / role), dictionary)
-        expected = [
-            line for folder in sorted((work / "encoded").glob("*_*")) for line in read_lines(folder / f"{role}.txt")
-        ]
-        assert [dictionary.string(row) for row in rows] == expected
-    task = MaskedLMTask.setup_task(MaskedLMConfig(data=str(data), tokens_per_sample=16, seed=1))
-    task.load_dataset("valid")
-    assert task.mask_idx == len(dictionary)  # behind the dictionary
 
 
 def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Path) -> None:
