@@ -30,13 +30,9 @@ def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> n
     Equal numbers of sentences, ``resamples`` and ``seed`` give equal draws, so systems are paired across calls. Fewer
     than :data:`MIN_SENTENCES` sentences are not resampled.
 
-    Args:
-        counts: a metric's counts, one row for each sentence; whole numbers, so that sums are exact in any order.
-        resamples: R, the number of draws.
-        seed: numbers that seed the generator.
-
     Shape:
-        counts: N×S; result: (1+R)×S, its first row the plain sum; 1×S of too few sentences
+        counts: N×S, whole numbers, so that sums are exact in any order
+        result: (1+R)×S, its first row the plain sum; 1×S of too few sentences
     """
     num_sentences = len(counts)
     counts = counts.astype(np.float64)

@@ -27,16 +27,13 @@ _STYLE: Any = {
 }
 _SHOWN = 0.005  # smaller shares are 0 percent, which is not written
 
-Line = Mapping[float, float]
+Line = Mapping[float, float]  # y by x
 
 
 def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label: str) -> str:
     """Draw lines in panels with shared scales, two beside each other, as SVG; a line has one colour in all panels.
 
-    Args:
-        panels: by title, the lines of each panel by name; of a line, y by x.
-        x_label: of the horizontal axes.
-        y_label: of the vertical axes.
+    ``panels`` are, by title, the lines of each panel by name.
     """
     from matplotlib.ticker import MaxNLocator
 

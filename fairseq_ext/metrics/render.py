@@ -48,20 +48,16 @@ class Page:
     sections: Sections
     comparisons: Sequence[Comparison] = ()  # shown in a section of their own
 
-    @property
-    def all_sections(self) -> Sections:
-        """Non-empty sections, with the comparisons after the first one."""
-        parts = list(self.sections.items())
-        if self.comparisons:
-            parts.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
-        return {heading: blocks for heading, blocks in parts if blocks}
-
     def markdown(self) -> str:
-        """The report as Markdown; figures lie beside it."""
+        """The report as Markdown, without empty sections; figures lie beside it."""
+        sections = list(self.sections.items())
+        if self.comparisons:
+            sections.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
         parts = [f"# {escape(self.title)}", escape(self.summary)]
-        for heading, blocks in self.all_sections.items():
-            parts.append(f"## {escape(heading)}")
-            parts += [block if isinstance(block, str) else block.markdown() for block in blocks]
+        for heading, blocks in sections:
+            if blocks:
+                parts.append(f"## {escape(heading)}")
+                parts += [block if isinstance(block, str) else block.markdown() for block in blocks]
         return "\n\n".join(parts) + "\n"
 
 

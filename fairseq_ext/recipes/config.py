@@ -288,15 +288,6 @@ class Experiment(Section, Generic[System_co]):
             f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
         )
 
-    @model_validator(mode="after")
-    def _check_starts(self) -> Experiment[System_co]:
-        """Every run has one to start from; runs of domains may not be known yet."""
-        for name, system in self.systems.items():
-            if system.start and not (system.per_domain or self.systems[system.start].per_domain):
-                for run in self.runs_of(name):
-                    self.start_of(run)
-        return self
-
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)
 

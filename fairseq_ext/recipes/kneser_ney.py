@@ -28,21 +28,13 @@ _USUAL_DISCOUNTS = (0.5, 1.0, 1.5)
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of the n-grams of one order, and of the words that follow their contexts.
+    """Counts of the n-grams of one order, and of the words that follow their contexts."""
 
-    Attributes:
-        keys: G, of the table, sorted.
-        counts: G.
-        shorter: G, the rows of the last n-1 words.
-        totals: of each context, the sum of the counts of its n-grams.
-        kinds: contexts×3, the number of different words after it with counts 1, 2, and 3 or more.
-    """
-
-    keys: np.ndarray
-    counts: np.ndarray
-    shorter: np.ndarray
-    totals: np.ndarray
-    kinds: np.ndarray
+    keys: np.ndarray  # G, of the table, sorted
+    counts: np.ndarray  # G
+    shorter: np.ndarray  # G, the rows of the last n-1 words
+    totals: np.ndarray  # of each context, the sum of the counts of its n-grams
+    kinds: np.ndarray  # contexts×3, the number of different words after it with counts 1, 2, and 3 or more
 
     @classmethod
     def of(cls, keys: np.ndarray, counts: np.ndarray, shorter: np.ndarray, num_words: int, contexts: int) -> Counts:
@@ -61,13 +53,7 @@ class Counts:
 
 
 def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
-    """Train a model and write it as ARPA.
-
-    Args:
-        text: words separated by blanks, one sentence a line.
-        arpa: the file to write.
-        order: n, one of ``ORDERS``.
-    """
+    """Train a model on words separated by blanks, one sentence a line, and write it as ARPA."""
     numbers = {UNKNOWN: 0, START: 1, END: 2}
     lines = [[numbers.setdefault(word, len(numbers)) for word in words] for words in _sentences(text)]
     counts = count_orders(lines, numbers, order)

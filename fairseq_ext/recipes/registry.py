@@ -64,8 +64,7 @@ def load_recipe(name: str) -> Recipe:
     return recipe
 
 
-def schema_of(name: str) -> dict[str, Any]:
-    """The JSON schema of the files of a recipe, by which editors complete keys and mark mistakes."""
+def _schema_of(name: str) -> dict[str, Any]:
     schema = load_recipe(name).config.json_schema()
     properties = {"kind": {"enum": [name]}, **schema.pop("properties")}
     required = ([] if name == DEFAULT else ["kind"]) + schema.pop("required")
@@ -73,5 +72,5 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """The JSON schema of each recipe's files, by its name."""
-    return {name: schema_of(name) for name in recipe_names()}
+    """The JSON schema of each recipe's files, by which editors complete keys and mark mistakes."""
+    return {name: _schema_of(name) for name in recipe_names()}

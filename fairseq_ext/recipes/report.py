@@ -64,12 +64,7 @@ def report_step(
 ) -> Step:
     """The step that writes ``report/`` of what there is, so run it after the other steps.
 
-    Args:
-        experiment: what is reported.
-        sources: the files that it is made of; those that are missing are left out.
-        version: raise it when the report comes to say something else.
-        records: reads what was measured.
-        page: makes the report of it.
+    Files of ``sources`` that are missing are left out. Raise the version when the report comes to say something else.
     """
     found = [path for path in sources if path.is_file()]
     work_dir = experiment.work_dir

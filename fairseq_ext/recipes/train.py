@@ -44,8 +44,6 @@ def train_step(
     """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
 
     Args:
-        config: the experiment.
-        run: what is trained.
         inputs: what the result depends on, the data directory first; files that ``arguments`` name are added.
         arguments: fairseq-train's, but for data, checkpoints, logs and processes.
         options: what the result depends on besides; see :class:`~fairseq_ext.engine.steps.Step`. Under ``system`` those

@@ -48,11 +48,8 @@ def steps_of_runs(
 ) -> list[Step]:
     """The steps that train runs of a system; trials come before the run that is the best of them.
 
-    Args:
-        config: the experiment.
-        runs: what is trained.
-        train: makes the step of a training with the values that its system has.
-        among: all runs of the system, if there are others.
+    ``train`` makes the step of a training with the values that its system has; ``among`` are all runs of the system,
+    if there are others.
     """
     steps: list[Step] = []
     for run in runs:

@@ -57,7 +57,7 @@ def stages_of(config: Recurrent) -> list[Stage]:
     return [
         Stage("prepare", partial(preparation_steps, config)),
         *trainings,
-        *([Stage(KNESER_NEY, lambda: [kneser_ney_step(config, ngrams.order)])] if ngrams else []),
+        *([Stage(KNESER_NEY, lambda: [_ngram_step(config, ngrams.order)])] if ngrams else []),
         Stage("evaluate", partial(perplexity_steps, config)),
         Stage("report", lambda: [report(config)]),
     ]
@@ -89,10 +89,7 @@ def vectors_file(config: Recurrent, file: str) -> Path:
 def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
     """Write the texts and, in ``counts.json``, how many lines and words and how many unknown ones they have.
 
-    Args:
-        folder: where to write.
-        corpora: the files by set, ``train`` first.
-        vocabulary: how many words there are, the most frequent ones of the training text and ``<unk>``; 0 for all.
+    ``vocabulary`` words are known, the most frequent ones of the training text and ``<unk>``; 0 for all.
     """
     known = _most_frequent(_read_words(corpora[SPLITS[0]]), vocabulary)
     counts = {split: _write_text(folder / f"{split}.txt", path, known) for split, path in corpora.items()}
@@ -194,8 +191,7 @@ def training_step(config: Recurrent, run: Run) -> Step:
     return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
 
 
-def kneser_ney_step(config: Recurrent, order: int) -> Step:
-    """The step that trains the n-gram model."""
+def _ngram_step(config: Recurrent, order: int) -> Step:
     return ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")
 
 
