@@ -64,9 +64,9 @@ def compare_resamples(
         differences: 1+R
     """
     first, resamples = float(differences[0]), differences[1:]
-    low = high = None
-    if len(resamples):
-        low, high = np.quantile(resamples, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
+    if not len(resamples):
+        return Comparison(system, baseline, metric, domain, first, n=n, over="sentences")
+    low, high = np.quantile(resamples, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
     return Comparison(system, baseline, metric, domain, first, low, high, p_value(resamples), n, "sentences")
 
 

@@ -125,8 +125,9 @@ def training_records(experiment: Experiment) -> Iterator[Record]:
 def trial_records(experiment: Experiment) -> Iterator[Record]:
     """The results of trials that came to a number; ``n`` is 1 for the chosen one and 0 for the others."""
     for run, path in zip(experiment.all_runs, trial_files(experiment), strict=True):
-        is_chosen_by_trials = first_run(run, experiment.runs[run.system.name]) == run
-        found = read_json(path, "make it again") if path.is_file() and is_chosen_by_trials else {"trials": []}
+        if not path.is_file() or first_run(run, experiment.runs[run.system.name]) != run:
+            continue
+        found = read_json(path, "make it again")
         for trial in found["trials"]:
             if trial["figure"] is not None:
                 yield Record(
