@@ -37,7 +37,7 @@ def test_constant_predictions_have_the_majoritys_accuracy() -> None:
 
 def test_what_is_not_finite_is_wrong() -> None:
     logits = logits_for([0, 1, 1], 2)
-    logits[0] = np.nan
+    logits[0, 0] = np.nan
     assert predicted_labels(logits).tolist() == [-1, 1, 1]
     found = measure(["accuracy", "f1"], logits, np.array([0, 1, 1]), ["neg", "pos"])
     assert found == pytest.approx({"accuracy": 2 / 3, "f1": 1})
