@@ -221,22 +221,11 @@ def _report_options(parser: ArgumentParser) -> None:
 
 
 def _report(options: Namespace) -> None:
-    from fairseq_ext.recipes.overview import PAGE_FILE
+    from fairseq_ext.metrics.render import PAGE_FILE
     from fairseq_ext.recipes.translation.report import report
 
     if made := _made(options, report):
         print(made / PAGE_FILE)
-
-
-def _reports_options(parser: ArgumentParser) -> None:
-    parser.description = "List all reports of experiments and cleaning below a folder in reports.html and reports.md."
-    parser.add_argument("folder", type=Path, help="folder with reports in it, at any depth, such as runs")
-
-
-def _reports(options: Namespace) -> None:
-    from fairseq_ext.recipes.overview import write_index
-
-    print(write_index(options.folder))
 
 
 VERBS = {
@@ -249,5 +238,4 @@ VERBS = {
     "analyse": Verb("analyse a trained experiment", _analyse_options, _analyse),
     "examples": Verb("translate an experiment's example lines and print them", _examples_options, _examples),
     "report": Verb("write an experiment's report", _report_options, _report),
-    "reports": Verb("list all reports below a folder on one page", _reports_options, _reports),
 }

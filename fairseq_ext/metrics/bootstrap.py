@@ -24,24 +24,15 @@ def is_significant(p: float | None) -> bool:
     return p is not None and p < SIGNIFICANT
 
 
-def format_p(p: float | None) -> str:
-    """A p-value for a table."""
-    return "not tested" if p is None else f"{p:.3f}"
-
-
 def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> np.ndarray:
     """Sum counts over the sentences, and over ``resamples`` draws of as many sentences with replacement.
 
     Equal numbers of sentences, ``resamples`` and ``seed`` give equal draws, so systems are paired across calls. Fewer
     than :data:`MIN_SENTENCES` sentences are not resampled.
 
-    Args:
-        counts: a metric's counts, one row for each sentence; whole numbers, so that sums are exact in any order.
-        resamples: R, the number of draws.
-        seed: numbers that seed the generator.
-
     Shape:
-        counts: N×S; result: (1+R)×S, its first row the plain sum; 1×S of too few sentences
+        counts: N×S, whole numbers, so that sums are exact in any order
+        result: (1+R)×S, its first row the plain sum; 1×S of too few sentences
     """
     num_sentences = len(counts)
     counts = counts.astype(np.float64)

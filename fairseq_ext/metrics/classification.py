@@ -6,34 +6,17 @@ Spearman's for STS-B. All are at most 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 import numpy as np
-
-from fairseq_ext.inputs.errors import InputError
 
 _POSITIVE = 1  # of two labels, the one that F1 is about, as in GLUE
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Metrics of a set of predictions.
+def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, labels: Sequence[str]) -> dict[str, float]:
+    """Compare predictions with targets; returns each metric's value.
 
-    Attributes:
-        values: by metric.
-        remarks: warnings, such as constant predictions.
-    """
-
-    values: Mapping[str, float]
-    remarks: Sequence[str] = field(default_factory=list)
-
-
-def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, labels: Sequence[str]) -> Scores:
-    """Compare predictions with targets.
-
-    A row that is not finite counts as wrong. Undefined correlations, of constant predictions or targets, are 0, with a
-    remark.
+    A row that is not finite counts as wrong. Correlations of constant predictions or targets are 0.
 
     Args:
         metrics: of :data:`~fairseq_ext.classifiers.task_split.METRICS`, such as the kind of task has.
@@ -44,11 +27,8 @@ def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, lab
     Shape:
         logits: N×K, or N×1; targets: N
     """
-    if not len(targets):
-        raise InputError("the task's set is empty; give at least one example")
-    if labels:
-        return _measure_labels(metrics, logits, targets, labels)
-    return _measure_numbers(metrics, logits[:, 0], targets)
+    compute = _of_labels(logits, targets, len(labels)) if labels else _of_numbers(logits[:, 0], targets)
+    return {name: float(compute[name]()) for name in metrics}
 
 
 def predicted_labels(logits: np.ndarray) -> np.ndarray:
@@ -65,38 +45,26 @@ def majority_share(targets: np.ndarray) -> float:
     return float(np.unique(targets, return_counts=True)[1].max() / len(targets))
 
 
-def _measure_labels(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, labels: Sequence[str]) -> Scores:
+def _of_labels(logits: np.ndarray, targets: np.ndarray, num_labels: int) -> dict[str, Callable[[], float]]:
     from sklearn.metrics import f1_score, matthews_corrcoef
 
     predictions = predicted_labels(logits)
     # Labels that neither occur nor are predicted are part of the average all the same.
-    averaged = [_POSITIVE] if len(labels) == 2 else list(range(len(labels)))
-    compute: dict[str, Callable[[], float]] = {
+    averaged = [_POSITIVE] if num_labels == 2 else list(range(num_labels))
+    return {
         "accuracy": lambda: np.mean(predictions == targets),
         "f1": lambda: f1_score(targets, predictions, labels=averaged, average="macro", zero_division=0),
         # 0 for constant predictions, by scikit-learn's own convention.
         "matthews": lambda: matthews_corrcoef(targets, predictions),
     }
-    remarks = []
-    if (predictions < 0).any():
-        remarks.append(f"{(predictions < 0).sum():,} of {len(predictions):,} predictions are not finite")
-    elif (predictions == predictions[0]).all():
-        remarks.append(f"every prediction is {labels[predictions[0]]!r}")
-    return Scores({name: float(compute[name]()) for name in metrics}, remarks)
 
 
-def _measure_numbers(metrics: Sequence[str], predictions: np.ndarray, targets: np.ndarray) -> Scores:
+def _of_numbers(predictions: np.ndarray, targets: np.ndarray) -> dict[str, Callable[[], float]]:
     from scipy.stats import pearsonr, spearmanr
 
-    def undefined(reason: str) -> Scores:
-        return Scores(dict.fromkeys(metrics, 0.0), [f"{reason}: no correlation is defined, it is set to 0"])
-
-    if not np.isfinite(predictions).all():
-        return undefined(f"{(~np.isfinite(predictions)).sum():,} of {len(predictions):,} predictions are not finite")
-    for what, numbers in (("prediction", predictions), ("target", targets)):
-        if (numbers == numbers[0]).all():
-            return undefined(f"every {what} is the same")
-    compute = {"pearson": pearsonr, "spearman": spearmanr}
+    is_defined = np.isfinite(predictions).all() and np.ptp(predictions) > 0 and np.ptp(targets) > 0
+    if not is_defined:
+        return {"pearson": lambda: 0.0, "spearman": lambda: 0.0}
     # In double precision, or what is nearly constant would be lost in the differences from the mean.
     pair = predictions.astype(np.float64), targets.astype(np.float64)
-    return Scores({name: float(compute[name](*pair).statistic) for name in metrics})
+    return {"pearson": lambda: pearsonr(*pair).statistic, "spearman": lambda: spearmanr(*pair).statistic}

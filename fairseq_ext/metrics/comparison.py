@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.metrics.bootstrap import format_p, p_value
+from fairseq_ext.metrics.bootstrap import p_value
 from fairseq_ext.metrics.records import Records, Row, read_rows, write_rows
 from fairseq_ext.metrics.tables import Column, Table
 
@@ -19,37 +19,26 @@ _NOTE = (
     "Difference: system minus baseline, of the means over runs. The interval and the two-sided p are not corrected for "
     "the number of comparisons."
 )
-_OF_RUNS = "Both are from Welch's t-test over runs; single runs have none."
-_OF_SENTENCES = "Both are from a paired bootstrap over sentences."
+_TESTS = {
+    "sentences": "Both are from a paired bootstrap over sentences.",
+    "runs": "Both are from Welch's t-test over runs; single runs have none.",
+}
 
 
 @dataclass(frozen=True)
 class Comparison(Row):
-    """A system against a baseline.
-
-    Attributes:
-        system: the compared system.
-        baseline: the baseline.
-        metric: of both.
-        domain: the test set: all, a domain, or another part of the test data.
-        difference: system minus baseline.
-        low: lower end of the 95 % interval; None if nothing was tested.
-        high: its upper end.
-        p: two-sided p-value.
-        n: number of sentences or tokens.
-        over: the resampled units: ``sentences`` or ``runs``.
-    """
+    """A system against a baseline; interval and p are None if nothing was tested."""
 
     system: str
     baseline: str
     metric: str
-    domain: str
-    difference: float
-    low: float | None = None
+    domain: str  # all, a domain, or another part of the test data
+    difference: float  # system minus baseline
+    low: float | None = None  # of the 95 % interval
     high: float | None = None
-    p: float | None = None
-    n: int | None = None
-    over: str = "runs"
+    p: float | None = None  # two-sided
+    n: int | None = None  # sentences or tokens
+    over: str = "runs"  # what was tested over: ``sentences`` or ``runs``
 
 
 def compare_runs(records: Records, system: str, baseline: str, metric: str, domain: str = "") -> Comparison | None:
@@ -75,24 +64,26 @@ def compare_resamples(
         differences: 1+R
     """
     first, resamples = float(differences[0]), differences[1:]
-    low, high = _interval(resamples) if len(resamples) else (None, None)
+    if not len(resamples):
+        return Comparison(system, baseline, metric, domain, first, n=n, over="sentences")
+    low, high = np.quantile(resamples, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
     return Comparison(system, baseline, metric, domain, first, low, high, p_value(resamples), n, "sentences")
 
 
-def comparison_table(comparisons: Sequence[Comparison], form: str = ".2f") -> Table:
+def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Table with one row for each comparison."""
     rows = {str(number): comparison for number, comparison in enumerate(comparisons)}
     columns = [
         Column("Baseline", lambda row: rows[row].baseline, is_text=True),
         Column("Metric", lambda row: rows[row].metric, is_text=True),
         Column("Set", lambda row: rows[row].domain or "all", is_text=True),
-        Column("Difference", lambda row: rows[row].difference, f"+{form}"),
-        Column("95 % interval", lambda row: _show_interval(rows[row], form)),
-        Column("p", lambda row: format_p(rows[row].p), is_text=False),
+        Column("Difference", lambda row: rows[row].difference, "+.2f"),
+        Column("95 % interval", lambda row: _show_interval(rows[row])),
+        Column("p", lambda row: "not tested" if rows[row].p is None else f"{rows[row].p:.3f}", is_text=False),
         Column("n", lambda row: rows[row].n, ",d"),
     ]
     tests = {each.over for each in comparisons}
-    notes = [_NOTE, *([_OF_SENTENCES] if "sentences" in tests else []), *([_OF_RUNS] if "runs" in tests else [])]
+    notes = [_NOTE, *(text for over, text in _TESTS.items() if over in tests)]
     return Table("Systems against baselines", "System", list(rows), columns, notes, lambda row: rows[row].system)
 
 
@@ -121,13 +112,7 @@ def _welch(
     return float(interval.low), float(interval.high), float(test.pvalue)
 
 
-def _interval(resamples: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(resamples, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    return float(low), float(high)
-
-
-def _show_interval(comparison: Comparison, form: str) -> str | None:
+def _show_interval(comparison: Comparison) -> str | None:
     if comparison.low is None or comparison.high is None:
         return None
-    ends = [format(end, f"+{form}").replace("-", "−") for end in (comparison.low, comparison.high)]
-    return " to ".join(ends)
+    return f"{comparison.low:+.2f} to {comparison.high:+.2f}".replace("-", "−")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
@@ -22,28 +22,6 @@ from fairseq_ext.corpora.languages import has_spaces, is_chinese
 USUAL_TOKENIZER = "13a"
 # COMET's sentence scores as whole numbers, whose sums do not depend on their order.
 _COMET_UNIT = 1e-6
-
-
-class CorpusMetric(Protocol):
-    """A metric whose corpus score is a function of S sums over sentences."""
-
-    @property
-    def signature(self) -> str:
-        """Everything that the score depends on, except the text."""
-
-    def score(self, sums: Sequence[float]) -> float:
-        """The corpus score of S sums, in percent."""
-
-
-class TextMetric(CorpusMetric, Protocol):
-    """A metric of translations and references."""
-
-    def count(self, hypotheses: Sequence[Sequence[str]], references: Sequence[str]) -> list[np.ndarray]:
-        """Count in several translations of N sentences.
-
-        Shape:
-            result: an N×S array of whole numbers for each translation
-        """
 
 
 class SacrebleuMetric:
@@ -59,16 +37,22 @@ class SacrebleuMetric:
 
     @property
     def signature(self) -> str:
+        """Everything that the score depends on, except the text."""
         scorer = self._kind()
         scorer.corpus_score(["a"], [["a"]])
         return str(scorer.get_signature())
 
     def count(self, hypotheses: Sequence[Sequence[str]], references: Sequence[str]) -> list[np.ndarray]:
-        """See :meth:`TextMetric.count`."""
+        """Count in several translations of N sentences.
+
+        Shape:
+            result: an N×S array of whole numbers for each translation
+        """
         scorer = self._kind(references=[list(references)])
         return [np.array(scorer._extract_corpus_statistics(lines, None), dtype=np.int64) for lines in hypotheses]
 
     def score(self, sums: Sequence[float]) -> float:
+        """The corpus score of S sums, in percent."""
         # sacrebleu says they are whole numbers, which they are, but not of type int.
         statistics: Any = list(sums)
         return float(self._scorer._compute_score_from_stats(statistics).score)
@@ -91,21 +75,21 @@ class CometMetric:
         return np.stack([np.rint(scores / _COMET_UNIT), np.ones(len(scores))], axis=1).astype(np.int64)
 
     def score(self, sums: Sequence[float]) -> float:
+        """The mean of the sentences' scores, times 100."""
         total, number = sums
         return 100 * _COMET_UNIT * total / number
 
 
+TextMetric = SacrebleuMetric
+CorpusMetric = SacrebleuMetric | CometMetric
+
+
 @dataclass(frozen=True)
 class Metric:
-    """An entry of :data:`METRICS`.
+    """An entry of :data:`METRICS`."""
 
-    Attributes:
-        text: computes it from text; None for COMET.
-        is_error: whether lower is better.
-    """
-
-    text: TextMetric | None
-    is_error: bool = False
+    text: TextMetric | None  # computes it from text; None for COMET
+    is_error: bool = False  # whether lower is better
 
     @property
     def best(self) -> Callable[..., Any]:

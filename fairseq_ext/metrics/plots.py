@@ -27,50 +27,40 @@ _STYLE: Any = {
 }
 _SHOWN = 0.005  # smaller shares are 0 percent, which is not written
 
-Line = Mapping[float, float]
+Line = Mapping[float, float]  # y by x
 
 
 def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label: str) -> str:
-    """Draw lines in panels with shared scales, as SVG; a line has one colour in all panels.
+    """Draw lines in panels with shared scales, two beside each other, as SVG; a line has one colour in all panels.
 
-    Args:
-        panels: by title, the lines of each panel by name; of a line, y by x.
-        x_label: of the horizontal axes.
-        y_label: of the vertical axes.
+    ``panels`` are, by title, the lines of each panel by name.
     """
+    from matplotlib.ticker import MaxNLocator
+
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
 
-    def draw(axes: Axes, title: str) -> None:
-        _draw_lines(axes, title, panels[title], names)
+    def draw_panel(axes: Axes, title: str) -> None:
+        for name, line in panels[title].items():
+            number = names.index(name)
+            style = "--" if number >= len(COLOURS) else "-"
+            colour = COLOURS[number % len(COLOURS)]
+            axes.plot(list(line), list(line.values()), style, color=colour, marker="o", markersize=3, label=name)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_title(title, loc="left")
+        axes.legend(fontsize=8)
 
-    return draw_panels(list(panels), draw, x_label, y_label)
-
-
-def draw_panels(
-    titles: Sequence[str], draw: Callable[[Axes, str], None], x_label: str, y_label: str, *, share_y: bool = True
-) -> str:
-    """Draw panels in two columns with shared axis labels, as SVG.
-
-    Args:
-        titles: of the panels, all different.
-        draw: draws a panel, given its axes and title.
-        x_label: of the horizontal axes, which share one scale.
-        y_label: of the vertical axes.
-        share_y: whether the vertical axes share one scale.
-    """
-    columns = min(2, len(titles))
-    rows = -(-len(titles) // columns)
-
-    def draw_all(figure: Figure) -> None:
-        axes = figure.subplots(rows, columns, sharex=True, sharey=share_y, squeeze=False).flatten()
-        for place, title in zip(axes, titles, strict=False):
-            draw(place, title)
-        for unused in axes[len(titles) :]:
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
+        for place, title in zip(axes, panels, strict=False):
+            draw_panel(place, title)
+        for unused in axes[len(panels) :]:
             unused.set_visible(False)
         figure.supxlabel(x_label, fontsize=9)
         figure.supylabel(y_label, fontsize=9)
 
-    return _to_svg(4 * columns, 2.6 * rows, draw_all)
+    return _to_svg(4 * columns, 2.6 * rows, draw)
 
 
 def heat_map(
@@ -114,19 +104,6 @@ def _to_svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
         draw(figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return buffer.getvalue()
-
-
-def _draw_lines(axes: Axes, title: str, lines: Mapping[str, Line], names: Sequence[str]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    for name, line in lines.items():
-        number = names.index(name)
-        style = "--" if number >= len(COLOURS) else "-"
-        colour = COLOURS[number % len(COLOURS)]
-        axes.plot(list(line), list(line.values()), style, color=colour, marker="o", markersize=3, label=name)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(title, loc="left")
-    axes.legend(fontsize=8)
 
 
 def _shades() -> Colormap:

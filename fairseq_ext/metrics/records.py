@@ -27,47 +27,30 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Row):
-    """One measured value; an attribute that does not apply is empty.
-
-    Attributes:
-        system: the measured system.
-        run: one of its trainings.
-        seed: of that training.
-        domain: the domain, test set or epoch.
-        metric: its name.
-        value: in full precision.
-        n: number of sentences, tokens or examples.
-    """
+    """One measured value; an attribute that does not apply is empty."""
 
     system: str = ""
-    run: str = ""
+    run: str = ""  # one of the system's trainings
     seed: int | None = None
-    domain: str = ""
+    domain: str = ""  # or a test set, or an epoch
     metric: str
-    value: float
-    n: int | None = None
+    value: float  # in full precision
+    n: int | None = None  # sentences, tokens or examples
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over runs.
-
-    Attributes:
-        value: the mean.
-        sd: sample standard deviation over runs; None for a single run.
-        runs: number of runs.
-    """
+    """A mean over runs, and their sample standard deviation; None for a single run."""
 
     value: float
     sd: float | None = None
-    runs: int = 1
 
     @classmethod
     def of(cls, values: Collection[float]) -> Mean | None:
         """The mean of the values of runs; None if there are none."""
         if not values:
             return None
-        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True)

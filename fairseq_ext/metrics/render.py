@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import functools
-import hashlib
 import html
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +16,16 @@ from fairseq_ext.metrics.records import RECORDS_FILE, Records, write_records
 from fairseq_ext.metrics.tables import Table, escape
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from markdown_it import MarkdownIt
 
 MARKDOWN_FILE, PAGE_FILE = "report.md", "report.html"
-_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure.
+    """A figure with a title above and a note below it."""
 
-    Attributes:
-        name: of its file, without ``.svg``.
-        title: above it.
-        svg: the figure.
-        note: below it.
-    """
-
-    name: str
+    name: str  # of its file, without ``.svg``
     title: str
     svg: str
     note: str = ""
@@ -51,34 +41,23 @@ Sections = Mapping[str, Sequence[Table | Plot | str]]  # by heading
 
 @dataclass(frozen=True)
 class Page:
-    """A report.
-
-    Attributes:
-        title: of the page.
-        summary: one sentence on what was measured, for lists of reports.
-        sections: by heading, tables, figures and Markdown.
-        comparisons: of systems with baselines, shown in a section of their own.
-    """
+    """A report."""
 
     title: str
-    summary: str
+    summary: str  # one sentence on what was measured
     sections: Sections
-    comparisons: Sequence[Comparison] = field(default=())
-
-    @property
-    def all_sections(self) -> Sections:
-        """Non-empty sections, with the comparisons after the first one."""
-        parts = list(self.sections.items())
-        if self.comparisons:
-            parts.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
-        return {heading: blocks for heading, blocks in parts if blocks}
+    comparisons: Sequence[Comparison] = ()  # shown in a section of their own
 
     def markdown(self) -> str:
-        """The report as Markdown; figures lie beside it."""
+        """The report as Markdown, without empty sections; figures lie beside it."""
+        sections = list(self.sections.items())
+        if self.comparisons:
+            sections.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
         parts = [f"# {escape(self.title)}", escape(self.summary)]
-        for heading, blocks in self.all_sections.items():
-            parts.append(f"## {escape(heading)}")
-            parts += [block if isinstance(block, str) else block.markdown() for block in blocks]
+        for heading, blocks in sections:
+            if blocks:
+                parts.append(f"## {escape(heading)}")
+                parts += [block if isinstance(block, str) else block.markdown() for block in blocks]
         return "\n\n".join(parts) + "\n"
 
 
@@ -95,33 +74,17 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
         write_comparisons(folder / COMPARISONS_FILE, page.comparisons)
 
 
-def render_page(markdown: str, title: str, summary: str = "", pictures: Mapping[str, str] | None = None) -> str:
-    """Render Markdown as a self-contained page.
+def render_page(markdown: str, title: str, summary: str, pictures: Mapping[str, str]) -> str:
+    """Render Markdown as a self-contained page; ``pictures`` are SVG by file name, which the text links to."""
+    # Takes a tenth of a second to import.
+    from jinja2 import StrictUndefined, Template
 
-    Args:
-        markdown: the text; its headings of second level become sections.
-        title: of the page.
-        summary: of the page.
-        pictures: SVG by file name, which the text links to.
-    """
+    text = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
+    template = Template(text, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     head, *sections = ("\n" + markdown).split("\n## ")
     bodies = [head, *(f"## {section}" for section in sections)]
     rendered = [_parser().render(body, {"pictures": pictures}) for body in bodies]
-    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _template().render(
-        title=title, summary=summary, head=rendered[0], sections=rendered[1:], script=script, script_hash=digest
-    )
-
-
-@functools.cache
-def _template() -> Template:
-    # Takes a tenth of a second to import.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(_FOLDER)
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("report.html.jinja")
+    return template.render(title=title, summary=summary, head=rendered[0], sections=rendered[1:])
 
 
 @functools.cache

@@ -22,23 +22,14 @@ Value = Mean | float | str | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        heading: of the column.
-        of: the value of a row, by the row's name; None if there is none.
-        form: format specification of numbers.
-        best: ``min`` or ``max``; None if there is no best value.
-        is_text: align to the left and sort as text; by default true for columns without numbers.
-        beside: rows that are not compared for the best, such as oracles, unless there are no others.
-    """
+    """A column of a table."""
 
     heading: str
-    of: Callable[[str], Value]
-    form: str = ".2f"
-    best: Callable[..., Any] | None = None
-    is_text: bool | None = None
-    beside: Collection[str] = ()
+    of: Callable[[str], Value]  # by the row's name
+    form: str = ".2f"  # format specification of numbers
+    best: Callable[..., Any] | None = None  # ``min`` or ``max``; None if there is no best value
+    is_text: bool | None = None  # aligned to the left; by default columns without numbers
+    beside: Collection[str] = ()  # rows that are not compared for the best, such as oracles, unless there are no others
 
     def holds_text(self, cells: Sequence[str]) -> bool:
         """Whether the cells are text, not numbers."""
@@ -70,25 +61,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Attributes:
-        title: above it.
-        corner: heading of the row names.
-        rows: names of the rows.
-        columns: of values.
-        notes: below the table.
-        labels: map names of rows to the shown names.
-        across: transpose the table.
-    """
+    """A table with a title above and notes below it."""
 
     title: str
-    corner: str
+    corner: str  # heading of the row names
     rows: Sequence[str]
     columns: Sequence[Column]
     notes: Sequence[str] = ()
-    labels: Callable[[str], str] = str
-    across: bool = False
+    labels: Callable[[str], str] = str  # map names of rows to the shown names
+    across: bool = False  # transposed
 
     def markdown(self) -> str:
         """Markdown with title and notes, or a sentence if the table has no rows."""
@@ -107,14 +88,14 @@ class Table:
         lines = [_line(head), _line([":-", *columns]), *map(_line, body)]
         return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
 
-    @property
-    def _best(self) -> str:
-        return BEST_OF_ROW if self.across else BEST
-
     def _notes(self, cells: Sequence[Sequence[str]]) -> list[str]:
         written = "".join(text for column in cells for text in column)
-        notes = [*self.notes, *([SPREAD] if " ± " in written else []), *([self._best] if "**" in written else [])]
-        return [" ".join(escape(note) for note in notes)] if notes else []
+        notes = list(self.notes)
+        if " ± " in written:
+            notes.append(SPREAD)
+        if "**" in written:
+            notes.append(BEST_OF_ROW if self.across else BEST)
+        return [" ".join(map(escape, notes))] if notes else []
 
 
 def escape(text: str) -> str:

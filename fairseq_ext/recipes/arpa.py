@@ -7,11 +7,9 @@ An n-gram is the row of its first n-1 words in the table below and its last word
 from __future__ import annotations
 
 import math
-import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -22,48 +20,53 @@ from fairseq_ext.inputs.errors import InputError
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 NEVER = -99.0  # the logarithm of nothing, in such files
 _UNKNOWN_LOG_PROB = -100.0  # of a word that a model without <unk> does not know; kenlm's
-_COUNT = re.compile(r"ngram (\d{1,2}) *= *(\d{1,15})")
+_END = "\\end\\"
 
 
 @dataclass(frozen=True)
 class Table:
-    """All G n-grams of an order.
+    """All G n-grams of an order."""
 
-    Attributes:
-        keys: G, sorted.
-        log_probs: G, to base 10.
-        back_offs: G, to base 10; of the highest order zeros.
-    """
-
-    keys: np.ndarray
-    log_probs: np.ndarray
-    back_offs: np.ndarray
+    keys: np.ndarray  # G, sorted
+    log_probs: np.ndarray  # G, to base 10
+    back_offs: np.ndarray  # G, to base 10; of the highest order zeros
 
 
 @dataclass(frozen=True)
 class ArpaModel:
-    """A back-off model.
+    """A back-off model."""
 
-    Attributes:
-        numbers: of its words, from 0.
-        tables: of all orders, from 1.
-    """
-
-    numbers: dict[str, int]
-    tables: Sequence[Table]
+    numbers: dict[str, int]  # of its words, from 0
+    tables: Sequence[Table]  # of all orders, from 1
 
     @classmethod
     def read(cls, path: Path) -> ArpaModel:
-        """Read an ARPA file, which may be compressed."""
-        lines = zip(count(1), stream_lines(path), strict=False)
-        sizes = _read_sizes(lines, path)
+        """Read an ARPA file, which may be compressed; what comes before its 1-grams does not count."""
         numbers: dict[str, int] = {}
         tables: list[Table] = []
-        for size in sizes:
-            tables.append(_read_table(lines, path, size, numbers, tables))
+        words, values = array("q"), array("d")
+        order = 0  # of the n-grams that are being read
+        for number, line in enumerate(stream_lines(path), start=1):
+            fields = line.split()
+            if line.strip() in (f"\\{order + 1}-grams:", _END):
+                if order:
+                    tables.append(_table(path, words, values, order, tables, len(numbers)))
+                if line.strip() == _END:
+                    break
+                order, words, values = order + 1, array("q"), array("d")
+            elif order and fields:
+                try:
+                    values.extend(_values(fields, order))
+                    if order == 1:
+                        numbers.setdefault(fields[1], len(numbers))
+                    words.extend([numbers[word] for word in fields[1 : order + 1]])
+                except (ValueError, KeyError):
+                    wanted = f"a logarithm, {order} known words, and perhaps a back-off weight"
+                    raise InputError(f"{path}, line {number}: is not {wanted}; make the file again") from None
+        else:
+            raise InputError(f"{path}: has no n-grams up to a line {_END}; give a whole model in ARPA format")
         if not {START, END} <= numbers.keys():
             raise InputError(f"{path}: has no {START} or no {END}; give a model with both sentence marks")
-        _expect(lines, path, "\\end\\")
         return cls(numbers, tables)
 
     def write(self, path: Path) -> None:
@@ -135,16 +138,10 @@ def with_ends(lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> tuple[
 
 
 def rows(keys: Sequence[np.ndarray], tokens: np.ndarray, ends: np.ndarray, num_words: int) -> list[np.ndarray]:
-    """For each order, the rows of the n-grams that begin at each token, or -1.
-
-    Args:
-        keys: of the tables of all orders.
-        tokens: word numbers; -1 is in no n-gram.
-        ends: of their lines.
-        num_words: V.
+    """For each order, given the keys of its table, the rows of the n-grams that begin at each token, or -1.
 
     Shape:
-        tokens, ends, and each of the result: T
+        tokens (-1 is in no n-gram), ends of their lines, and each of the result: T
     """
     found, result = np.zeros_like(tokens), []
     for order, table in enumerate(keys, start=1):
@@ -173,63 +170,17 @@ def ending_here(found: np.ndarray, order: int) -> np.ndarray:
     return np.append(np.full(order - 1, -1), found)[: len(found)]
 
 
-_Lines = Iterator[tuple[int, str]]
-
-
-def read_sizes(path: Path) -> list[int]:
-    """The number of n-grams of each order, from the header of a file."""
-    return _read_sizes(zip(count(1), stream_lines(path), strict=False), path)
-
-
-def _read_sizes(lines: _Lines, path: Path) -> list[int]:
-    if not any(line.strip() == "\\data\\" for _, line in lines):
-        raise InputError(f"{path}: has no line \\data\\; give an n-gram model in ARPA format")
-    sizes: list[int] = []
-    for number, line in lines:
-        match = _COUNT.fullmatch(line.strip())
-        if not line.strip() and sizes:
-            return sizes
-        if line.strip():
-            if match is None or int(match[1]) != len(sizes) + 1:
-                raise _odd(path, number, f"ngram {len(sizes) + 1}=COUNT")
-            sizes.append(int(match[2]))
-    raise InputError(f"{path}: ends before its n-grams; make it again")
-
-
-def _read_table(lines: _Lines, path: Path, size: int, numbers: dict[str, int], below: Sequence[Table]) -> Table:
-    """The n-grams of one order, the next one; those of order 1 give the words their numbers."""
-    order = len(below) + 1
-    start = _expect(lines, path, f"\\{order}-grams:")
-    words, values = array("q"), array("d")
-    for number, line in islice(lines, size):
-        fields = line.split()
-        if order == 1 and len(fields) > 1:
-            numbers.setdefault(fields[1], len(numbers))
-        try:
-            words.extend([numbers[word] for word in fields[1 : order + 1]])
-            values.extend(_values(fields, order))
-        except (ValueError, KeyError):
-            raise _odd(path, number, f"a logarithm, {order} known words, and perhaps a back-off weight") from None
-    if len(values) < 2 * size:
-        raise InputError(f"{path}: ends within its {order}-grams; make it again")
-    keys = _keys(np.array(words, np.int64).reshape(size, order), below, len(numbers))
+def _table(
+    path: Path, words: array[int], values: array[float], order: int, below: Sequence[Table], num_words: int
+) -> Table:
+    """The n-grams of one order, given the words and the two values of each, and the tables of lower orders."""
+    keys = _keys(np.array(words, np.int64).reshape(-1, order), below, num_words)
     by_key = np.argsort(keys, kind="stable")
     sorted_keys = keys[by_key]
-    unfit = np.flatnonzero((sorted_keys < 0) | (np.diff(sorted_keys, prepend=-1) == 0))
-    if len(unfit):
-        number = start + 1 + int(by_key[unfit[0]])
-        raise _odd(path, number, f"an n-gram that comes once, and whose first {order - 1} words are one, too")
-    return Table(sorted_keys, *np.array(values).reshape(size, 2)[by_key].T.copy())
-
-
-def _expect(lines: _Lines, path: Path, wanted: str) -> int:
-    """The number of the next non-empty line, which must be ``wanted``."""
-    for number, line in lines:
-        if line.strip() == wanted:
-            return number
-        if line.strip():
-            raise _odd(path, number, wanted)
-    raise InputError(f"{path}: ends without {wanted}; make it again")
+    if (sorted_keys < 0).any() or (np.diff(sorted_keys) == 0).any():
+        wrong = f"one comes twice, or its first {order - 1} words are no n-gram"
+        raise InputError(f"{path}: of the {order}-grams, {wrong}; make the file again")
+    return Table(sorted_keys, *np.array(values).reshape(-1, 2)[by_key].T.copy())
 
 
 def _values(fields: Sequence[str], order: int) -> tuple[float, float]:
@@ -248,7 +199,3 @@ def _keys(words: np.ndarray, below: Sequence[Table], num_words: int) -> np.ndarr
     for word, table in zip(words.T, below, strict=False):
         before = find(table.keys, np.where(before >= 0, before * num_words + word, -1))
     return np.where(before >= 0, before * num_words + words[:, -1], -1)
-
-
-def _odd(path: Path, number: int, wanted: str) -> InputError:
-    return InputError(f"{path}, line {number}: is not {wanted}; make the file again")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -29,7 +29,6 @@ from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, Several, r
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
 MOST_ENTRIES = 200
-_MOST_SEEDS, _MOST_OPTIONS = 100, 500
 _NOT_IN_FILE = ("name", "options", "place")  # fields of entries
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
 
@@ -61,19 +60,12 @@ Tune = Annotated[
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file gives the options of an entry, for messages.
+    """Where a file gives the options of an entry, as they are spelled there, for messages."""
 
-    Attributes:
-        where: file, section and name of the entry.
-        own: the options that the entry gives itself, as they are spelled there.
-        common: the options that ``common`` gives to all.
-        tuned: the options of which several values are tried.
-    """
-
-    where: str = ""
+    where: str = ""  # file, section and name of the entry
     own: tuple[str, ...] = ()
-    common: tuple[str, ...] = ()
-    tuned: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()  # those that ``common`` gives to all
+    tuned: tuple[str, ...] = ()  # those of which several values are tried
 
     def __call__(self, option: str) -> str:
         """The place of an option, which is written with hyphens; an option that is given nowhere is the entry's."""
@@ -97,8 +89,6 @@ def _schema_of_entry(schema: dict[str, Any]) -> None:
 class Measuring(Section):
     """How models are measured; a recipe adds what it asks for."""
 
-    removed_keys: ClassVar[Mapping[str, str]] = {"reading": "write about results under docs/results"}
-
     cpu: bool = False
     """Whether to leave a GPU unused."""
 
@@ -109,28 +99,23 @@ class Entry(Section):
     model_config = ConfigDict(json_schema_extra=_schema_of_entry)
 
     name: str
-    options: dict[OptionName, OptionValue] = Field(default_factory=dict, max_length=_MOST_OPTIONS)
+    options: dict[OptionName, OptionValue] = Field(default_factory=dict)
     place: Place = Field(default_factory=Place, repr=False)
 
     @classmethod
     def merge_common(cls, section: Any, key: str, where: str) -> Any:
-        """Merge the entries under a key of a section with its ``common``; pydantic names the mistakes.
-
-        Args:
-            section: as the file has it.
-            key: of the entries.
-            where: file, section and key, for messages.
-        """
+        """Merge the entries under a key of a section with its ``common``; pydantic names the mistakes."""
         if not isinstance(section, dict):
             return section
         section = {name: {} if value is None else value for name, value in section.items()}
         common, entries = section.get("common", {}), section.get(key, {})
         if not isinstance(common, dict) or not isinstance(entries, dict):
             return section
-        for name, own in entries.items():
-            if isinstance(own or {}, dict):
-                entries = {**entries, name: cls._merged(name, common, own or {}, f"{where}: {name}")}
-        return {**section, key: entries}
+        merged = {
+            name: cls._merged(name, common, own or {}, f"{where}: {name}") if isinstance(own or {}, dict) else own
+            for name, own in entries.items()
+        }
+        return {**section, key: merged}
 
     @classmethod
     def _merged(cls, name: str, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -162,7 +147,7 @@ class System(Entry):
     """The system whose best checkpoint it starts from."""
     uses_teacher: bool = False
     """Whether it learns the labels of the domain classifier."""
-    seeds: Annotated[Several[Seed], Field(max_length=_MOST_SEEDS)] = ()
+    seeds: Several[Seed] = ()
     """One training per seed; by default one training with the seed of the experiment."""
     per_domain: bool = False
     """Whether it is trained once for each domain, on that domain alone."""
@@ -292,16 +277,16 @@ class Experiment(Section, Generic[System_co]):
         """The run that a run starts from: the only one of that system, or the one of the same domain or seed."""
         if run.system.start is None:
             return None
-        return fitting_run(run, self.runs_of(run.system.start), f"{self.path}: train: systems")
-
-    @model_validator(mode="after")
-    def _check_starts(self) -> Experiment[System_co]:
-        """Every run has one to start from; runs of domains may not be known yet."""
-        for name, system in self.systems.items():
-            if system.start and not (system.per_domain or self.systems[system.start].per_domain):
-                for run in self.runs_of(name):
-                    self.start_of(run)
-        return self
+        candidates = self.runs_of(run.system.start)
+        for candidate in candidates:
+            # The runs of a system with one run per domain have the same seed.
+            fits = (candidate.domain, candidate.seed) == (run.domain if candidate.domain else None, run.seed)
+            if fits or len(candidates) == 1:
+                return candidate
+        raise InputError(
+            f"{self.path}: train: systems: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
+            f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
+        )
 
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)
@@ -326,29 +311,16 @@ def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
 
 @dataclass(frozen=True)
 class Run:
-    """One training of a system.
+    """One training of a system."""
 
-    Attributes:
-        name: of the run and its directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain.
-        system: what is trained.
-        seed: of the training.
-        domain: the only domain that it is trained on; None for all.
-    """
-
-    name: str
+    name: str  # and its directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain
     system: System
     seed: int
-    domain: str | None = None
+    domain: str | None = None  # the only one that it is trained on; None for all
 
 
 def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
-    """The runs of a system: one per domain or per seed.
-
-    Args:
-        system: what is trained.
-        seed: for a system without seeds of its own.
-        domains: the experiment's, for a system with one run per domain.
-    """
+    """The runs of a system: one per domain or per seed; ``seed`` is for a system without seeds of its own."""
     if system.per_domain:
         return [Run(f"{system.name}@{domain}", system, seed, domain) for domain in domains]
     if len(system.seeds) > 1:
@@ -356,26 +328,7 @@ def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
     return [Run(system.name, system, system.seeds[0] if system.seeds else seed)]
 
 
-def fitting_run(run: Run, candidates: Sequence[Run], where: str) -> Run:
-    """The run of another system that a run starts from: its only one, or the one of the same domain or seed."""
-    if len(candidates) == 1:
-        return candidates[0]
-    for candidate in candidates:
-        # The runs of a system with one run per domain have the same seed.
-        if (candidate.domain, candidate.seed) == (run.domain if candidate.domain else None, run.seed):
-            return candidate
-    raise InputError(
-        f"{where}: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
-        f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
-    )
-
-
-class _HasName(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_Named = TypeVar("_Named", bound=_HasName)
+_Named = TypeVar("_Named", bound=Any)  # a run, or what is made of one and has its name
 
 
 def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:

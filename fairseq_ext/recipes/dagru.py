@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -47,8 +47,6 @@ class RecurrentModel(System):
 
 class Ngrams(Section):
     """n-gram models with modified Kneser-Ney smoothing."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"discounts": "they follow from the counts of the training text"}
 
     order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
 

@@ -28,17 +28,11 @@ _SYMBOLS = ("decoder.embed_tokens.weight", "decoder.output.weight")
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model to encode with.
+    """A language model to encode with."""
 
-    Args:
-        model: fairseq's, in evaluation mode, on its device.
-        dictionary: its symbols.
-        tokens_per_sample: block length that it was trained with.
-    """
-
-    model: Any
+    model: Any  # fairseq's, in evaluation mode, on its device
     dictionary: Dictionary
-    tokens_per_sample: int
+    tokens_per_sample: int  # block length that it was trained with
 
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> LanguageModel:

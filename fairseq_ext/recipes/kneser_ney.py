@@ -19,7 +19,7 @@ import numpy as np
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, read_sizes, wanted, with_ends
+from fairseq_ext.recipes.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, wanted, with_ends
 
 ORDERS = range(2, 7)
 # Where a text has too few n-grams to estimate them.
@@ -28,21 +28,13 @@ _USUAL_DISCOUNTS = (0.5, 1.0, 1.5)
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of the n-grams of one order, and of the words that follow their contexts.
+    """Counts of the n-grams of one order, and of the words that follow their contexts."""
 
-    Attributes:
-        keys: G, of the table, sorted.
-        counts: G.
-        shorter: G, the rows of the last n-1 words.
-        totals: of each context, the sum of the counts of its n-grams.
-        kinds: contexts×3, the number of different words after it with counts 1, 2, and 3 or more.
-    """
-
-    keys: np.ndarray
-    counts: np.ndarray
-    shorter: np.ndarray
-    totals: np.ndarray
-    kinds: np.ndarray
+    keys: np.ndarray  # G, of the table, sorted
+    counts: np.ndarray  # G
+    shorter: np.ndarray  # G, the rows of the last n-1 words
+    totals: np.ndarray  # of each context, the sum of the counts of its n-grams
+    kinds: np.ndarray  # contexts×3, the number of different words after it with counts 1, 2, and 3 or more
 
     @classmethod
     def of(cls, keys: np.ndarray, counts: np.ndarray, shorter: np.ndarray, num_words: int, contexts: int) -> Counts:
@@ -61,15 +53,7 @@ class Counts:
 
 
 def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
-    """Train a model and write it as ARPA.
-
-    Args:
-        text: words separated by blanks, one sentence a line.
-        arpa: the file to write.
-        order: n, one of ``ORDERS``.
-    """
-    if order not in ORDERS:
-        raise ValueError(f"order must be {ORDERS[0]} to {ORDERS[-1]}, got {order}")
+    """Train a model on words separated by blanks, one sentence a line, and write it as ARPA."""
     numbers = {UNKNOWN: 0, START: 1, END: 2}
     lines = [[numbers.setdefault(word, len(numbers)) for word in words] for words in _sentences(text)]
     counts = count_orders(lines, numbers, order)
@@ -140,7 +124,7 @@ def likelihood(arpa: Path, text: Path) -> tuple[float, int]:
 
 def count_ngrams(arpa: Path) -> int:
     """The number of n-grams of all orders."""
-    return sum(read_sizes(arpa))
+    return sum(len(table.keys) for table in ArpaModel.read(arpa).tables)
 
 
 def _sentences(text: Path) -> Iterator[list[str]]:

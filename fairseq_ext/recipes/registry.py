@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,23 +19,15 @@ from fairseq_ext.recipes.config import Experiment, read_experiment
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DEFAULT = "translation"  # of a file without ``kind``
-# Former values of ``kind``, accepted for one release.
-FORMER_NAMES = {"word_lm": "recurrent"}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One recipe, named like its folder.
+    """One recipe, named like its folder."""
 
-    Attributes:
-        config: the model of its experiment file.
-        prepare: the steps up to the data that models are trained on.
-        stages: everything that is done, in order; every system is a stage of its own name.
-    """
-
-    config: type[Experiment]
-    prepare: Callable[[Any, Engine], list[Step]]
-    stages: Callable[[Any], list[Stage]]
+    config: type[Experiment]  # the model of its experiment file
+    prepare: Callable[[Any, Engine], list[Step]]  # the steps up to the data that models are trained on
+    stages: Callable[[Any], list[Stage]]  # everything that is done, in order; every system is one, of its own name
 
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)
@@ -60,9 +51,6 @@ def load_experiment(path: Path) -> tuple[Recipe, Any]:
     """Read an experiment file of any recipe; a file without ``kind`` is of the recipe ``translation``."""
     content = dict(load_yaml(path))
     name = content.pop("kind", None) or DEFAULT
-    if name in list(FORMER_NAMES):
-        print(f"{path}: kind: {name} is now {FORMER_NAMES[name]}", file=sys.stderr)
-        name = FORMER_NAMES[name]
     check_choice(name, recipe_names(), f"{path}: kind")
     recipe = load_recipe(name)
     experiment = read_experiment(recipe.config, content, path)
@@ -76,15 +64,13 @@ def load_recipe(name: str) -> Recipe:
     return recipe
 
 
-def schema_of(name: str) -> dict[str, Any]:
-    """The JSON schema of the files of a recipe, by which editors complete keys and mark mistakes."""
+def _schema_of(name: str) -> dict[str, Any]:
     schema = load_recipe(name).config.json_schema()
-    kind = {"enum": [name, *(former for former, new in FORMER_NAMES.items() if new == name)]}
-    properties, required = {"kind": kind, **schema.pop("properties")}, schema.pop("required")
-    required = required if name == DEFAULT else ["kind", *required]
+    properties = {"kind": {"enum": [name]}, **schema.pop("properties")}
+    required = ([] if name == DEFAULT else ["kind"]) + schema.pop("required")
     return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """The JSON schema of each recipe's files, by its name."""
-    return {name: schema_of(name) for name in recipe_names()}
+    """The JSON schema of each recipe's files, by which editors complete keys and mark mistakes."""
+    return {name: _schema_of(name) for name in recipe_names()}

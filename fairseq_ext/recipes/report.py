@@ -64,12 +64,7 @@ def report_step(
 ) -> Step:
     """The step that writes ``report/`` of what there is, so run it after the other steps.
 
-    Args:
-        experiment: what is reported.
-        sources: the files that it is made of; those that are missing are left out.
-        version: raise it when the report comes to say something else.
-        records: reads what was measured.
-        page: makes the report of it.
+    Files of ``sources`` that are missing are left out. Raise the version when the report comes to say something else.
     """
     found = [path for path in sources if path.is_file()]
     work_dir = experiment.work_dir
@@ -99,8 +94,7 @@ def compare_systems(
 
 def training_files(experiment: Experiment) -> list[Path]:
     """The files that trainings leave for the report: logs, and the results of trials."""
-    logs = [system_dir(experiment, run.name) / LOG_FILE for run in experiment.all_runs]
-    return [*logs, *trial_files(experiment)]
+    return [*(_log_of(experiment, run) for run in experiment.all_runs), *trial_files(experiment)]
 
 
 def trial_files(experiment: Experiment) -> list[Path]:
@@ -111,17 +105,40 @@ def trial_files(experiment: Experiment) -> list[Path]:
 def training_records(experiment: Experiment) -> Iterator[Record]:
     """Epochs, time and validation perplexity of the trainings, and the results of trials."""
     for run in experiment.all_runs:
-        log = system_dir(experiment, run.name) / LOG_FILE
-        if log.is_file():
-            yield from _of_log(run, log)
+        if not _log_of(experiment, run).is_file():
+            continue
+        valid, seconds = read_training_log(_log_of(experiment, run))
+        of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+        values = {
+            BEST_EPOCH: min(valid, key=lambda epoch: valid[epoch], default=None),
+            EPOCHS: max(valid, default=None),
+            SECONDS: seconds,
+        }
+        for metric, value in values.items():
+            if value is not None:
+                yield of(metric=metric, value=value)
+        for epoch, perplexity in valid.items():
+            yield of(domain=str(epoch), metric=VALID_BY_EPOCH, value=perplexity)
     yield from trial_records(experiment)
 
 
 def trial_records(experiment: Experiment) -> Iterator[Record]:
-    """The results of trials."""
-    for run, trials in zip(experiment.all_runs, trial_files(experiment), strict=True):
-        if trials.is_file() and first_run(run, experiment.runs[run.system.name]) == run:
-            yield from _of_trials(run, read_json(trials, "make it again"))
+    """The results of trials that came to a number; ``n`` is 1 for the chosen one and 0 for the others."""
+    for run, path in zip(experiment.all_runs, trial_files(experiment), strict=True):
+        if not path.is_file() or first_run(run, experiment.runs[run.system.name]) != run:
+            continue
+        found = read_json(path, "make it again")
+        for trial in found["trials"]:
+            if trial["figure"] is not None:
+                yield Record(
+                    system=run.system.name,
+                    run=trial["run"],
+                    seed=run.seed,
+                    domain=name_of(trial["values"]),
+                    metric=f"{_TRIAL}{found['metric']}",
+                    value=trial["figure"],
+                    n=int(trial["run"] == found["chosen"]),
+                )
 
 
 def tuning_tables(records: Records) -> list[Table]:
@@ -141,27 +158,5 @@ def _tuning_table(records: Records, metric: str) -> Table:
     return Table("Trials", "Trial", list(trials), columns, [note])
 
 
-def _of_log(run: Run, path: Path) -> Iterator[Record]:
-    log = read_training_log(path)
-    of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
-    values = {BEST_EPOCH: log.best_epoch, EPOCHS: max(log.valid, default=None), SECONDS: log.seconds}
-    for metric, value in values.items():
-        if value is not None:
-            yield of(metric=metric, value=value)
-    for epoch, perplexity in log.valid.items():
-        yield of(domain=str(epoch), metric=VALID_BY_EPOCH, value=perplexity)
-
-
-def _of_trials(run: Run, found: Mapping[str, Any]) -> Iterator[Record]:
-    """One record per trial with a result; ``n`` is 1 for the chosen one and 0 for the others."""
-    for trial in found["trials"]:
-        if trial["figure"] is not None:
-            yield Record(
-                system=run.system.name,
-                run=trial["run"],
-                seed=run.seed,
-                domain=name_of(trial["values"]),
-                metric=f"{_TRIAL}{found['metric']}",
-                value=trial["figure"],
-                n=int(trial["run"] == found["chosen"]),
-            )
+def _log_of(experiment: Experiment, run: Run) -> Path:
+    return system_dir(experiment, run.name) / LOG_FILE

@@ -39,15 +39,10 @@ class TextFolder(Section):
 
 @dataclass(frozen=True)
 class ImportText:
-    """The task that makes a domain's text canonical, without blank lines.
+    """The task that makes a domain's text canonical, without blank lines."""
 
-    Args:
-        files: by domain, its file.
-        on_bad_utf8: see :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`.
-    """
-
-    files: Mapping[str, Path]
-    on_bad_utf8: str
+    files: Mapping[str, Path]  # by domain
+    on_bad_utf8: str  # see :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`
 
     def __call__(self, index: int, output: Path) -> Counter[str]:
         """Write the domain of this number as ``DOMAIN.txt``; returns what was read, counted."""
@@ -126,9 +121,7 @@ def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePie
         output,
         inputs=texts,
         options={
-            "vocab_size": options.vocab_size,
-            "character_coverage": options.character_coverage,
-            "max_sentences": options.max_sentences,
+            **options.model_dump(include={"vocab_size", "character_coverage", "max_sentences"}),
             "seed": seed,
             "with": versions("sentencepiece"),
         },

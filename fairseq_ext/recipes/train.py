@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"
 
 _VALID = re.compile(r"epoch (\d+) \| valid on 'valid' subset \|.*?\| ppl (\S+)")
-_TRAIN = re.compile(r"epoch (\d+) \|.*\| train_wall (\S+).*\| wall (\d+)")
+_SECONDS = re.compile(r"epoch \d+ \|.*\| train_wall .*\| wall (\d+)")
 
 
 def system_dir(config: Experiment, run: str) -> Path:
@@ -45,8 +44,6 @@ def train_step(
     """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
 
     Args:
-        config: the experiment.
-        run: what is trained.
         inputs: what the result depends on, the data directory first; files that ``arguments`` name are added.
         arguments: fairseq-train's, but for data, checkpoints, logs and processes.
         options: what the result depends on besides; see :class:`~fairseq_ext.engine.steps.Step`. Under ``system`` those
@@ -84,27 +81,12 @@ def train_step(
     )
 
 
-@dataclass(frozen=True)
-class TrainingLog:
-    """What fairseq reports at the ends of epochs.
+def read_training_log(path: Path) -> tuple[dict[int, float], int | None]:
+    """Read the log of a training, which may have been resumed; of a repeated epoch the last counts.
 
-    Attributes:
-        valid: perplexity of the validation set by epoch, counted from 1.
-        seconds: of the training, interrupted parts included; None if no epoch has ended.
+    Returns:
+        perplexity of the validation set by epoch, from 1; seconds of the training, None if no epoch has ended
     """
-
-    valid: Mapping[int, float]
-    seconds: int | None
-
-    @property
-    def best_epoch(self) -> int | None:
-        """With the lowest perplexity; None without any."""
-        return min(self.valid, key=lambda epoch: self.valid[epoch], default=None)
-
-
-def read_training_log(path: Path) -> TrainingLog:
-    """Read the log file of a training, which may have been resumed; of a repeated epoch the last counts."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    valid = {int(epoch): float(ppl) for epoch, ppl in _VALID.findall(text)}
-    seconds = [int(wall) for _, _, wall in _TRAIN.findall(text)]
-    return TrainingLog(valid, seconds[-1] if seconds else None)
+    seconds = _SECONDS.findall(text)
+    return {int(epoch): float(ppl) for epoch, ppl in _VALID.findall(text)}, int(seconds[-1]) if seconds else None

@@ -11,8 +11,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,39 +29,11 @@ _VERSION = 1
 _DIVERGED = "FloatingPointError"
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A training with one combination of values.
-
-    Attributes:
-        values: by option.
-        run: the training; its system has the same name, these values and no others to try.
-    """
-
-    values: Mapping[str, Any]
-    run: Run
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a trial came to on the validation set.
-
-    Attributes:
-        metric: what ``--best-checkpoint-metric`` says.
-        is_maximized: whether more of it is better.
-        figure: the best of the training; None for one that is no number.
-    """
-
-    metric: str
-    is_maximized: bool
-    figure: float | None
-
-
-def trials_of(run: Run) -> list[Trial]:
+def trials_of(run: Run) -> list[Run]:
     """The trials of the first run of a tuned system, which share its seed, domain and start."""
     domain = f"@{run.domain}" if run.domain else ""
     return [
-        Trial(values, replace(_with(run, values), name=f"{run.system.name}.{name_of(values)}{domain}"))
+        replace(_with(run, values), name=f"{run.system.name}.{name_of(values)}{domain}")
         for values in combinations(run.system.tune)
     ]
 
@@ -77,34 +48,27 @@ def steps_of_runs(
 ) -> list[Step]:
     """The steps that train runs of a system; trials come before the run that is the best of them.
 
-    Where no trial goes on from a run that others have chosen, all of them come first: these may be trained at once.
-
-    Args:
-        config: the experiment.
-        runs: what is trained.
-        train: makes the step of a training with the values that its system has.
-        among: all runs of the system, if there are others.
+    ``train`` makes the step of a training with the values that its system has; ``among`` are all runs of the system,
+    if there are others.
     """
-    if not all(run.system.tune for run in runs):
-        return [train(run) for run in runs]
-    firsts = [first_run(run, among or runs) for run in runs]
-    tuned = [run for run, first in zip(runs, firsts, strict=True) if run == first]
-    trials = [[_may_diverge(train(trial.run)) for trial in trials_of(run)] for run in tuned]
-    choosing = [_choosing_step(config, run) for run in tuned]
-    later = [_later_step(config, run, first, train) for run, first in zip(runs, firsts, strict=True) if run != first]
-    made = {step.output for step in choosing}
-    if any(made.intersection(path.parents) for steps in trials for step in steps for path in step.inputs):
-        return [step for steps, choice in zip(trials, choosing, strict=True) for step in (*steps, choice)] + later
-    return [*chain.from_iterable(trials), *choosing, *later]
+    steps: list[Step] = []
+    for run in runs:
+        first = first_run(run, among or runs)
+        if not run.system.tune:
+            steps.append(train(run))
+        elif run == first:
+            steps += [*(_may_diverge(train(trial)) for trial in trials_of(run)), _choosing_step(config, run)]
+        else:
+            steps.append(_later_step(config, run, first, train))
+    return steps
 
 
-def choose(outcomes: Sequence[Outcome | None], where: str) -> int:
-    """The number of the best outcome, the first of equals; there must be one with a figure."""
-    found = [outcome for outcome in outcomes if outcome and outcome.figure is not None]
+def choose(figures: Sequence[float | None], is_maximized: bool, where: str) -> int:
+    """The number of the best figure, the first of equals; there must be one."""
+    found = [figure for figure in figures if figure is not None]
     if not found:
         raise InputError(f"{where}: tune: no trial has a number as its validation figure; try other values")
-    sign = -1 if found[0].is_maximized else 1
-    return outcomes.index(min(found, key=lambda outcome: sign * (outcome.figure or 0.0)))
+    return figures.index(max(found) if is_maximized else min(found))
 
 
 def _may_diverge(trial: Step) -> Step:
@@ -122,27 +86,25 @@ def _may_diverge(trial: Step) -> Step:
 
 def _choosing_step(config: Experiment, run: Run) -> Step:
     """The step that makes the best trial a system's first run."""
-    trials = trials_of(run)
+    grid, trials = combinations(run.system.tune), trials_of(run)
 
     def build(folder: Path) -> None:
-        checkpoints = [best_checkpoint(config, trial.run.name) for trial in trials]
-        outcomes = [_outcome_of(path) if path.is_file() else None for path in checkpoints]
-        number = choose(outcomes, run.system.place.where)
-        chosen, best = trials[number], outcomes[number]
-        assert best is not None
-        _take_over(system_dir(config, chosen.run.name), folder)
+        metric, is_maximized, figures = _outcomes([best_checkpoint(config, trial.name) for trial in trials])
+        number = choose(figures, is_maximized, run.system.place.where)
+        chosen = trials[number].name
+        _take_over(system_dir(config, chosen), folder)
         found = [
-            {"run": trial.run.name, "values": trial.values, "figure": outcome and outcome.figure}
-            for trial, outcome in zip(trials, outcomes, strict=True)
+            {"run": trial.name, "values": values, "figure": figure}
+            for trial, values, figure in zip(trials, grid, figures, strict=True)
         ]
-        record = {"metric": best.metric, "is_maximized": best.is_maximized, "trials": found}
-        write_json(folder / CHOSEN_FILE, chosen.values)
-        write_json(folder / TRIALS_FILE, {**record, "chosen": chosen.run.name})
+        record = {"metric": metric, "is_maximized": is_maximized, "trials": found, "chosen": chosen}
+        write_json(folder / CHOSEN_FILE, grid[number])
+        write_json(folder / TRIALS_FILE, record)
 
     return Step(
         system_dir(config, run.name),
-        [system_dir(config, trial.run.name) for trial in trials],
-        {"version": _VERSION, "trials": [trial.run.name for trial in trials]},
+        [system_dir(config, trial.name) for trial in trials],
+        {"version": _VERSION, "trials": [trial.name for trial in trials]},
         build,
         results=[BEST_CHECKPOINT],
         trains=True,
@@ -185,13 +147,24 @@ def _take_over(trial: Path, folder: Path) -> None:
             shutil.copyfile(trial / name, folder / name)
 
 
-def _outcome_of(checkpoint: Path) -> Outcome:
+def _outcomes(checkpoints: Sequence[Path]) -> tuple[str, bool, list[float | None]]:
+    """What the best checkpoints of trials came to on the validation set.
+
+    Returns:
+        what ``--best-checkpoint-metric`` says; whether more of it is better; the figure of each, None for no number
+    """
     import fairseq  # noqa: F401  before the package's registrations
     from fairseq import checkpoint_utils
 
     from fairseq_ext import registration  # noqa: F401  the checkpoints' models
 
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
-    saving, best = state["cfg"]["checkpoint"], (state.get("extra_state") or {}).get("best")
-    figure = float(best) if isinstance(best, int | float) and math.isfinite(best) else None
-    return Outcome(str(saving["best_checkpoint_metric"]), bool(saving["maximize_best_checkpoint_metric"]), figure)
+    metric, is_maximized, figures = "", False, list[float | None]()
+    for path in checkpoints:
+        best: Any = None
+        if path.is_file():
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+            saving, best = state["cfg"]["checkpoint"], (state.get("extra_state") or {}).get("best")
+            metric, is_maximized = saving["best_checkpoint_metric"], saving["maximize_best_checkpoint_metric"]
+        is_number = isinstance(best, int | float) and math.isfinite(best)
+        figures.append(float(best) if is_number else None)
+    return metric, is_maximized, figures

@@ -32,13 +32,9 @@ def test_records_survive_their_file(tmp_path_factory: pytest.TempPathFactory, re
 @pytest.mark.parametrize(
     "line",
     [
-        "{}",
-        "[]",
         "no JSON",
-        '{"metric": "m", "value": "1"}',
         '{"metric": "m", "value": true}',
         '{"metric": "m", "value": NaN}',
-        '{"metric": "m", "value": 1, "seed": "one"}',
         '{"metric": "m", "value": 1, "source": "of an earlier version"}',
     ],
 )
@@ -55,8 +51,8 @@ def test_means_are_over_runs_that_were_measured_everywhere() -> None:
         [Record(system="a", run=run, domain=domain, metric="m", value=value) for (run, domain), value in values.items()]
     )
     assert records.by_run("a", "m", "law", "med") == {"a@1": 2.0, "a@2": 5.0}
-    assert records.mean("a", "m", "law", "med") == Mean(3.5, statistics.stdev([2, 5]), 2)
-    assert records.mean("a", "m", "law") == Mean(14 / 3, statistics.stdev([1, 4, 9]), 3)
+    assert records.mean("a", "m", "law", "med") == Mean(3.5, statistics.stdev([2, 5]))
+    assert records.mean("a", "m", "law") == Mean(14 / 3, statistics.stdev([1, 4, 9]))
     assert Mean.of([2.0]) == Mean(2.0)
     assert records.mean("b", "m", "law") is None
     assert (records.domains("m"), records.systems("m")) == (["law", "med"], ["a"])

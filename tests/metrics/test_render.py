@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.plots import COLOURS, GREY, line_panels
+from fairseq_ext.metrics.plots import line_panels
 from fairseq_ext.metrics.records import Record, Records, read_records
 from fairseq_ext.metrics.render import Page, Plot, write_report
 from fairseq_ext.metrics.tables import Column, Table
@@ -38,24 +38,10 @@ def test_the_page_holds_everything_and_fetches_nothing(folder: Path) -> None:
     [data] = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', html)
     assert base64.b64decode(data).decode() == SVG
     assert ">&lt;script&gt;</td>" in html
-    assert html.count("<script>") == 1
+    assert "<script>" not in html
     assert "Empty" not in html
     assert 'alt="The &quot;curves&quot;"' in html
     assert 'aria-label="T &lt;b&gt;"' in html
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance as WCAG defines it."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize(("colour", "least"), [(GREY, 4.5), *((colour, 3.0) for colour in COLOURS)])
-def test_colours_are_readable_on_white_and_on_black(colour: str, least: float) -> None:
-    of = luminance(colour)
-    assert 1.05 / (of + 0.05) >= least
-    assert (of + 0.05) / 0.05 >= least
 
 
 def test_a_figure_is_the_same_bytes_again_and_transparent() -> None:

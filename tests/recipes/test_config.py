@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import Number, Section
 from fairseq_ext.recipes.config import Experiment, System, expand, read_experiment
 
 SYSTEMS: dict[str, Any] = {
@@ -22,8 +19,12 @@ SYSTEMS: dict[str, Any] = {
 }
 
 
+def load(**content: Any) -> Experiment:
+    return read_experiment(Experiment, {"work_dir": "w", **content}, Path("c.yaml"))
+
+
 def read(**section: Any) -> dict[str, System]:
-    return dict(read_experiment(Experiment, {"work_dir": "w", "train": section}, Path("c.yaml")).systems)
+    return dict(load(train=section).systems)
 
 
 def mistake_in(**section: Any) -> str:
@@ -79,61 +80,22 @@ def test_a_system_tunes_what_common_or_it_itself_says() -> None:
         ({"lr": {"a": 1}}, "new: lr"),
         ({False: 1}, "new: the key False"),
         ({"max-update": 1, "max_update": 2}, "new: max-update and max_update"),
-        ([], "new"),
+        (7, "new"),
     ],
 )
-def test_mistakes_in_systems_are_named(system: Any, key: str) -> None:
-    system = system or 7
+def test_mistakes_are_named(system: Any, key: str) -> None:
     assert mistake_in(systems={**SYSTEMS, "new": system}).startswith(f"c.yaml: train: systems: {key}")
+    assert mistake_in(common={"--lr": 1}).startswith("c.yaml: train: common: --lr")
+    assert mistake_in(systems={"a/b": {}}).startswith("c.yaml: train: systems: a/b")
 
 
-@pytest.mark.parametrize(
-    ("train", "key"),
-    [
-        ({"common": {"--lr": 1}}, "common: --lr"),
-        ({"systems": {"a/b": {}}}, "systems: a/b"),
-        ({"systems": {f"s{number}": {} for number in range(201)}}, "systems"),
-    ],
-)
-def test_mistakes_in_the_section_are_named(train: dict, key: str) -> None:
-    assert mistake_in(**train).startswith(f"c.yaml: train: {key}")
-
-
-@pytest.mark.parametrize(
-    ("option", "place"),
-    [
-        ("lr", "gad: lr"),  # its own, though common has it too
-        ("max-update", "gad (under common): max_update"),  # spelled as in the file
-        ("teacher-dir", "gad: teacher-dir"),  # given by this program
-        ("", "gad"),
-    ],
-)
-def test_the_place_of_an_option_is_where_it_can_be_changed(option: str, place: str) -> None:
+def test_the_place_of_an_option_is_where_it_can_be_changed() -> None:
     section = {"common": {"max_update": 6, "lr": 1}, "systems": {"mix": {}, "gad": {"lr": "fast"}}}
-    assert read(**section)["gad"].place(option) == f"c.yaml: train: systems: {place}"
-
-
-class Rates(Section):
-    removed_keys = {"momentum": "write it under train"}
-
-    rate: Number = 1.0
-    steps: int = 3
-
-
-class Small(Experiment):
-    rates: Rates = Rates()
-
-
-def load(**content: Any) -> Small:
-    return read_experiment(Small, {"work_dir": "w", **content}, Path("c.yaml"))
-
-
-@given(st.text(st.characters(categories=["Ll"]), min_size=1))
-def test_any_unknown_key_is_refused_with_those_there_are(key: str) -> None:
-    if key in Rates.keys() | {"momentum"}:
-        return
-    with pytest.raises(InputError, match="^c.yaml: rates: unknown key .* allowed are rate, steps"):
-        load(rates={key: 1})
+    place, where = read(**section)["gad"].place, "c.yaml: train: systems: gad"
+    assert place("lr") == f"{where}: lr"  # its own, though common has it too
+    assert place("max-update") == f"{where} (under common): max_update"  # spelled as in the file
+    assert place("teacher-dir") == f"{where}: teacher-dir"  # given by this program
+    assert place("") == where
 
 
 def test_a_system_that_is_compared_must_exist() -> None:

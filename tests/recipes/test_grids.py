@@ -6,35 +6,27 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.recipes.grids import check_grid, combinations, name_of, num_trials, with_values
+from fairseq_ext.recipes.grids import check_grid, combinations, name_of, with_values
 
 
 def test_every_combination_of_values_is_a_trial() -> None:
     grid = check_grid({"lr": [0.002, "6e-3"], "freeze_output_embedding": [True, False]})
-    assert num_trials(grid) == 4
     assert [name_of(values) for values in combinations(grid)] == [
         "lr=0.002,freeze-output-embedding=true", "lr=0.002,freeze-output-embedding=false",
         "lr=0.006,freeze-output-embedding=true", "lr=0.006,freeze-output-embedding=false",
     ]  # fmt: skip
-    assert num_trials({}) == 1
-
-
-def test_a_value_takes_the_place_of_every_spelling() -> None:
     assert with_values({"clip_norm": 1, "lr": 3}, {"clip-norm": 2}) == {"lr": 3, "clip-norm": 2}
 
 
 @pytest.mark.parametrize(
     ("section", "option"),
     [
-        ({}, "names no option"),
         ({"lr": []}, "lr: "),
-        ({"lr": [0.1, 0.2, "1e-1"]}, "lr: '1e-1' is there twice"),
-        ({"x": [True, "true"]}, "x: 'true' is there twice"),
+        ({"lr": [0.1, 0.2, "1e-1"]}, "lr: "),
         ({"lr": [float("nan")]}, "lr: "),
-        ({"clip-norm": [1], "clip_norm": [2]}, "clip_norm: is there twice"),
+        ({"lr": ["../x"]}, "lr: "),
         ({"seed": [1, 2]}, "seed: "),
-        ({"lr": list(range(101))}, "lr: "),
-        ({"a": ["x" * 99]}, "trials would have names"),
+        ({"lr": list(range(101))}, "more than 100 trials"),
     ],
 )
 def test_the_option_of_a_mistake_is_named(section: Any, option: str) -> None:

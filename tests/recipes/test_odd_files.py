@@ -1,20 +1,17 @@
 """Whatever an experiment file holds: its command goes through or says one line, in bounded time, and writes nothing.
 
-The shipped files of all kinds are taken, with values, keys or bytes replaced at random, and planned as ``--dry-run``
-does. The variable ``ODD_FILES`` says how many are tried; each of them is as odd as it is the next time.
+Of small experiments of all kinds, values and keys are replaced at random, and planned as ``--dry-run`` does. The
+variable ``ODD_FILES`` says how many are tried; each of them is as odd as it is the next time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
-import itertools
 import json
 import os
-import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,41 +22,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.engine import fairseq_options
-from fairseq_ext.engine.fairseq_options import first_mistake
 from fairseq_ext.inputs.errors import run_command
+from tests.recorded.record import WRITERS
 from tests.verbs import verb
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EXAMPLES = int(os.environ.get("ODD_FILES", "200"))
 SECONDS = 5  # for one file; it takes a fiftieth of a second
 LONGEST_LINE = 1500
-EXAMPLES_READ = 16
-
-KINDS: dict[str, tuple[str, Callable[[list[str]], None]]] = {
-    "translation": ("template.yaml", verb("run")),
-    "hierarchical": ("hier/mono-small.yaml", verb("run")),
-    "topics": ("topics/reviews-small.yaml", verb("run")),
-    "classification": ("houlsby/classification-small.yaml", verb("run")),
-    "words": ("dagru/ptb-small.yaml", verb("run")),
-    "cleaning": ("data.yaml", verb("prepare")),
-}
-
-# Of the larger files, the systems that are kept: planning all of them says no more and takes longer.
-KEPT = {
-    "hierarchical": ["base", "manual", "single", "induced"],
-    "topics": ["base", "fine-tuned-products", "output-products", "topics-10-products", "topics-10-movies"],
-    "classification": ["base", "full", "top-1", "adapters-64"],
-}
 
 # What could stand there, but mostly does not fit.
 _WRONG_WORDS = """
-null true false 0 -1 1 2 7 0.5 -0.5 1e-3 5e9 5000000000 9223372036854775807 [] {} [1] [[]] [null] [true] a A
-no '' a@b ../x -x @ x.{lang} gettext==1 a== opus:a/b /dev/null transformer_lm_hier_adapter
-transformer_lm_topic roberta_houlsby_adapter dagru_lm transformer base mix mix@2 gad tfidf houlsby prepare
-report tree all none adapters-64 en corpora data/mono/train corpora/a.{lang} corpora/a.en xx 2020-01-01 1:30
-1_000
+null true 0 -1 2 0.5 1e-3 9223372036854775807 [] {} [[]] [null] a no '' a@b ../x -x @ x.{lang} gettext==1 opus:a/b
+/dev/null transformer_lm_hier_adapter transformer_lm_topic roberta_houlsby_adapter dagru_lm transformer base mix@2 gad
+prepare report tree none adapters-64 en corpora data/mono/train corpora/a.{lang} 2020-01-01 1:30 1_000 [1,a] {a:{b:1}}
 """
-WRONG = [*_WRONG_WORDS.split(), "[1, 2]", "[a, b]", "[1, a]", "[a, a]", "{a: 1}", "{a: {b: 1}}", "a b"]
+WRONG = _WRONG_WORDS.split()
 
 # What readers of YAML and of paths stumble over.
 ODD = [
@@ -72,17 +49,6 @@ ODD = [
 ]
 
 
-_words = st.text(st.characters(exclude_categories=["C"]), max_size=20)
-_scalars = st.none() | st.booleans() | st.integers() | st.floats() | _words
-_values = st.recursive(_scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_words, inner, max_size=3))
-_snippets = (
-    st.sampled_from(WRONG)
-    | st.sampled_from(WRONG)
-    | st.sampled_from(ODD)
-    | _values.map(lambda value: json.dumps(value, ensure_ascii=False))
-)
-
-
 @dataclass(frozen=True)
 class Change:
     """A snippet in place of a value, or of a key (``is_key``); places are numbered round and round."""
@@ -92,78 +58,53 @@ class Change:
     is_key: bool
 
 
-_changes = st.lists(st.builds(Change, st.integers(0, 10_000), _snippets, st.sampled_from([False] * 9 + [True])),
-                    min_size=1, max_size=2)  # fmt: skip
+_snippets = st.sampled_from(WRONG) | st.sampled_from(WRONG) | st.sampled_from(ODD)
+_is_key = st.sampled_from([False] * 9 + [True])
+_changes = st.lists(st.builds(Change, st.integers(0, 10_000), _snippets, _is_key), min_size=1, max_size=2)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The current directory, with all files that the experiments name."""
+def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """A small experiment's file of each kind; where they lie is the current directory."""
     folder = tmp_path_factory.mktemp("odd")
-    corpora = [f"corpora/{name}.{lang}" for name in "ab" for lang in ("en", "pl")]
-    for name in [*corpora, "data/mono/train/a.txt", "data/mono/unseen/b.txt"]:
-        _touch(folder / name)
-    for path in CONFIGS.glob("*/*.md"):
-        _touch(folder / path.name)
-    for kind in KINDS:
-        for word in _text(kind).split():
-            if word.startswith("data/") and Path(word).suffix in (".tsv", ".txt"):
-                _touch(folder / word)
-    tree = folder / "configs/hier/manual-tree.json"
-    tree.parent.mkdir(parents=True)
-    tree.write_bytes((CONFIGS / "hier/manual-tree.json").read_bytes())
+    for kind in WRITERS:
+        (folder / kind).mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        yield folder
-
-
-@pytest.fixture
-def read_some_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let fairseq read the options of one file in so many: that takes ten times as long as all else."""
-    numbers = itertools.count()
-
-    def read(commands: Any) -> Any:
-        return None if next(numbers) % EXAMPLES_READ else first_mistake(commands)
-
-    monkeypatch.setattr(fairseq_options, "first_mistake_in", read)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_shipped_files_are_planned(kind: str, folder: Path) -> None:
-    assert plan(kind, _text(kind).encode(), folder) is None
-    assert plan(kind, _tree(kind).encode(), folder) is None
+        # That fairseq reads the options takes ten times as long as all else; tests/engine tests it.
+        patch.setattr(fairseq_options, "first_mistake_in", lambda commands: None)
+        paths = {kind: write(folder / kind) for kind, write in WRITERS.items()}
+        assert all(plan(path.read_bytes()) is None for path in paths.values())
+        yield paths
 
 
 @pytest.mark.slow
-@given(st.sampled_from(list(KINDS)), _changes)
-@settings(max_examples=EXAMPLES, derandomize=True, database=None, deadline=None,
+@pytest.mark.parametrize("kind", WRITERS)
+@given(changes=_changes)
+@settings(max_examples=EXAMPLES // len(WRITERS), derandomize=True, database=None, deadline=None,
           suppress_health_check=list(HealthCheck))  # fmt: skip
-@pytest.mark.usefixtures("read_some_options")
-def test_odd_values_are_planned_or_named_in_one_line(folder: Path, kind: str, changes: list[Change]) -> None:
-    check(kind, changed(json.loads(_tree(kind)), changes).encode("utf-8", "surrogatepass"), folder)
-
-
-def check(kind: str, data: bytes, folder: Path) -> None:
-    line = plan(kind, data, folder)
+def test_odd_values_are_planned_or_named_in_one_line(
+    experiments: dict[str, Path], kind: str, changes: list[Change]
+) -> None:
+    text = experiments[kind].read_text(encoding="utf-8")
+    line = plan(changed(yaml.safe_load(text), changes).encode("utf-8", "surrogatepass"))
     if line is not None:
-        assert isinstance(line, str)
         assert line.isprintable()
-        assert line
-        assert len(line) <= LONGEST_LINE
+        assert 0 < len(line) <= LONGEST_LINE
 
 
-def plan(kind: str, data: bytes, folder: Path) -> Any:
+def plan(data: bytes) -> Any:
     """What the command line ends with: None if it went through."""
-    path, before = folder / "odd.yaml", None
+    path = Path("odd.yaml")
     path.write_bytes(data)
-    before = _contents(folder)
+    before = set(Path().rglob("*"))
     try:
         with time_limit(), contextlib.redirect_stdout(io.StringIO()):
-            run_command(lambda: KINDS[kind][1]([str(path), "--dry-run"]))
+            run_command(lambda: verb("run")([str(path), "--dry-run"]))
     except SystemExit as end:
         return end.code
     finally:
-        assert _contents(folder) == before
+        assert set(Path().rglob("*")) == before
     return None
 
 
@@ -190,34 +131,6 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
     for key, value in items:
         yield tree, key
         yield from _places(value)
-
-
-@functools.cache
-def _tree(kind: str) -> str:
-    """An experiment file as JSON."""
-    tree = yaml.safe_load(_text(kind))
-    if kind in KEPT:
-        systems = tree["train"]["systems"]
-        tree["train"]["systems"] = {name: systems[name] for name in KEPT[kind]}
-    return json.dumps(tree)
-
-
-def _text(kind: str) -> str:
-    text = (CONFIGS / KINDS[kind][0]).read_text(encoding="utf-8").replace("../shared/data", "data")
-    return re.sub(r"- corpora/\S+", "- corpora/a.{lang}", text)
-
-
-def _touch(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("x\n", encoding="utf-8")
-
-
-def _contents(folder: Path) -> dict[str, tuple[int, int]]:
-    return {
-        entry.path: (entry.stat().st_size, entry.stat().st_mtime_ns)
-        for root, _, _ in os.walk(folder)
-        for entry in os.scandir(root)
-    }
 
 
 @contextlib.contextmanager

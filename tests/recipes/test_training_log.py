@@ -23,5 +23,5 @@ def log_text(perplexities: list[float]) -> str:
 
 def test_a_repeated_epoch_replaces_the_first(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
-    path.write_text(log_text([300, 200]) + log_text([290]), encoding="utf-8")
-    assert read_training_log(path).valid == {1: 290.0, 2: 200.0}
+    path.write_text(log_text([300]) + log_text([290, 200]), encoding="utf-8")
+    assert read_training_log(path) == ({1: 290.0, 2: 200.0}, 100)

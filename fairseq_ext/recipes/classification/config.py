@@ -24,7 +24,7 @@ from fairseq_ext.recipes.language_models import TrainedOrGiven
 from fairseq_ext.recipes.text_steps import TextFolder
 
 _CHANGING_BASE = ("top", "full")
-_COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update", "top-layers", "bottleneck-dim")
+_COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update")  # the length of a training follows from them
 
 
 class Subwords(SentencePiece):
@@ -46,7 +46,7 @@ class TaskSystem(TrainedOrGiven):
 
     tasks: OneOrMore[str] | None = None
     """The tasks that it is trained for; by default all, in the order of the file."""
-    in_sequence: bool | None = None
+    in_sequence: bool = False
     """Whether each task starts from the checkpoint of the task before, so that the last checkpoint has all tasks."""
 
     @property
@@ -63,25 +63,18 @@ class TaskSystem(TrainedOrGiven):
     def _check_keys_of_role(self) -> TaskSystem:
         misplaced = ("tasks", "in_sequence") if self.is_base else ("checkpoint", "data")
         for key in misplaced:
-            if getattr(self, key) is not None:
+            if getattr(self, key):
                 raise ValueError(f"{key}: is not for {'a base' if self.is_base else 'tasks'}; take it out")
-        return self
-
-    @model_validator(mode="after")
-    def _check_sequence(self) -> TaskSystem:
         if self.in_sequence and self.tuning in _CHANGING_BASE:
             raise ValueError(f"in_sequence: tuning: {self.tuning} changes the base, which the tasks share")
-        if len(set(self.tasks or ())) < len(self.tasks or ()):
-            raise ValueError("tasks: a task is named twice")
         return self
 
     @model_validator(mode="after")
     def _check_needed_options(self) -> TaskSystem:
         if self.is_base:
             return self
-        for key in ("batch-size", *(["top-layers"] if self.tuning == "top" else [])):
-            if option_of(self.options, key) is None:
-                raise ValueError(f"{key}: is missing")
+        if option_of(self.options, "batch-size") is None:
+            raise ValueError("batch-size: is missing")
         check_counts(self.options, _COUNTED, self.place.where)
         if all(option_of(self.options, key) is None for key in ("max-epoch", "max-update")):
             raise ValueError("max-epoch: is missing; the learning rate falls to 0 at the end of the last epoch")

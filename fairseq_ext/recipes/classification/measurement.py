@@ -6,7 +6,6 @@ and the records. Their domain is the task; metrics are in percent.
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -54,45 +53,27 @@ def evaluation_steps(config: Classification) -> list[Step]:
 
 
 def evaluation_step(config: Classification, run: Run) -> Step:
-    """The step that measures a run."""
+    """The step that writes the logits of a run and measures them; of classes also the most frequent label."""
     checkpoint, data = checkpoint_of(config, run), config.task_data(str(run.domain))
     metrics, evaluate = config.tasks[str(run.domain)].metrics, config.evaluate
 
     def build(folder: Path) -> None:
         # Loads fairseq.
-        from fairseq_ext.classifiers.predictions import parameters_of
+        from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of, parameters_of, separator_of
 
-        sets = write_predictions(folder, checkpoint, data, metrics, evaluate.batch_size, cpu=evaluate.cpu)
-        records = records_of(run, read_task_facts(data), sets, parameters_of(checkpoint, data))
-        write_records(folder / RECORDS_FILE, records)
+        facts, model = read_task_facts(data), load_model(checkpoint, data / "input0", cpu=evaluate.cpu)
+        sets = {}
+        for split in HELD_OUT:
+            examples = ExampleSet.load(data, split, model.max_positions(), separator_of(model, data.name))
+            logits = logits_of(model, data.name, examples.texts, evaluate.batch_size)
+            np.save(folder / f"{split}.npy", logits, allow_pickle=False)
+            sets[split] = measure(metrics, logits, examples.targets, facts.labels)
+            if facts.labels:
+                sets[split][MAJORITY] = majority_share(examples.targets)
+        write_records(folder / RECORDS_FILE, records_of(run, facts, sets, parameters_of(checkpoint, data)))
 
     options = {"version": _VERSION, "task": data.name, "metrics": list(metrics)}
     return Step(_predictions(config, run), [checkpoint, data], options, build)
-
-
-def write_predictions(
-    folder: Path, checkpoint: Path, data: Path, metrics: Sequence[str], batch_size: int = 64, *, cpu: bool = False
-) -> dict[str, dict[str, float]]:
-    """Write the logits of a checkpoint for the task of a data directory, and measure them.
-
-    Returns:
-        By set, the metrics, the main one first, as shares; of classes also the accuracy of the most frequent label.
-    """
-    from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of, separator_of
-
-    model, labels = load_model(checkpoint, data / "input0", cpu=cpu), read_task_facts(data).labels
-    found = {}
-    for split in HELD_OUT:
-        examples = ExampleSet.load(data, split, model.max_positions(), separator_of(model, data.name))
-        logits = logits_of(model, data.name, examples.texts, batch_size)
-        np.save(folder / f"{split}.npy", logits, allow_pickle=False)
-        scores = measure(metrics, logits, examples.targets, labels)
-        for remark in scores.remarks:
-            print(f"{checkpoint}: {split}: {remark}", file=sys.stderr)
-        found[split] = dict(scores.values)
-        if labels:
-            found[split][MAJORITY] = majority_share(examples.targets)
-    return found
 
 
 def records_of(

@@ -1,11 +1,11 @@
-"""The report: Tables 1 to 3 and Figures 1, 3 and 4 of Houlsby et al. (2019), declared over records.
+"""The report: Tables 1 to 3 and Figures 1 and 3 of Houlsby et al. (2019), declared over records.
 
 *Parameter-Efficient Transfer Learning for NLP*, ICML 2019.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.comparison import Comparison
-from fairseq_ext.metrics.plots import COLOURS, GREY, draw_panels
+from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.modules.tunings import TUNINGS
 from fairseq_ext.recipes.classification.config import Classification
 from fairseq_ext.recipes.classification.measurement import (
     ACCURACY,
@@ -46,7 +47,7 @@ from fairseq_ext.recipes.report import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_VERSION = 4
+_VERSION = 5
 _NAMES = {
     ACCURACY: "Accuracy",
     "f1": "F1",
@@ -54,10 +55,8 @@ _NAMES = {
     "pearson": "Pearson’s correlation",
     "spearman": "Spearman’s correlation",
 }
-# A system in a figure: how many parameters it trains for a task, and the values whose median is its height.
+# A system in the figure: how many parameters it trains for a task, and the values whose median is its height.
 Point = tuple[float, Sequence[float]]
-# The lines of the figures by tuning; as in the paper, full fine-tuning is the end of that of top layers.
-LINES = {"top": "top layers", "full": "top layers", "adapters": "adapters", "norms": "layer norms"}
 
 
 def report(config: Classification) -> Step:
@@ -75,7 +74,7 @@ def page(config: Classification, records: Records, comparisons: Sequence[Compari
     """The report of records."""
     sections: Sections = {
         "Results": [main_results(config, records), *other_metrics(config, records)],
-        "Parameters": [*distances(config, records), *results_by_parameters(config, records)],
+        "Parameters": distances(config, records),
         "Tasks": [task_sizes(config, records)],
         "Tuning": tuning_tables(records),
     }
@@ -157,50 +156,20 @@ def distances(config: Classification, records: Records) -> list[Plot]:
             points[name] = _over_tasks(config, records, name, TRAINED), differences
     if len(points) < 2:
         return []
-    svg = _draw(config, {"": points}, f"percentage points over {full}")
-    note = "Test sets. Points are medians over the tasks, error bars the 20th to the 80th percentile."
-    return [Plot("trade-off", "Figures 1 and 3. Distance to full fine-tuning by trained parameters", svg, note)]
 
-
-def results_by_parameters(config: Classification, records: Records) -> list[Plot]:
-    """Figure 4: the results on each task; none before any."""
-    panels: dict[str, dict[str, Point]] = {}
-    for task in config.tasks:
-        for name in config.task_systems:
-            trained, scores = records.mean(name, TRAINED, task), records.by_run(name, on(MAIN, "test"), task)
-            if trained and scores:
-                panels.setdefault(_heading(config, task), {})[name] = trained.value, list(scores.values())
-    if not panels:
-        return []
-    svg = _draw(config, panels, "test set, in percent")
-    note = "Points are medians over runs, error bars the 20th to the 80th percentile."
-    return [Plot("trade-off-tasks", "Figure 4. Results by trained parameters", svg, note)]
-
-
-def _draw(config: Classification, panels: Mapping[str, Mapping[str, Point]], y_label: str) -> str:
-    def draw(axes: Axes, title: str) -> None:
-        for line, colour in zip(dict.fromkeys(LINES.values()), COLOURS, strict=False):
-            tunings = [tuning for tuning, name in LINES.items() if name == line]
-            members = {name: each for name, each in panels[title].items() if config.systems[name].tuning in tunings}
-            if members:
-                _draw_line(axes, line, members, colour)
+    def draw(axes: Axes) -> None:
+        for name, (trained, differences) in points.items():
+            colour = COLOURS[list(TUNINGS).index(str(config.systems[name].tuning))]
+            low, middle, high = np.percentile(differences, [20, 50, 80])
+            axes.errorbar(trained, middle, [[middle - low], [high - middle]], fmt="o", color=colour, capsize=2)
+            axes.annotate(name, (trained, middle), (5, 5), textcoords="offset points", color=GREY, fontsize=7)
         axes.set_xscale("log")
-        axes.set_title(title, loc="left")
-        axes.legend(fontsize=8)
+        axes.set_xlabel("parameters trained for a task")
+        axes.set_ylabel(f"percentage points over {full}")
 
-    return draw_panels(list(panels), draw, "parameters trained for a task", y_label, share_y=False)
-
-
-def _draw_line(axes: Axes, label: str, points: Mapping[str, Point], colour: str) -> None:
-    """A line through systems, which are labelled by their names."""
-    ordered = dict(sorted(points.items(), key=lambda item: item[1][0]))
-    x = [trained for trained, _ in ordered.values()]
-    low, y, high = np.transpose([np.percentile(values, [20, 50, 80]) for _, values in ordered.values()])
-    axes.errorbar(
-        x, y, [y - low, high - y], color=colour, marker="o", markersize=3, capsize=2, linewidth=1, label=label
-    )
-    for name, across, up in zip(ordered, x, y, strict=True):
-        axes.annotate(name, (across, up), (3, 3), textcoords="offset points", color=GREY, fontsize=7)
+    note = "Test sets. Points are medians over the tasks, error bars the 20th to the 80th percentile."
+    title = "Figures 1 and 3. Distance to full fine-tuning by trained parameters"
+    return [Plot("trade-off", title, draw_figure(6, 3.2, draw), note)]
 
 
 # Numbers of parameters

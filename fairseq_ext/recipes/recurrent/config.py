@@ -15,7 +15,7 @@ from fairseq_ext.recipes.config import Experiment, Measuring
 from fairseq_ext.recipes.dagru import KNESER_NEY, Ngrams, RecurrentModel, combination_of, needs_vectors
 
 DATA_DIR, TEXT_DIR, VECTORS_DIR = "data-bin", "text", "word-vectors"
-COUNTS_FILE, COVERAGE_FILE = "counts.json", "coverage.json"
+COUNTS_FILE = "counts.json"
 
 
 class Corpora(Section):

@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from fairseq_ext.corpora.split import HELD_OUT
 from fairseq_ext.engine.steps import Step
@@ -17,14 +15,7 @@ from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY
-from fairseq_ext.recipes.recurrent.config import (
-    COUNTS_FILE,
-    COVERAGE_FILE,
-    DATA_DIR,
-    TEXT_DIR,
-    VECTORS_DIR,
-    Recurrent,
-)
+from fairseq_ext.recipes.recurrent.config import COUNTS_FILE, DATA_DIR, TEXT_DIR, Recurrent
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.recipes.train import best_checkpoint
 
@@ -40,9 +31,7 @@ def perplexity_steps(config: Recurrent) -> list[Step]:
 
 def all_records(config: Recurrent) -> Records:
     """Everything that was measured so far."""
-    text = _numbers(config.work_dir / TEXT_DIR / COUNTS_FILE)
-    vectors = _numbers(config.work_dir / VECTORS_DIR / COVERAGE_FILE)
-    return Records([*text, *vectors, *training_records(config), *measured(perplexity_steps(config))])
+    return Records([*_text_records(config), *training_records(config), *measured(perplexity_steps(config))])
 
 
 def _step_of_run(config: Recurrent, run: Run) -> Step:
@@ -85,10 +74,10 @@ def records_of(
         yield of(domain=split, metric=PERPLEXITY, value=math.exp(nats / tokens), n=tokens)
 
 
-def _numbers(path: Path) -> Iterator[Record]:
-    """All numbers of a file of the preparation, by the name of their entry."""
-    found: Mapping[str, Mapping[str, Any]] = read_json(path, "make it again") if path.is_file() else {}
-    for name, entry in found.items():
-        for metric, value in entry.items():
-            if isinstance(value, int | float):
-                yield Record(domain=name.rpartition("/")[2], metric=metric, value=value)
+def _text_records(config: Recurrent) -> Iterator[Record]:
+    """How many lines, tokens, words and unknown words each set has."""
+    path = config.work_dir / TEXT_DIR / COUNTS_FILE
+    counts: Mapping[str, Mapping[str, int]] = read_json(path, "make it again") if path.is_file() else {}
+    for split, numbers in counts.items():
+        for metric, value in numbers.items():
+            yield Record(domain=split, metric=metric, value=value)

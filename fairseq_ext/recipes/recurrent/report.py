@@ -15,13 +15,7 @@ from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.dagru import KNESER_NEY, combination_of
-from fairseq_ext.recipes.recurrent.config import (
-    COUNTS_FILE,
-    COVERAGE_FILE,
-    TEXT_DIR,
-    VECTORS_DIR,
-    Recurrent,
-)
+from fairseq_ext.recipes.recurrent.config import COUNTS_FILE, TEXT_DIR, Recurrent
 from fairseq_ext.recipes.recurrent.measurement import PARAMETERS, PERPLEXITY, all_records, perplexity_steps
 from fairseq_ext.recipes.report import (
     BEST_EPOCH,
@@ -37,7 +31,7 @@ from fairseq_ext.recipes.report import (
     tuning_tables,
 )
 
-_VERSION = 7
+_VERSION = 8
 _HIGHEST = 2.5  # times the lowest perplexity; Figure 5 leaves out what is above
 # The panels of Figure 5; the standard model is in each.
 GROUPS = {
@@ -50,9 +44,8 @@ GROUPS = {
 
 def report(config: Recurrent) -> Step:
     """The step that writes the report."""
-    sources = records_files(perplexity_steps(config))
-    sources += [config.work_dir / TEXT_DIR / COUNTS_FILE, config.work_dir / VECTORS_DIR / COVERAGE_FILE]
-    sources += training_files(config)
+    counts = config.work_dir / TEXT_DIR / COUNTS_FILE
+    sources = [*records_files(perplexity_steps(config)), counts, *training_files(config)]
     return report_step(config, sources, _VERSION, partial(all_records, config), partial(page, config))
 
 
@@ -61,7 +54,7 @@ def page(config: Recurrent, records: Records) -> Page:
     combinations = {name: combination_of(system) for name, system in config.systems.items()}
     sections: Sections = {
         "Perplexity": [perplexities(records, combinations), *curves(records, combinations)],
-        "Text and word vectors": [texts(records), word_vectors(records)],
+        "Text": [texts(records)],
         "Tuning": tuning_tables(records),
     }
     summary = f"Recurrent language models: perplexity of {len(records.systems(PERPLEXITY))} models."
@@ -99,34 +92,18 @@ def texts(records: Records) -> Table:
     return Table("Table 1. The text", "Set", records.domains("lines"), columns, notes)
 
 
-def word_vectors(records: Records) -> Table:
-    """How many words of the training text have a general-domain vector."""
-    headings = {"Dimensions": "dimension", "Found": "found", "Missing": "missing"}
-    columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
-    columns.append(domain_column(records, "Of the running text", "coverage", ".1%"))
-    notes = [
-        "Of the training text, without <unk> and the ends of lines; the share of the running text that has a vector. "
-        f"{VECTORS_DIR}/{COVERAGE_FILE} lists the most frequent missing words."
-    ]
-    return Table("General-domain word vectors", "File", records.domains("dimension"), columns, notes)
-
-
 def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
     """Figure 5: validation perplexity by epoch, of the first run of each system; none before a training."""
     lines = {name: _curve(records, name) for name in combinations}
     lowest = min((value for line in lines.values() for value in line.values()), default=None)
     if lowest is None:
         return []
-    drawn = {name: {x: y for x, y in line.items() if y <= _HIGHEST * lowest} for name, line in lines.items()}
-    panels = {
-        title: {
-            name: line
-            for name, line in drawn.items()
-            if line and (combinations[name] == "none" or combinations[name] in members)
-        }
-        for title, members in GROUPS.items()
-        if any(line and combinations[name] in members for name, line in drawn.items())
-    }
+    drawn = {name: {x: y for x, y in line.items() if y <= _HIGHEST * lowest} for name, line in lines.items() if line}
+    panels = {}
+    for title, members in GROUPS.items():
+        if any(combinations[name] in members for name in drawn):
+            shown = ("none", *members)
+            panels[title] = {name: line for name, line in drawn.items() if combinations[name] in shown}
     note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are left out."
     title = "Figure 5. Perplexity of the validation set by epoch"
     return [Plot("curves", title, line_panels(panels, "epoch", "perplexity"), note)]

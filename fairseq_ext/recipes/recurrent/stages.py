@@ -2,8 +2,8 @@
 
 ``text`` has ``{train,valid,test}.txt``: words separated by single blanks, no blank lines; words that the training text
 does not have, or too rarely for the vocabulary, are ``<unk>``. ``data-bin`` is made by ``fairseq-preprocess
---only-source``. ``word-vectors`` has the general-domain vectors of these words, and ``coverage.json``, how many of the
-words have one. ``systems/RUN`` are trainings, ``kneser-ney`` is the n-gram model.
+--only-source``. ``word-vectors`` has the general-domain vectors of these words, ``systems/RUN`` are
+trainings, ``kneser-ney`` is the n-gram model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.corpora.raw_text import stream_canonical_lines
 from fairseq_ext.corpora.split import HELD_OUT, SPLITS
@@ -29,7 +28,6 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import KNESER_NEY, TASK, ngram_step
 from fairseq_ext.recipes.recurrent.config import (
     COUNTS_FILE,
-    COVERAGE_FILE,
     DATA_DIR,
     TEXT_DIR,
     VECTORS_DIR,
@@ -44,7 +42,6 @@ from fairseq_ext.recipes.tune import steps_of_runs
 UNKNOWN = "<unk>"
 _RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
 _PREPROCESS_LOG = "preprocess.log"  # has times in it
-_SHOWN = 20  # missing words
 _TEXT_VERSION = _DATA_VERSION = 1
 _VECTORS_VERSION = 2  # 1: only counted
 _TRAINING_VECTORS_VERSION = 2  # 1: as they are in their file
@@ -60,7 +57,7 @@ def stages_of(config: Recurrent) -> list[Stage]:
     return [
         Stage("prepare", partial(preparation_steps, config)),
         *trainings,
-        *([Stage(KNESER_NEY, lambda: [kneser_ney_step(config, ngrams.order)])] if ngrams else []),
+        *([Stage(KNESER_NEY, lambda: [_ngram_step(config, ngrams.order)])] if ngrams else []),
         Stage("evaluate", partial(perplexity_steps, config)),
         Stage("report", lambda: [report(config)]),
     ]
@@ -92,18 +89,10 @@ def vectors_file(config: Recurrent, file: str) -> Path:
 def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
     """Write the texts and, in ``counts.json``, how many lines and words and how many unknown ones they have.
 
-    Args:
-        folder: where to write.
-        corpora: the files by set, ``train`` first.
-        vocabulary: how many words there are, the most frequent ones of the training text and ``<unk>``; 0 for all.
+    ``vocabulary`` words are known, the most frequent ones of the training text and ``<unk>``; 0 for all.
     """
     known = _most_frequent(_read_words(corpora[SPLITS[0]]), vocabulary)
-    counts = {}
-    for split, path in corpora.items():
-        counts[split], unknown = _write_text(folder / f"{split}.txt", path, known)
-        examples = f" ({', '.join(word for word, _ in unknown.most_common(3))} …)" if unknown else ""
-        words = f"{counts[split]['lines']:,} lines, {counts[split]['tokens']:,} tokens with the ends of lines"
-        print(f"{path}: {words}, {unknown.total():,} unknown words{examples}", file=sys.stderr)
+    counts = {split: _write_text(folder / f"{split}.txt", path, known) for split, path in corpora.items()}
     if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
         print(
             f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; limit the vocabulary, "
@@ -114,20 +103,20 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
     write_json(folder / COUNTS_FILE, counts)
 
 
-def _write_text(target: Path, source: Path, known: Set[str]) -> tuple[dict[str, int], Counter[str]]:
-    """Write a text in the memory of a line; returns how many lines, tokens and unknown words it has, and these."""
-    unknown: Counter[str] = Counter()
-    counts = {"lines": 0, "tokens": 0}
+def _write_text(target: Path, source: Path, known: Set[str]) -> dict[str, int]:
+    """Write a text in the memory of a line; returns how many lines, tokens and unknown words it has."""
+    counts = {"lines": 0, "tokens": 0, "unknown": 0}
 
     def lines() -> Iterator[str]:
         for words in _read_words(source):
             counts["lines"] += 1
             counts["tokens"] += len(words) + 1
-            unknown.update(word for word in words if word not in known)
+            counts["unknown"] += sum(word not in known for word in words)
             yield " ".join(word if word in known else UNKNOWN for word in words)
 
     write_lines(target, lines())
-    return {**counts, "unknown": sum(unknown.values())}, unknown
+    print(f"{source}: {counts['lines']:,} lines, {counts['unknown']:,} unknown words", file=sys.stderr)
+    return counts
 
 
 def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
@@ -140,9 +129,9 @@ def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
 
 
 def _read_words(path: Path) -> Iterable[list[str]]:
-    number = num_lines = 0
+    num_lines = 0
     for number, line in enumerate(stream_canonical_lines(path, "fail", Counter()), start=1):
-        words = (line or "").split(" ") if line else []
+        words = line.split(" ") if line else []
         for word in _RESERVED:
             if word in words:
                 raise InputError(f"{path}, line {number}: holds {word!r}, which is no word; take it out")
@@ -181,17 +170,8 @@ def _cut_vectors(folder: Path, dictionary: Path, files: Mapping[Path, str]) -> N
     from fairseq_ext.data.word_vectors import cut_vectors
 
     words = Dictionary.load(str(dictionary))
-    record: dict[str, Any] = {}
     for path, name in files.items():
-        vectors = cut_vectors(words, path, folder / name)
-        record[str(path)] = {
-            "dimension": vectors.dimension,
-            "found": len(vectors.found),
-            "missing": len(vectors.missing),
-            "coverage": vectors.coverage,
-            "missing_words": vectors.missing[:_SHOWN],
-        }
-    write_json(folder / COVERAGE_FILE, record)
+        cut_vectors(words, path, folder / name)
 
 
 # Models
@@ -211,8 +191,7 @@ def training_step(config: Recurrent, run: Run) -> Step:
     return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
 
 
-def kneser_ney_step(config: Recurrent, order: int) -> Step:
-    """The step that trains the n-gram model."""
+def _ngram_step(config: Recurrent, order: int) -> Step:
     return ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")
 
 

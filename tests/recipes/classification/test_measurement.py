@@ -7,18 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.classifiers.predictions import ExampleSet
-from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.metrics.classification import measure
-from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.records import read_records
-from fairseq_ext.recipes.classification.measurement import (
-    compare_accuracies,
-    compared_pairs,
-    comparison_steps,
-    comparisons_file,
-    evaluation_step,
-)
+from fairseq_ext.recipes.classification.measurement import compare_accuracies, compared_pairs, evaluation_step
 from fairseq_ext.recipes.config import named_run
 from tests import toy_tasks
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
@@ -39,7 +31,7 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
         logits = np.load(step.output / f"{split}.npy")
         assert logits.shape == (COUNTS[split], 3)
         targets = ExampleSet.load(data, split, toy_tasks.POSITIONS).targets
-        accuracy = 100 * measure(["accuracy"], logits, targets, toy_tasks.LABELS).values["accuracy"]
+        accuracy = 100 * measure(["accuracy"], logits, targets, toy_tasks.LABELS)["accuracy"]
         for metric in ("accuracy", "main metric"):
             [record] = records.of("adapters", f"{metric}, {split}", "place")
             assert (record.run, record.value, record.n) == ("adapters", accuracy, COUNTS[split])
@@ -61,12 +53,8 @@ def test_systems_are_compared_with_full_fine_tuning_or_as_the_file_says(tmp_path
 
 def test_differences_are_those_of_mean_accuracies() -> None:
     a, b = np.array([1, 1, 0, 0] * 50), np.array([1, 1, 1, 0] * 50)
-    hits = {
-        **{("full", task): [a] for task in ("x", "y")},
-        **{("better", task): [b] for task in ("x", "y", "z")},
-        **{("same", task): [a] for task in ("x", "y")},
-        ("mean", "x"): [a, b],
-    }
+    hits = {("full", "x"): [a], ("full", "y"): [a], ("better", "x"): [b], ("better", "y"): [b], ("better", "z"): [b]}
+    hits |= {("same", "x"): [a], ("same", "y"): [a], ("mean", "x"): [a, b]}
     pairs = [(name, "full") for name in ("better", "same", "mean", "absent")]
     found = {(each.system, each.domain): each for each in compare_accuracies(hits, pairs, ["x", "y"], seed=1)}
     # What the baseline was not trained for is not compared, and there is no average without all tasks.
@@ -81,25 +69,3 @@ def test_differences_are_those_of_mean_accuracies() -> None:
     assert 0 < better.low < 25
     assert (found["same", ""].difference, found["same", ""].p) == (0, 1)
     assert found["mean", "x"].difference == 12.5
-
-
-def test_comparisons_read_predictions_and_labels(tmp_path: Path) -> None:
-    tasks = {"tasks": ["place", "verb"]}
-    train = {"systems": {"base": BASE, "full": {**FULL, **tasks}, "adapters": {**SMALL, **tasks}}}
-    config = load(write_classification_experiment(tmp_path, train=train))
-    guesses = {"full@place": [1, 0, 1, 0], "full@verb": [1, 0, 1, 1], "adapters@place": [1, 0, 0, 0],
-               "adapters@verb": [1, 0, 1, 1]}  # fmt: skip
-    for task in ("place", "verb"):
-        folder = config.work_dir / "tasks" / task
-        (folder / "label").mkdir(parents=True)
-        (folder / "label/test.txt").write_text("b\na\nb\na\n")
-        counts = {"train": 4, "valid": 4, "test": 4}
-        write_task_facts(folder, TaskFacts("classification", ["a", "b"], num_inputs=1, counts=counts, removed={}))
-    for run, guess in guesses.items():
-        folder = config.work_dir / "predictions" / run
-        folder.mkdir(parents=True)
-        np.save(folder / "test.npy", np.eye(2, dtype=np.float32)[guess])
-    run_steps(comparison_steps(config))
-    found = read_comparisons(comparisons_file(config))
-    # Four sentences are too few for resamples.
-    assert [(each.domain, each.difference, each.p) for each in found] == [("place", -25, None), ("verb", 0, None)]

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairseq.data import Dictionary, data_utils
-from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fairseq_ext.classifiers.task_data import read_task_facts
@@ -52,25 +50,14 @@ def load_task(folder: Path, **options: Any) -> dict[str, list[dict[str, Any]]]:
 def test_fairseq_reads_what_was_written(experiment: Path) -> None:
     config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
-    for name in ("place", "verb"):
-        facts = read_task_facts(config.task_data(name))
-        assert facts == read_task_facts(config.raw_task(name))
-        for role, examples in load_task(config.task_data(name)).items():
-            texts, labels = (read_lines(set_path(config.raw_task(name), part, role)) for part in ("input0", "label"))
-            assert [facts.labels[int(example["target"])] for example in examples] == labels
-            for text, example in zip(texts, examples, strict=True):
-                # A piece's number in the model is its number in the dictionary; <s> is 0, </s> is 2.
-                assert example["net_input.src_tokens"].tolist() == [0, *processor.encode(text), 2]
-
-
-def test_pairs_are_joined_as_roberta_joins_them(experiment: Path) -> None:
-    config = load(experiment)
-    processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
-    examples = load_task(config.task_data("same"), separator_token=2)["test"]
-    ones, others = (read_lines(set_path(config.raw_task("same"), part, "test")) for part in ("input0", "input1"))
-    for one, other, example in zip(ones, others, examples, strict=True):
-        expected = [0, *processor.encode(one), 2, 2, *processor.encode(other), 2]
-        assert example["net_input.src_tokens"].tolist() == expected
+    facts = read_task_facts(config.task_data("same"))
+    for role, examples in load_task(config.task_data("same"), separator_token=2).items():
+        parts = (read_lines(set_path(config.raw_task("same"), part, role)) for part in ("label", "input0", "input1"))
+        for label, one, other, example in zip(*parts, examples, strict=True):
+            assert facts.labels[int(example["target"])] == label
+            # A piece's number in the model is its number in the dictionary; <s> is 0, </s> is 2.
+            expected = [0, *processor.encode(one), 2, 2, *processor.encode(other), 2]
+            assert example["net_input.src_tokens"].tolist() == expected
 
 
 def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:
@@ -85,25 +72,6 @@ def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:
         }
         assert lines
         assert not lines & held_out
-
-
-def test_the_corpus_of_the_base_is_all_domains_one_after_another(experiment: Path) -> None:
-    work = experiment.parent / "work"
-    data = work / "masked-lm"
-    assert {path.name for path in data.iterdir()} == {
-        "dict.txt", "step.json", "train.bin", "train.idx", "valid.bin", "valid.idx",
-    }  # fmt: skip
-    dictionary = Dictionary.load(str(data / "dict.txt"))
-    for role in ("train", "valid"):
-        rows = data_utils.load_indexed_dataset(str(data / role), dictionary)
-        expected = [
-            line for folder in sorted((work / "encoded").glob("*_*")) for line in read_lines(folder / f"{role}.txt")
-        ]
-        assert [dictionary.string(row) for row in rows] == expected
-        assert all(int(row[-1]) == dictionary.eos() for row in rows)
-    task = MaskedLMTask.setup_task(MaskedLMConfig(data=str(data), tokens_per_sample=16, seed=1))
-    task.load_dataset("valid")
-    assert task.mask_idx == len(dictionary)  # behind the dictionary
 
 
 def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,87 +19,71 @@ from fairseq_ext.recipes.config import named_run
 from fairseq_ext.recipes.language_models import checkpoint_of, training_steps
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
 
-Command = Callable[..., list[str]]
 CLASSES = TaskFacts("classification", ["a", "b", "c"], 1, {"train": 81, "valid": 5, "test": 5}, {})
 NUMBERS = TaskFacts("regression", [], 2, {"train": 80, "valid": 5, "test": 5}, {})
 
 
-def config_of(folder: Path, **changes: Any) -> Classification:
-    return load(write_classification_experiment(folder, **changes))
+def config_of(folder: Path, **systems: Any) -> Classification:
+    return load(
+        write_classification_experiment(folder, train={"systems": {"base": {"arch": "roberta_tiny"}, **systems}})
+    )
 
 
 def step_of(config: Classification, name: str) -> Step:
     return training_step(config, named_run(config.runs[name.partition("@")[0]], name, "runs"))
 
 
-@pytest.fixture
-def command_of(monkeypatch: pytest.MonkeyPatch) -> Command:
-    """What fairseq-train is called with for a run, whose task has these data."""
-
-    def command(config: Classification, run: str, facts: TaskFacts | None = None) -> list[str]:
-        commands: list[list[str]] = []
-        monkeypatch.setattr(training, "run_training", lambda label, arguments, log: commands.append(list(arguments)))
-        step = step_of(config, run)
-        if facts:
-            step.inputs[0].mkdir(parents=True)
-            write_task_facts(step.inputs[0], facts)
-        step.build(step.output)
-        assert commands[0][0] == str(step.inputs[0])
-        return commands[0]
-
-    return command
-
-
-def value_of(command: list[str], option: str) -> str:
-    """The value of an option; of several, argparse takes the last."""
-    last = len(command) - 1 - command[::-1].index(option)
-    return command[last + 1]
+def options_of(config: Classification, run: str, facts: TaskFacts, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What fairseq-train takes from its command line for a run whose task has these data; the last of an option."""
+    lines: list[list[str]] = []
+    monkeypatch.setattr(training, "run_training", lambda label, arguments, log: lines.append(list(arguments)))
+    step = step_of(config, run)
+    step.inputs[0].mkdir(parents=True)
+    write_task_facts(step.inputs[0], facts)
+    step.build(step.output)
+    [line] = lines
+    assert line[0] == str(step.inputs[0])
+    return {option[2:]: value for option, value in zip(line, [*line[1:], ""], strict=True) if option.startswith("--")}
 
 
 def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
-    systems = {"base": {"checkpoint": str(tmp_path / "roberta.pt")}, "x": ADAPTERS}
-    config = config_of(tmp_path, train={"systems": systems})
+    config = config_of(tmp_path, base={"checkpoint": str(tmp_path / "roberta.pt")}, x=ADAPTERS)
     [base] = config.runs["base"]
     train = partial(training_step, config)
     with pytest.raises(InputError, match=r"systems: base: checkpoint: no file .*roberta\.pt"):
         training_steps(config, "base", train)
     (tmp_path / "roberta.pt").touch()
     assert training_steps(config, "base", train) == []
-    assert checkpoint_of(config, base) == tmp_path / "roberta.pt"
-    assert step_of(config, "x@place").inputs[1] == tmp_path / "roberta.pt"
+    assert step_of(config, "x@place").inputs[1] == checkpoint_of(config, base) == tmp_path / "roberta.pt"
 
 
-def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, command_of: Command) -> None:
-    command = command_of(config_of(tmp_path), "full@verb", CLASSES)
+def test_the_head_and_the_schedule_follow_from_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = options_of(config_of(tmp_path, full={**ADAPTERS, "tuning": "full"}), "full@verb", CLASSES, monkeypatch)
     expected = {
         "task": "task_prediction", "criterion": "sentence_prediction", "num-classes": "3", "init-token": "0",
         "classification-head-name": "verb", "best-checkpoint-metric": "accuracy", "total-num-update": "22",
         "warmup-updates": "2", "shorten-method": "truncate", "required-batch-size-multiple": "1",
     }  # fmt: skip
-    assert {name: value_of(command, f"--{name}") for name in expected} == expected
-    assert "--maximize-best-checkpoint-metric" in command
-    assert not {"--regression-target", "--separator-token"} & set(command)
+    assert {name: options[name] for name in expected} == expected
+    assert "maximize-best-checkpoint-metric" in options
+    assert not {"regression-target", "separator-token"} & options.keys()
 
 
-def test_pairs_and_numbers_have_options_of_their_own(tmp_path: Path, command_of: Command) -> None:
-    command = command_of(config_of(tmp_path), "full@size", NUMBERS)
-    assert (value_of(command, "--num-classes"), value_of(command, "--separator-token")) == ("1", "2")
-    assert "--regression-target" in command
-    assert "--best-checkpoint-metric" not in command  # the loss
-
-
-def test_options_of_the_file_go_before_derived_ones(tmp_path: Path, command_of: Command) -> None:
-    systems = {"base": {"arch": "roberta_tiny"}, "x": {**ADAPTERS, "warmup-updates": 7, "lr-scheduler": "fixed"}}
-    command = command_of(config_of(tmp_path, train={"systems": systems}), "x@verb", CLASSES)
-    assert (value_of(command, "--warmup-updates"), value_of(command, "--lr-scheduler")) == ("7", "fixed")
-    assert "--total-num-update" not in command  # which that schedule does not have
+def test_pairs_and_numbers_have_options_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {**ADAPTERS, "warmup-updates": 7, "lr-scheduler": "fixed"}
+    options = options_of(config_of(tmp_path, x=given), "x@size", NUMBERS, monkeypatch)
+    assert (options["num-classes"], options["separator-token"]) == ("1", "2")
+    assert "regression-target" in options
+    assert "best-checkpoint-metric" not in options  # the loss
+    # What the file says counts, and a schedule of its own has no number of updates.
+    assert (options["warmup-updates"], options["lr-scheduler"]) == ("7", "fixed")
+    assert "total-num-update" not in options
 
 
 @pytest.mark.parametrize(
     ("options", "workers", "expected"),
     [
-        ({"batch-size": 32, "max-epoch": 4}, 1, 12),  # 81 sentences: 3 batches
-        ({"batch_size": 27, "max_epoch": 4}, 1, 12),
+        ({"batch_size": 27, "max_epoch": 4}, 1, 12),  # 81 sentences: 3 batches
         ({"batch-size": 16, "max-epoch": 2, "update-freq": 2}, 1, 6),
         ({"batch-size": 16, "max-epoch": 2}, 2, 6),
         ({"batch-size": 32, "max-epoch": 4, "max-update": 5}, 1, 5),
