@@ -127,10 +127,7 @@ def _read_roberta(source: Path) -> ByteLevelBpe:
             f"{config}: add_prefix_space is true, which fairseq does not do; set it to false if texts may be split "
             "without a space in front"
         )
-    bpe = read_bpe(source, ROBERTA)
-    if bpe.order()[: len(ROBERTA.first)] != list(range(len(ROBERTA.first))):
-        raise InputError(f"{source}: the numbers of {', '.join(ROBERTA.first)} are not 0 to 3, as in every RoBERTa")
-    return bpe
+    return read_bpe(source, ROBERTA)
 
 
 def _read_wordpiece(source: Path) -> WordPiece:

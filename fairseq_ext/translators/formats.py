@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
@@ -15,9 +14,9 @@ from fairseq_ext.translators.tmx import read_tmx
 from fairseq_ext.translators.xliff import read_xliff
 
 
-def read_html(chunks: Iterator[str], filling: Filling) -> Parts:
+def read_html(document: str, filling: Filling) -> Parts:
     """Yield the parts of a page: the text of its elements is translated; of attributes, ``lang`` of the page alone."""
-    for run, end in runs("".join(chunks)):
+    for run, end in runs(document):
         text = "".join(part for part, _ in run)
         pieces = split(text, markup=True)
         yield Edit(text, (pieces,), "".join) if pieces.texts else text

@@ -38,11 +38,6 @@ def change_weights(**changes: torch.Tensor | None) -> Spoil:
     return spoil
 
 
-def remove(*names: str) -> Spoil:
-    """Remove files."""
-    return lambda folder: [(folder / name).unlink() for name in names]
-
-
 def cut_weights(folder: Path) -> None:
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
