@@ -31,11 +31,12 @@ def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Impor
     """The model of a checkpoint of this project's, with plain adapters."""
     if NAMES not in weights:
         raise InputError(f"it has no entry {NAMES} that names its adapters; it has none, or is of an earlier version")
-    adapters = {name: value for name, value in weights.items() if is_adapter_key(name)}
+    adapters = {name: value for name, value in weights.items() if is_adapter_key(name) and name != NAMES}
     if any(".router." in name for name in adapters):
         raise InputError("its adapters are gated, trained for each other; only plain ones can be taken apart")
     names = tuple(read_names(weights[NAMES]))
-    base = read_transformer({name: weights[name] for name in weights.keys() - adapters.keys() - {NAMES}}, options)
+    others = {name: value for name, value in weights.items() if name not in adapters and name != NAMES}
+    base = read_transformer(others, options)
     extra = _form(adapters, {**FORM_OPTIONS, **options})
     return Imported(_ARCH, base.layout, {**base.weights, **adapters, NAMES: weights[NAMES]}, names, extra)
 

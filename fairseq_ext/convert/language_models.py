@@ -138,7 +138,10 @@ def to_fairseq(
     state: dict[str, Tensor] = {}
     with naming(where):
         for theirs, names in family.by_symbol.items():
-            state |= dict.fromkeys(names, _take(left, theirs)[list(order)])
+            table = _take(left, theirs)
+            if not table.dim() or len(table) != len(order):
+                raise InputError(f"{theirs!r} has the shape {tuple(table.shape)}, expected {len(order)} rows")
+            state |= dict.fromkeys(names, table[list(order)])
         theirs, ours = family.positions
         table = _take(left, theirs)
         state[ours] = torch.cat([table.new_zeros(_UNUSED_ROWS - family.unused_positions, *table.shape[1:]), table])

@@ -148,15 +148,16 @@ def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, An
 
 def _generation(config: Mapping[str, Any]) -> list[str]:
     """The options of ``fairseq-generate`` for the search that the folder asks for."""
+    given = {name: value for name, value in config.items() if value is not None}
     found = {
-        "beam": config.get("num_beams", 1),
-        "lenpen": config.get("length_penalty", 1.0),
-        "no-repeat-ngram-size": config.get("no_repeat_ngram_size", 0),
+        "beam": given.get("num_beams", 1),
+        "lenpen": given.get("length_penalty", 1.0),
+        "no-repeat-ngram-size": given.get("no_repeat_ngram_size", 0),
         # Hugging Face counts what decoding begins with, fairseq neither that nor </s>.
-        "min-len": max(0, config.get("min_length", 0) - 1),
+        "min-len": max(0, given.get("min_length", 0) - 1),
     }
-    if config.get("max_length") is not None:
-        found["max-len-b"] = config["max_length"] - 2
+    if "max_length" in given:
+        found["max-len-b"] = given["max_length"] - 2
     return as_options(found)
 
 

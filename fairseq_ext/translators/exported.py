@@ -153,7 +153,7 @@ def _without_paths(options: Any) -> Any:
 
 def _refuse_others(directory: Path) -> None:
     """Refuse to replace what is no exported system, is damaged, or holds more than one."""
-    if directory.is_dir() and not any(directory.iterdir()) or not directory.exists():
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     try:
         known = {*read_manifest(directory).files, MANIFEST_FILE}
