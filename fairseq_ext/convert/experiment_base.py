@@ -110,7 +110,4 @@ def _options_of(source: Path) -> dict[str, str]:
 def _read_dictionary(path: Path) -> LanguageDictionary:
     if not path.is_file():
         raise InputError(f"{path}: not found; the dictionaries of a base lie beside it, named by its languages")
-    try:
-        return LanguageDictionary.load(str(path))  # type: ignore[no-any-return]
-    except Exception:  # fairseq's own
-        raise InputError(f"{path}: is no dictionary of fairseq's; give a symbol and a number a line") from None
+    return LanguageDictionary.load(str(path))  # type: ignore[no-any-return]

@@ -30,14 +30,11 @@ _SUFFIXES = {
     ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
     ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
-# How files begin that are no text, and what they are.
+# How files begin that are no text, and what they are; others are no UTF-8.
 _BEGINNINGS = (
     (rb"\s*(<\?xml|<!DOCTYPE|<html|<xliff|<tmx)", "XML or HTML"),
     (rb"PK\x03\x04", "a zip archive, as are the documents of offices"),
-    (rb"%PDF", "PDF"),
     (rb"\{\\rtf", "RTF"),
-    (rb"\xd0\xcf\x11\xe0", "a document of an office"),
-    (rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd", "compressed"),
 )
 
 
