@@ -24,7 +24,7 @@ from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
 from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import BertModel
-from tests.convert.damage import change_config, change_weights, cut_weights, hide_code, lead_astray
+from tests.convert.damage import change_json, change_weight, cut_weights, hide_code, lead_astray
 from tests.convert.tiny_bert import make_bert
 from tests.convert.tiny_gpt2 import TEXT, make_gpt2
 from tests.convert.tiny_roberta import make_roberta
@@ -224,20 +224,20 @@ def copy_source(source: Path, folder: Path, *without: str) -> Path:
     return folder
 
 
-GPT2_NORM = "transformer__h__1__ln_2__weight"
+GPT2_NORM = "transformer.h.1.ln_2.weight"
 
 
 @pytest.mark.parametrize(
     ("name", "spoil", "message"),
     [
-        ("gpt2", change_config(model_type="gptj"), r"config\.json: model_type"),
-        ("gpt2", change_config(n_layer=10**7), r"model\.safetensors: has 2 layers"),
-        ("gpt2", change_weights(**{GPT2_NORM: None}), r"h\.1\.ln_2\.weight' is missing"),
-        ("gpt2", change_weights(**{GPT2_NORM: torch.full((16,), math.nan)}), r"h\.1\.ln_2\.weight' has .* not finite"),
+        ("gpt2", change_json("config.json", model_type="gptj"), r"config\.json: model_type"),
+        ("gpt2", change_json("config.json", n_layer=10**7), r"model\.safetensors: has 2 layers"),
+        ("gpt2", change_weight(GPT2_NORM, None), r"h\.1\.ln_2\.weight' is missing"),
+        ("gpt2", change_weight(GPT2_NORM, torch.full((16,), math.nan)), r"h\.1\.ln_2\.weight' has .* not finite"),
         ("gpt2", cut_weights, r"model\.safetensors: damaged"),
         ("gpt2", hide_code, r"pytorch_model\.bin: damaged"),
         ("gpt2", lead_astray, r"index\.json: '\.\./model"),
-        ("roberta", change_config(type_vocab_size=3), r"token_type_embeddings"),
+        ("roberta", change_json("config.json", type_vocab_size=3), r"token_type_embeddings"),
         ("bert", lambda folder: (folder / "vocab.txt").write_text("[PAD]\nthe\n"), r"vocab\.txt: "),
     ],
 )

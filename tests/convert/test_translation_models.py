@@ -13,7 +13,6 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
-from safetensors.torch import load_file, save_file
 
 from fairseq_ext.convert.experiment_base import write_base
 from fairseq_ext.convert.translation_models import import_translation_model
@@ -21,6 +20,7 @@ from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
 from tests import toy
 from tests.convert import tiny_translation as tiny
+from tests.convert.damage import change_json, change_weight
 from tests.verbs import verb
 
 AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
@@ -160,28 +160,15 @@ def test_the_command_imports_once_and_says_how_to_go_on(tmp_path: Path, capsys: 
     assert (found["--beam"], found["--lenpen"], found["--max-len-b"], found["--min-len"]) == ("6", "0.5", "510", "0")
 
 
-def edit(path: Path, **changes: Any) -> None:
-    """Change a file of JSON; None removes a key."""
-    content = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
-
-
-def edit_weights(path: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
-    weights = load_file(path)
-    change(weights)
-    save_file(weights, path)
-
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-LAYER = "model.encoder.layers.0.fc1.weight"
+WEIGHTS, LAYER = "model.safetensors", "model.encoder.layers.0.fc1.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "weights that lie": (lambda f: (f / WEIGHTS).write_bytes(struct.pack("<Q", 1 << 60) + b"{}"), WEIGHTS),
-    "a weight less": (lambda f: edit_weights(f / WEIGHTS, lambda w: w.pop(LAYER)), "fc1"),
-    "not finite": (lambda f: edit_weights(f / WEIGHTS, lambda w: w[LAYER].fill_(torch.nan)), "not finite"),
-    "start": (lambda f: edit(f / "generation_config.json", decoder_start_token_id=10**9), "decoder_start_token_id"),
-    "another tokenizer": (lambda f: edit(f / "vocab.json", more=63), "vocab_size"),
+    "a weight less": (change_weight(LAYER, None), "fc1"),
+    "not finite": (change_weight(LAYER, torch.full((24, 16), torch.nan)), "not finite"),
+    "start": (change_json("generation_config.json", decoder_start_token_id=10**9), "decoder_start_token_id"),
+    "another tokenizer": (change_json("vocab.json", more=63), "vocab_size"),
     "others' pieces": (lambda f: rename_pieces(f / "vocab.json"), "another model's"),
-    "T5": (lambda f: edit(f / CONFIG, model_type="t5"), "model_type is 't5'"),
+    "T5": (change_json("config.json", model_type="t5"), "model_type is 't5'"),
 }
 
 
