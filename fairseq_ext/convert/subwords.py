@@ -133,7 +133,7 @@ def _read_roberta(source: Path) -> ByteLevelBpe:
 def _read_wordpiece(source: Path) -> WordPiece:
     path, config = source / VOCAB_TEXT_FILE, source / TOKENIZER_CONFIG_FILE
     given = read_json(config) if config.is_file() else {}
-    choices = [given.get(key, value) for key, value in _CHOICES.items()]
+    choices: list[Any] = [given.get(key, value) for key, value in _CHOICES.items()]
     return check_wordpiece(WordPiece(list(read_lines(path)), *choices), path)
 
 
