@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from fairseq_ext.convert.domain_export import read_own, unfold
 from fairseq_ext.convert.hugging_face import naming
 from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
@@ -26,30 +23,36 @@ _LANGUAGE_TOKENS = {"encoder_langtok": "src", "decoder_langtok": True, "lang_tok
 
 
 def import_checkpoint(source: Path, folder: Path) -> None:
-    """Convert a checkpoint.
-
-    Args:
-        source: the checkpoint.
-        folder: where to write ``model.pt``; it must exist. Beside it ``domains.txt`` names adapters, and
-            ``options.txt`` has the options that language tokens of a base need.
-    """
+    """Write ``model.pt`` into an existing folder, and ``options.txt`` where the base needs language tokens."""
     quieten_fairseq()
-    imported, options = read_checkpoint(source)
-    imported.write(folder, _languages(source, options))
-    if imported.names:
-        (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in imported.names), encoding="utf-8")
-    elif line := language_options(options):
+    imported, options = read_base(source)
+    imported.write(folder, _languages(options))
+    if line := language_options(options):
         (folder / OPTIONS_FILE).write_text(" ".join(line) + "\n", encoding="utf-8")
 
 
 def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
     """Write one domain of a checkpoint with plain adapters as a plain Transformer."""
     quieten_fairseq()
-    imported, options = read_checkpoint(checkpoint)
+    weights, options = read_foreign_checkpoint(checkpoint)
     with naming(checkpoint):
-        plain = unfold(imported, domain)
+        adapted = read_own(weights, options)
+        adapted.check_shapes()
+        plain = unfold(adapted, domain)
         plain.check_shapes()
-    plain.write(folder, _languages(checkpoint, options))
+    plain.write(folder, _languages(options))
+
+
+def read_base(path: Path) -> tuple[Imported, dict[str, Any]]:
+    """The base model of a checkpoint, whose shapes are checked, and its options."""
+    weights, options = read_foreign_checkpoint(path)
+    with naming(path):
+        if any(is_adapter_key(name) for name in weights):
+            raise InputError("has adapters; give the model that they were trained on")
+        language_options(options)
+        imported = read_transformer(weights, options)
+        imported.check_shapes()
+    return imported, options
 
 
 def language_options(options: Mapping[str, Any]) -> list[str]:
@@ -65,32 +68,11 @@ def language_options(options: Mapping[str, Any]) -> list[str]:
             f"its option {name} is {shown(options.get(name))}; language tokens are put where --encoder-langtok src "
             "--decoder-langtok puts them, nowhere else"
         )
-    names = options.get("langs")
-    names = names.split(",") if isinstance(names, str) else names
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        names = []
-    return ["--language-tokens", str(style), *(["--langs", ",".join(names)] if names else [])]
+    names = options.get("langs") or []
+    names = names if isinstance(names, str) else ",".join(map(str, names))
+    return ["--language-tokens", str(style), *(["--langs", names] if names else [])]
 
 
-def read_checkpoint(path: Path) -> tuple[Imported, dict[str, Any]]:
-    """A checkpoint's model, whose shapes are checked, and its options."""
-    weights, options = read_foreign_checkpoint(path)
-    with naming(path):
-        imported = _recognised(weights, options)
-        imported.check_shapes()
-    return imported, options
-
-
-def _recognised(weights: dict[str, Tensor], options: dict[str, Any]) -> Imported:
-    if any(is_adapter_key(name) for name in weights):
-        return read_own(weights, options)
-    language_options(options)
-    return read_transformer(weights, options)
-
-
-def _languages(path: Path, options: Mapping[str, Any]) -> list[str | None]:
+def _languages(options: Mapping[str, Any]) -> list[str | None]:
     found = [options.get(name) for name in ("source_lang", "target_lang")]
-    for language in found:
-        if not isinstance(language, str | None) or (language or "").startswith("-"):
-            raise InputError(f"{path}: its languages are {shown(found)}, expected their names")
-    return found
+    return [language if isinstance(language, str) else None for language in found]

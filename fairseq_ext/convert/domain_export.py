@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.transformer import Imported, read_transformer
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.models.adapter_transformer import TranslationAdapterConfig
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
 from fairseq_ext.modules.adapter_names import NAMES, read_names
 from fairseq_ext.modules.freezing import is_adapter_key
@@ -30,41 +29,25 @@ _DOWN, _UP = f".{_BANK}down_weight", f".{_BANK}up_weight"  # of LoRA, beside a l
 
 def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
     """The model of a checkpoint of this project's, with plain adapters."""
-    entries = dict(weights)
-    named = entries.pop(NAMES, None)
-    if named is None:
-        raise InputError(
-            f"it has adapters but no entry {NAMES} that names them; it is of an earlier version or damaged"
-        )
-    names = read_names(named)
-    base = read_transformer({name: value for name, value in entries.items() if not is_adapter_key(name)}, options)
-    adapters = {name: value for name, value in entries.items() if is_adapter_key(name)}
-    for name, value in adapters.items():
-        if ".bank." in name and (value.dim() < 2 or len(value) != len(names)):
-            raise InputError(f"{name} has the shape {tuple(value.shape)} for {len(names)} adapters; it is damaged")
+    if NAMES not in weights:
+        raise InputError(f"it has no entry {NAMES} that names its adapters; it has none, or is of an earlier version")
+    adapters = {name: value for name, value in weights.items() if is_adapter_key(name) and name != NAMES}
     if any(".router." in name for name in adapters):
         raise InputError("its adapters are gated, trained for each other; only plain ones can be taken apart")
-    extra = _form(adapters, options)
-    return Imported(_ARCH, base.layout, {**base.weights, **adapters, NAMES: named}, tuple(names), extra)
+    names = tuple(read_names(weights[NAMES]))
+    others = {name: value for name, value in weights.items() if name not in adapters and name != NAMES}
+    base = read_transformer(others, options)
+    extra = _form(adapters, {**FORM_OPTIONS, **options})
+    return Imported(_ARCH, base.layout, {**base.weights, **adapters, NAMES: weights[NAMES]}, names, extra)
 
 
 def _form(adapters: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that say what adapters these are."""
-    options = {**FORM_OPTIONS, **options}
+    width = next(value.shape[1] for name, value in adapters.items() if name.endswith("bank.down_weight"))
     if options["adapter_form"] != LORA:
-        return {"bottleneck_dim": _width(adapters)}
-    alpha, modules = options["lora_alpha"], str(options["lora_modules"])
-    if not isinstance(alpha, int | float):
-        raise InputError(f"its option lora_alpha is {shown(alpha)}, expected a number; it is damaged")
-    TranslationAdapterConfig(lora_modules=modules).lora_names()
-    return {"adapter_form": LORA, "lora_rank": _width(adapters), "lora_alpha": alpha, "lora_modules": modules}
-
-
-def _width(adapters: Mapping[str, Tensor]) -> int:
-    widths = {value.shape[1] for name, value in adapters.items() if name.endswith("bank.down_weight")}
-    if len(widths) != 1:
-        raise InputError("its adapters are not all of one width; it is damaged")
-    return widths.pop()
+        return {"bottleneck_dim": width}
+    alpha, modules = float(options["lora_alpha"]), str(options["lora_modules"])
+    return {"adapter_form": LORA, "lora_rank": width, "lora_alpha": alpha, "lora_modules": modules}
 
 
 def unfold(model: Imported, name: str) -> Imported:

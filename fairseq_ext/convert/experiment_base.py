@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_checkpoint
+from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
 from fairseq_ext.convert.transformer import Imported
@@ -29,9 +29,7 @@ def write_base(
     """Write a base as experiments use it.
 
     Args:
-        source: a translation model of Hugging Face's, or a folder with ``model.pt``, ``dict.SRC.txt``,
-            ``dict.TGT.txt``, ``sentencepiece.model`` and, where they are needed, ``sentencepiece.TGT.model`` and
-            ``options.txt``.
+        source: a translation model of Hugging Face's, or a folder that one was imported to.
         checkpoint: file to write.
         vocabulary: folder to make, with dictionaries, SentencePiece models and language tokens.
         languages: what the experiment calls source and target.
@@ -45,20 +43,14 @@ def write_base(
             names = [own or name for own, name in zip(told, languages, strict=True)]
             import_translation_model(source, folder, names)
             source = folder
-        model, _ = read_checkpoint(source / MODEL_FILE)
-        if model.names:
-            raise InputError(f"{source / MODEL_FILE}: has adapters; give the model that they were trained on")
+        model, _ = read_base(source / MODEL_FILE)
         vocabulary.mkdir()
         style = _write_vocabulary(source, vocabulary, model, languages, told)
         # Not over the imported one, whose weights are mapped into memory.
         (folder / "written").mkdir()
-        _write_checkpoint(folder / "written", model, languages, style)
+        arguments = [*model.arguments(languages, "multi_domain_translation"), "--language-tokens", style]
+        write_checkpoint(folder / "written", model.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
         (folder / "written" / MODEL_FILE).replace(checkpoint)
-
-
-def _write_checkpoint(folder: Path, model: Imported, languages: Languages, style: str) -> None:
-    arguments = [*model.arguments(languages, "multi_domain_translation"), "--language-tokens", style]
-    write_checkpoint(folder, model.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
 
 
 def _check_direction(source: Path, languages: Languages) -> None:
@@ -96,8 +88,6 @@ def _write_vocabulary(
         check_own_pieces(model_of(source, file), dictionary.symbols)
         dictionary.save(str(folder / f"dict.{language}.txt"))
         dictionaries.append(dictionary)
-    if model.layout["share_all_embeddings"] and dictionaries[0].symbols != dictionaries[1].symbols:
-        raise InputError(f"{source}: the model has one table of symbols, but its dictionaries differ")
     shutil.copyfile(source / SUBWORDS_FILE, folder / SUBWORDS_FILE)
     if (source / own_model_name(files[1])).is_file():
         shutil.copyfile(source / own_model_name(files[1]), folder / own_model_name(languages[1]))
@@ -112,12 +102,7 @@ def _options_of(source: Path) -> dict[str, str]:
     path = source / OPTIONS_FILE
     words = path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
     options = dict(zip(words[::2], words[1::2], strict=False))
-    known = {"--source-lang", "--target-lang", "--language-tokens", "--langs"}
-    if (
-        len(words) % 2
-        or not options.keys() <= known
-        or options.get("--language-tokens", "none") not in (*STYLES, "none")
-    ):
+    if options.get("--language-tokens", "none") not in (*STYLES, "none"):
         raise InputError(f"{path}: expected languages and language tokens as fairseq-ext import writes them")
     return options
 
@@ -125,7 +110,4 @@ def _options_of(source: Path) -> dict[str, str]:
 def _read_dictionary(path: Path) -> LanguageDictionary:
     if not path.is_file():
         raise InputError(f"{path}: not found; the dictionaries of a base lie beside it, named by its languages")
-    try:
-        return LanguageDictionary.load(str(path))  # type: ignore[no-any-return]
-    except Exception:  # fairseq's own
-        raise InputError(f"{path}: is no dictionary of fairseq's; give a symbol and a number a line") from None
+    return LanguageDictionary.load(str(path))  # type: ignore[no-any-return]

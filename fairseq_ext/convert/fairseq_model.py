@@ -40,7 +40,7 @@ def build_model(arguments: Sequence[str], symbols: Sequence[int], domains: Seque
 
     Args:
         arguments: task, architecture and options as for ``fairseq-train``, without data.
-        symbols: the sizes of its dictionaries: one, or source and target; equal sizes are one dictionary.
+        symbols: sizes of its dictionaries: one, or source and target; equal sizes are one dictionary.
         domains: the names of its adapters.
     """
     return _built(_parsed(arguments).model, symbols, domains=list(domains))

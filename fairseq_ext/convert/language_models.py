@@ -39,56 +39,32 @@ _KINDS = ("weight", "bias")
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model in both libraries; of each pair of names, Hugging Face's is first.
+    """A kind of model in both libraries; of each pair of names, Hugging Face's is first."""
 
-    Attributes:
-        name: for messages.
-        task: task, architecture, and what every model needs, as options of ``fairseq-train``.
-        criterion: class name of fairseq's criterion.
-        config: values of ``config.json`` that every model has.
-        options: options that every checkpoint of fairseq's must have.
-        sizes: keys of ``config.json`` and options of fairseq, of which the first that is set counts.
-        rates: likewise, of dropout.
-        choices: likewise, of values that have another name each.
-        width, heads, layers, length: keys of ``config.json``.
-        unused_positions: rows of Hugging Face's table of positions that no text uses.
-        prefix: of the names of tensors; it may be missing.
-        aliases: other names of modules.
-        unused: patterns of names of tensors that fairseq has no use for.
-        copies: names of tensors that are another's copy, which a file may hold.
-        by_symbol: tensors with a row for each symbol.
-        positions: the table of positions.
-        modules: modules outside the layers, with a weight and a bias.
-        layer: what stands before the number of a layer.
-        layer_modules: modules within a layer; one of Hugging Face's may be several of fairseq's.
-        version: fairseq's entry for the version of its code.
-        has_transposed_matrices: whether Hugging Face's matrices go from inputs to outputs.
-    """
-
-    name: str
-    task: Mapping[str, Any]
-    criterion: str
-    config: Mapping[str, Any]
-    options: Mapping[str, Any]
-    sizes: Mapping[str, Sequence[str]]
-    rates: Mapping[str, str]
-    width: str
+    name: str  # for messages
+    task: Mapping[str, Any]  # task, architecture, and what every model needs, as options of fairseq-train
+    criterion: str  # class name of fairseq's
+    config: Mapping[str, Any]  # values of config.json that every model has
+    options: Mapping[str, Any]  # that every checkpoint of fairseq's must have
+    sizes: Mapping[str, Sequence[str]]  # keys of config.json and options of fairseq, of which the first set one counts
+    rates: Mapping[str, str]  # likewise, of dropout
+    width: str  # this and the next three are keys of config.json
     heads: str
     layers: str
     length: str
-    prefix: str
-    copies: Mapping[str, str]
-    by_symbol: Mapping[str, Sequence[str]]
-    positions: tuple[str, str]
-    modules: Mapping[str, str]
-    layer: tuple[str, str]
-    layer_modules: Mapping[str, Sequence[str]]
-    version: str
-    choices: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    unused: Sequence[str] = ()
-    unused_positions: int = 0
-    has_transposed_matrices: bool = False
+    prefix: str  # of the names of tensors; it may be missing
+    copies: Mapping[str, str]  # names of tensors that are another's copy, which a file may hold
+    by_symbol: Mapping[str, Sequence[str]]  # tensors with a row for each symbol
+    positions: tuple[str, str]  # their table
+    modules: Mapping[str, str]  # outside the layers, with a weight and a bias
+    layer: tuple[str, str]  # what stands before the number of a layer
+    layer_modules: Mapping[str, Sequence[str]]  # one of Hugging Face's may be several of fairseq's
+    version: str  # fairseq's entry for the version of its code
+    choices: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)  # as sizes, by name of the value
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other names of modules
+    unused: Sequence[str] = ()  # patterns of names of tensors that fairseq has no use for
+    unused_positions: int = 0  # rows of Hugging Face's table of positions that no text uses
+    has_transposed_matrices: bool = False  # whether Hugging Face's matrices go from inputs to outputs
 
     def all_modules(self, layers: int) -> Iterator[tuple[str, Sequence[str]]]:
         """Hugging Face's name and fairseq's of every module with a weight and a bias."""
@@ -111,11 +87,6 @@ def read_config(content: Mapping[str, Any], family: Family, path: Path) -> Confi
         config[key] = content.get(key, next(iter(names)))
         if not isinstance(config[key], str) or config[key] not in names:
             raise InputError(f"{path}: {key}: {config[key]!r} is none of {', '.join(names)}")
-    width, heads = config[family.width], config[family.heads]
-    if width % heads:
-        raise InputError(f"{path}: {family.width} {width} is no multiple of {family.heads} {heads}")
-    if config[family.length] <= family.unused_positions:
-        raise InputError(f"{path}: {family.length} is {config[family.length]}, of which a text uses none")
     return config
 
 
@@ -150,8 +121,8 @@ def read_weights(folder: Path, family: Family, config: Config) -> dict[str, Tens
             raise InputError(f"has {found} layers, but {CONFIG_FILE} says {config[family.layers]}")
         for copy, original in family.copies.items():
             value = weights.pop(copy, None)
-            if value is not None and not torch.equal(weights.setdefault(original, value), value):
-                raise InputError(f"{copy!r} is not {original!r}; only models with tied embeddings can be converted")
+            if value is not None:
+                weights.setdefault(original, value)
     return {name: value.float() for name, value in weights.items()}
 
 
@@ -167,9 +138,13 @@ def to_fairseq(
     state: dict[str, Tensor] = {}
     with naming(where):
         for theirs, names in family.by_symbol.items():
-            state |= dict.fromkeys(names, _rows(_take(left, theirs), order, theirs))
+            table = _take(left, theirs)
+            if not table.dim() or len(table) != len(order):
+                raise InputError(f"{theirs!r} has the shape {tuple(table.shape)}, expected {len(order)} rows")
+            state |= dict.fromkeys(names, table[list(order)])
         theirs, ours = family.positions
-        state |= {ours: _padded(_take(left, theirs), _UNUSED_ROWS - family.unused_positions, theirs)}
+        table = _take(left, theirs)
+        state[ours] = torch.cat([table.new_zeros(_UNUSED_ROWS - family.unused_positions, *table.shape[1:]), table])
         state[family.version] = torch.tensor([3.0])
         for theirs, names in family.all_modules(config[family.layers]):
             for kind in _KINDS:
@@ -250,19 +225,6 @@ def _take(weights: dict[str, Tensor], name: str) -> Tensor:
     if name not in weights:
         raise InputError(f"the tensor {name!r} is missing; the file is not whole, or another model's")
     return weights.pop(name)
-
-
-def _rows(table: Tensor, order: Sequence[int], name: str) -> Tensor:
-    if not table.dim() or len(table) != len(order):
-        raise InputError(f"{name!r} has the shape {tuple(table.shape)}, expected {len(order)} rows")
-    return table[list(order)]
-
-
-def _padded(table: Tensor, rows: int, name: str) -> Tensor:
-    """A table with rows of zeros in front."""
-    if table.dim() != 2:
-        raise InputError(f"{name!r} has the shape {tuple(table.shape)}, expected rows and columns")
-    return torch.cat([table.new_zeros(rows, table.shape[1]), table])
 
 
 def _split(value: Tensor, parts: int, family: Family) -> list[Tensor]:

@@ -127,13 +127,7 @@ BERT = replace(
 
 
 def import_roberta(source: Path, folder: Path) -> None:
-    """Convert a RoBERTa, XLM-R or BERT of any size.
-
-    Args:
-        source: folder with ``config.json``, the weights (safetensors or ``pytorch_model.bin``), and the subwords:
-            ``vocab.json`` and ``merges.txt``, ``sentencepiece.bpe.model``, ``vocab.txt``, or ``tokenizer.json``.
-        folder: where to write; it must exist.
-    """
+    """Convert a RoBERTa, XLM-R or BERT of any size into an existing folder."""
     path, where = source / CONFIG_FILE, weight_file(source)
     content = _DEFAULTS | read_json(path)
     family = _family(content.get("model_type"), path)

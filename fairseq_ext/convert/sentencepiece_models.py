@@ -34,26 +34,17 @@ _STEPS = {"Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}
 
 @dataclass(frozen=True)
 class Unigram:
-    """A model and its vocabulary.
+    """A model and its vocabulary."""
 
-    Args:
-        model: the content of the model's file.
-        pieces: what text is split into, in order, without the special ones.
-    """
-
-    model: bytes
-    pieces: Sequence[str]
+    model: bytes  # the content of the model's file
+    pieces: Sequence[str]  # what text is split into, in order, without the special ones
 
     def __len__(self) -> int:
         """V, the special symbols included."""
         return len(FIRST) + len(self.pieces) + len(LAST)
 
     def order(self) -> Sequence[int]:
-        """By row of fairseq's embeddings, Hugging Face's number of the symbol: the same.
-
-        Shape:
-            result: V
-        """
+        """By row of fairseq's embeddings, Hugging Face's number of the symbol: the same."""
         return range(len(self))
 
     def dictionary_lines(self) -> list[str]:
@@ -74,10 +65,7 @@ class Unigram:
 
 def read_unigram(path: Path) -> Unigram:
     """Read a SentencePiece model."""
-    try:
-        return _unigram(path.read_bytes(), path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
+    return _unigram(path.read_bytes(), path)
 
 
 def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
@@ -144,11 +132,7 @@ def _unigram(model: bytes, where: Path) -> Unigram:
         raise InputError(f"{where}: cannot be loaded as a SentencePiece model ({reason})") from None
     if model_type != TrainerSpec.UNIGRAM:
         raise InputError(f"{where}: its kind is {TrainerSpec.ModelType.Name(model_type)}, XLM-R's is UNIGRAM")
-    pieces = dictionary_pieces(processor)
-    reserved = sorted({*FIRST, *LAST} & set(pieces))
-    if reserved or not pieces:
-        raise InputError(f"{where}: {', '.join(reserved) or 'nothing'} among its pieces; fairseq adds the special ones")
-    return Unigram(model, pieces)
+    return Unigram(model, dictionary_pieces(processor))
 
 
 def _xlmr_model(pieces: Iterable[Any], spec: Any, kind: Any = TrainerSpec.UNIGRAM) -> bytes:

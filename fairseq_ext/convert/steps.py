@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fairseq_ext.corpora.encoders import subword_files
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 
 _VERSION = 1
@@ -16,16 +15,14 @@ _OF_BASES = (".bin", ".json", ".model", ".pt", ".safetensors", ".spm", ".txt")
 
 
 def import_step(source: Path, output: Path) -> Step:
-    """The step that makes ``model.pt``, and ``domains.txt`` where there are adapters."""
+    """The step that makes ``model.pt``."""
 
     def build(folder: Path) -> None:
         from fairseq_ext.convert.checkpoints import import_checkpoint
 
         import_checkpoint(source, folder)
 
-    # The last two are of earlier versions, whose imports stay valid.
-    options = {"version": _VERSION, "names": [None], "renamed": {}}
-    return Step(output, [source], options, build, results=[_MODEL])
+    return Step(output, [source], {"version": _VERSION}, build, results=[_MODEL])
 
 
 def base_files(source: Path) -> list[Path]:
@@ -40,10 +37,6 @@ def base_files(source: Path) -> list[Path]:
 
 def what_next(output: Path) -> str:
     """How to go on, as one would type it."""
-    domains = output / DOMAINS_FILE
-    if domains.is_file():
-        names = ", ".join(domains.read_text(encoding="utf-8").split())
-        return f"translate with --path {output / _MODEL} and data whose {DOMAINS_FILE} lists {names}"
     options = output / "options.txt"
     told = " ".join(options.read_text(encoding="utf-8").split()) if options.is_file() else ""
     line = f"train on it with --arch transformer_gated_adapter --finetune-from-model {output / _MODEL} {told}"
@@ -64,14 +57,7 @@ def export_step(checkpoint: Path, domain: str, output: Path) -> Step:
 def hugging_face_import(
     source: Path, output: Path, texts: Sequence[str], convert: Callable[[Path, Path], None]
 ) -> Step:
-    """The step that makes ``model.pt``, ``dict.txt`` and the subwords' files of a language model of Hugging Face's.
-
-    Args:
-        source: its folder.
-        output: where to write.
-        texts: names of the files with its subwords.
-        convert: the folder's model into an existing folder.
-    """
+    """The step that imports a language model of Hugging Face's, with ``texts`` the files of its subwords."""
     from fairseq_ext.convert.hugging_face import input_files
 
     return Step(output, input_files(source, texts), {"version": _VERSION}, lambda folder: convert(source, folder))

@@ -8,7 +8,7 @@ are written as their numbers in ``vocab.json``, those of SentencePiece and WordP
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from fairseq_ext.corpora.wordpiece import (
     check_wordpiece,
     write_wordpiece,
 )
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.errors import InputError
 
 VOCAB_TEXT_FILE, TOKENIZER_CONFIG_FILE = "vocab.txt", "tokenizer_config.json"
 # All that a Hugging Face directory may have of subwords.
@@ -127,17 +127,14 @@ def _read_roberta(source: Path) -> ByteLevelBpe:
             f"{config}: add_prefix_space is true, which fairseq does not do; set it to false if texts may be split "
             "without a space in front"
         )
-    bpe = read_bpe(source, ROBERTA)
-    if bpe.order()[: len(ROBERTA.first)] != list(range(len(ROBERTA.first))):
-        raise InputError(f"{source}: the numbers of {', '.join(ROBERTA.first)} are not 0 to 3, as in every RoBERTa")
-    return bpe
+    return read_bpe(source, ROBERTA)
 
 
 def _read_wordpiece(source: Path) -> WordPiece:
     path, config = source / VOCAB_TEXT_FILE, source / TOKENIZER_CONFIG_FILE
     given = read_json(config) if config.is_file() else {}
-    choices = [given.get(key, value) for key, value in _CHOICES.items()]
-    return check_wordpiece(_with_choices(read_lines(path), choices, config), path)
+    choices: list[Any] = [given.get(key, value) for key, value in _CHOICES.items()]
+    return check_wordpiece(WordPiece(list(read_lines(path)), *choices), path)
 
 
 def _wordpiece_of_tokenizer(content: Mapping[str, Any], where: Path) -> WordPiece:
@@ -151,11 +148,4 @@ def _wordpiece_of_tokenizer(content: Mapping[str, Any], where: Path) -> WordPiec
         raise InputError(f"{where}: its pieces are not numbered from 0 on, each once")
     given = content["normalizer"]
     choices = [given.get(key, default) for key, default in zip(_NORMALIZER_CHOICES, _CHOICES.values(), strict=True)]
-    return _with_choices(sorted(numbers, key=numbers.__getitem__), choices, where)
-
-
-def _with_choices(pieces: Sequence[str], choices: Sequence[Any], where: Path) -> WordPiece:
-    for key, value in zip(_CHOICES, choices, strict=True):
-        if not (isinstance(value, bool) or (value is None and key == "strip_accents")):
-            raise InputError(f"{where}: {key}: expected true or false, got {shown(value)}")
-    return WordPiece(list(pieces), *choices)
+    return WordPiece(sorted(numbers, key=numbers.__getitem__), *choices)

@@ -23,8 +23,7 @@ TEXT_FILES = (
     *(TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE, TARGET_VOCAB_FILE),
     *(SOURCE_MODEL, TARGET_MODEL, JOINT_MODEL),
 )
-BOS, PAD, EOS, UNK, MASK = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
-_SPECIAL = (BOS, PAD, EOS, UNK)
+_SPECIAL, MASK = ("<s>", "<pad>", "</s>", "<unk>"), "<mask>"
 # Embeddings may have some rows more than there are symbols, up to a round number.
 _MOST_UNUSED = 63
 _LANGUAGE = re.compile(r"\w+")
@@ -53,15 +52,10 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class Side:
-    """The symbols of one side, and what cuts its text.
+    """The symbols of one side, and what cuts its text."""
 
-    Attributes:
-        symbols: by Hugging Face's number.
-        model: the content of the SentencePiece model's file.
-    """
-
-    symbols: Sequence[str]
-    model: bytes
+    symbols: Sequence[str]  # by Hugging Face's number
+    model: bytes  # the content of the SentencePiece model's file
 
     def order(self) -> list[int | None]:
         """By fairseq's number, Hugging Face's; None for a symbol that the model has not."""
@@ -86,18 +80,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Both sides, and how the model is told the languages.
-
-    Attributes:
-        source: symbols and cutting of the source.
-        target: those of the target.
-        style: one of :data:`~fairseq_ext.data.language_tokens.STYLES`, or ``none``.
-        languages: of the source and the target.
-    """
+    """Both sides, and how the model is told the languages."""
 
     source: Side
     target: Side
-    style: str
+    style: str  # one of fairseq_ext.data.language_tokens.STYLES, or none
     languages: tuple[str, str]
 
     @property
@@ -171,7 +158,7 @@ def _model(folder: Path, symbols: Sequence[str]) -> bytes:
     """The SentencePiece model of a folder, or one made of its ``tokenizer.json``."""
     path = folder / TOKENIZER_FILE
     if (folder / JOINT_MODEL).is_file() or not path.is_file():
-        return _read_model(folder / JOINT_MODEL, symbols)
+        return check_own_pieces(folder / JOINT_MODEL, symbols).read_bytes()
     content = read_json(path)
     if isinstance(content["model"]["vocab"], dict):
         return bpe_of_tokenizer(content, symbols[len(_SPECIAL) :], path)
@@ -186,7 +173,7 @@ def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) 
     targets = _numbered(folder / TARGET_VOCAB_FILE) if config.get("separate_vocabs") else symbols
     languages = _languages(folder, given, codes, is_told_source=False)
     sides = ((symbols, folder / SOURCE_MODEL), (targets, folder / TARGET_MODEL))
-    source, target = (Side(own, _read_model(path, own)) for own, path in sides)
+    source, target = (Side(own, check_own_pieces(path, own).read_bytes()) for own, path in sides)
     return Vocabulary(source, target, "marian" if codes else "none", languages)
 
 
@@ -201,26 +188,18 @@ def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
     if sorted(by_number) != list(range(len(numbers))):
         raise InputError(f"{path}: does not number its {len(numbers)} symbols from 0 on; it is damaged")
     symbols = [by_number[number] for number in range(len(numbers))]
-    for symbol in (PAD, EOS, UNK):
-        if symbol not in numbers:
-            raise InputError(f"{path}: lacks the symbol {symbol}")
     for symbol in symbols:
         if _UNWRITABLE.search(symbol):
             raise InputError(f"{path}: the symbol {symbol!r} cannot be in a dictionary of fairseq's")
     return symbols
 
 
-def check_own_pieces(path: Path, symbols: Sequence[str]) -> None:
-    """Check that a SentencePiece model is one for these symbols."""
+def check_own_pieces(path: Path, symbols: Sequence[str]) -> Path:
+    """Check that a SentencePiece model is one for these symbols; returns its path."""
     pieces = dictionary_pieces(load_subwords(path))
     if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
         raise InputError(f"{path}: most of its {len(pieces)} pieces are no symbols of the model; it is another model's")
-
-
-def _read_model(path: Path, symbols: Sequence[str]) -> bytes:
-    """The content of a SentencePiece model, after a check that it is one for these symbols."""
-    check_own_pieces(path, symbols)
-    return path.read_bytes()
+    return path
 
 
 def _languages(

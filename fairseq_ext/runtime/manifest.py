@@ -1,14 +1,6 @@
 """What an exported system is: its manifest ``system.json``, with size and SHA-256 of every file, and its own.
 
-::
-
-    gad/system.json                   the manifest
-    gad/encoder.onnx, decoder.onnx    the model, see :mod:`fairseq_ext.translators.model_graphs`
-    gad/encoder.int8.onnx, decoder.int8.onnx
-    gad/vocabulary.json, sentencepiece.model
-    gad/classifier/                   the teacher's classifier, where there is one
-    gad/model.pt, dict.SRC.txt, dict.TGT.txt, domains.txt
-                                      the checkpoint as fairseq reads it, to attach adapters to
+docs/using.md lists the files.
 """
 
 from __future__ import annotations
@@ -25,7 +17,7 @@ from pydantic import AfterValidator, Field
 
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.engine.hashing import hash_file
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names, read_domain_names
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE, read_strictly
@@ -82,14 +74,12 @@ class Manifest:
 
     Attributes:
         name: of the system, or of a run of it.
-        languages: source and target.
         domains: their names, in the order of rows.
-        architecture: fairseq's ``--arch``.
         text: how text is normalised before it is cut into pieces; None for not at all.
         generation: options of the search, of :data:`SEARCH_OPTIONS`.
-        classifier: kind of the classifier in ``classifier/``; None for none.
-        data_fingerprint: of the training data, where it is known.
-        scores: of the test sets by output, metric and column, where they are known.
+        classifier: kind of the classifier in ``classifier/``.
+        data_fingerprint: of the training data.
+        scores: of the test sets by output, metric and column.
         versions: of the libraries that it was exported with.
         files: all others of the directory, by relative name.
     """
@@ -131,8 +121,6 @@ def read_manifest(directory: Path) -> Manifest:
             raise InputError(f"{file}: not found, though {MANIFEST_FILE} lists it; {REMEDY}")
         if file.stat().st_size != record.bytes:
             raise InputError(f"{file}: of {file.stat().st_size} bytes, not {record.bytes} as exported; {REMEDY}")
-    if read_domain_names(directory / DOMAINS_FILE) != list(manifest.domains):
-        raise InputError(f"{path}: its domains are not those of {DOMAINS_FILE}; {REMEDY}")
     return manifest
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 
 from fairseq_ext.inputs.errors import InputError
 
@@ -15,24 +14,17 @@ _TOKEN = re.compile(
 )
 _NAME = re.compile(r"</?([^\s/>]+)")
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-# No tag, comment or unit is as long as that.
-LONGEST = 1 << 24
 
 
-def tokens(chunks: Iterable[str]) -> Iterator[str]:
+def tokens(text: str) -> Iterator[str]:
     """Yield tags, comments and the text between them; joined, they are the document."""
-    buffer = ""
-    for chunk in chain(chunks, [""]):  # an empty one is the last
-        buffer += chunk
-        end = 0
-        for found in _TOKEN.finditer(buffer):
-            if found.start() != end or (chunk and found.end() == len(buffer)):
-                break
-            yield found[0]
-            end = found.end()
-        buffer = buffer[end:]
-        if len(buffer) > LONGEST or (buffer and not chunk):
-            raise InputError(f"has a tag that does not end: {buffer[:40]!r}; is it XML?")
+    end = 0
+    while end < len(text):
+        found = _TOKEN.match(text, end)
+        if found is None:
+            raise InputError(f"has a tag that does not end: {text[end : end + 40]!r}; is it XML?")
+        yield found[0]
+        end = found.end()
 
 
 def name_of(token: str) -> str:
@@ -92,11 +84,10 @@ def units(stream: Iterator[str], name: str) -> Iterator[str | list[str]]:
         if not is_start(token) or name_of(token) != name or is_empty(token):
             yield token
             continue
-        unit, depth, size = [token], 1, 0
+        unit, depth = [token], 1
         while depth:
             token = next(stream, "")
-            size += len(token)
-            if not token or size > LONGEST:
+            if not token:
                 raise InputError(f"<{name}> does not end: {unit[0][:80]!r}")
             unit.append(token)
             if is_start(token):

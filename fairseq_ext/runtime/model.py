@@ -18,15 +18,10 @@ _STEPS = 4  # for which there is room at first, and by which it grows at least
 
 @dataclass(frozen=True)
 class Route:
-    """How the adapters of B sentences are weighted.
+    """How the adapters of B sentences are weighted."""
 
-    Attributes:
-        given: B×D, weights; None for a model without adapters.
-        is_forced: B×1, 1 where gates give way to them; None for a model without gates.
-    """
-
-    given: np.ndarray | None = None
-    is_forced: np.ndarray | None = None
+    given: np.ndarray | None = None  # B×D, weights; None for a model without adapters
+    is_forced: np.ndarray | None = None  # B×1, 1 where gates give way to them; None for a model without gates
 
     def feed(self) -> dict[str, np.ndarray]:
         """As inputs of a graph."""
@@ -163,7 +158,4 @@ def _session(path: Path, threads: int, device: str) -> Any:
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.partition(":")[0])
     if provider not in onnxruntime.get_available_providers():
         raise InputError(f"--device {device}: this ONNX Runtime has no such device; give cpu")
-    try:
-        return onnxruntime.InferenceSession(str(path), options, [provider])
-    except Exception as error:  # its errors share no class of their own
-        raise InputError(f"{path}: cannot be loaded by ONNX Runtime ({error}); export the system again") from None
+    return onnxruntime.InferenceSession(str(path), options, [provider])

@@ -40,17 +40,11 @@ _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Pieces:
-    """A text cut up.
+    """A text cut up."""
 
-    Attributes:
-        parts: what is kept at even places, what is translated, with its marks, at odd ones.
-        tags: of each text that is translated, by mark.
-        is_markup: whether the text is written as HTML and XML have it, ``&`` as ``&amp;``.
-    """
-
-    parts: tuple[str, ...]
-    tags: tuple[dict[str, str], ...]
-    is_markup: bool
+    parts: tuple[str, ...]  # what is kept at even places, what is translated, with its marks, at odd ones
+    tags: tuple[dict[str, str], ...]  # of each text that is translated, by mark
+    is_markup: bool  # whether the text is written as HTML and XML have it, & as &amp;
 
     @property
     def texts(self) -> list[str]:

@@ -19,47 +19,27 @@ LONGEST_KEPT = 12  # pieces of a placeholder that a model has to repeat
 
 @dataclass
 class Mark:
-    """What is put into a translation: a tag, or a placeholder that the model does not see.
-
-    Attributes:
-        text: that is put there.
-        begin: where it is in the source's text without marks.
-        end: where its end tag is; the same for one that stands alone.
-        closing: the end tag.
-        inner: what is between.
-    """
+    """What is put into a translation: a tag, or a placeholder that the model does not see."""
 
     text: str
-    begin: int
-    end: int
-    closing: str = ""
-    inner: list[Mark] = field(default_factory=list)
+    begin: int  # where it is in the source's text without marks
+    end: int  # where its end tag is; the same for one that stands alone
+    closing: str = ""  # the end tag
+    inner: list[Mark] = field(default_factory=list)  # what is between
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A text, read.
+    """A text, read."""
 
-    Attributes:
-        original: the text with its marks.
-        text: without those that the model does not see.
-        marks: that are put there.
-        kept: placeholders that the model repeats, with how often.
-    """
-
-    original: str
-    text: str
-    marks: list[Mark] = field(default_factory=list)
-    kept: dict[str, int] = field(default_factory=dict)
+    original: str  # with its marks
+    text: str  # without those that the model does not see
+    marks: list[Mark] = field(default_factory=list)  # that are put into the translation
+    kept: dict[str, int] = field(default_factory=dict)  # placeholders that the model repeats, with how often
 
     @classmethod
     def read(cls, text: str, can_keep: Callable[[str], bool]) -> Marked:
-        """Read a text.
-
-        Args:
-            text: with marks.
-            can_keep: whether a model can repeat a placeholder; what it cannot is put there as a tag is.
-        """
+        """Read a text with marks; a placeholder that the model cannot keep is put into the translation as a tag is."""
         plain, end = "", 0
         kept: dict[str, int] = {}
         # The marks of the pairs that are open, the outermost, which is the text, first.
@@ -112,11 +92,11 @@ class Placing:
         self._source, self._target, self._count = source, target, count
         self._words = list(_words(target, kept))
         shares = attention / np.maximum(attention.sum(1, keepdims=True), 1e-9)
-        rows = [
-            [row for row, (begin, end) in enumerate(spans) if begin < word[1] and end > word[0]] for word in self._words
-        ]
-        self._shares = np.array([shares[own].mean(0) if own else np.zeros(shares.shape[1]) for own in rows])
-        self._shares = self._shares.reshape(len(self._words), shares.shape[1])
+        self._shares = np.zeros((len(self._words), shares.shape[1]))  # of each word, the mean of its pieces
+        for row, word in enumerate(self._words):
+            own = [piece for piece, (begin, end) in enumerate(spans) if begin < word[1] and end > word[0]]
+            if own:
+                self._shares[row] = shares[own].mean(0)
 
     def text(self, marks: Sequence[Mark]) -> str:
         """The translation with its marks."""

@@ -94,23 +94,17 @@ def join_answers(answers: Sequence[Answer]) -> Answer:
     candidates = tuple(
         Candidate(" ".join(each.text for each in rank), sum(each.score for each in rank) / len(rank)) for rank in ranks
     )
-    gates = [answer.gates for answer in answers if answer.gates is not None]
-    weights = [answer.weights for answer in answers if answer.weights is not None]
-    tokens = [answer.tokens for answer in answers if answer.tokens is not None]
-    return replace(
-        first,
-        candidates=candidates,
-        gates={side: [_mean(rows) for rows in zip(*(own[side] for own in gates), strict=True)] for side in gates[0]}
-        if gates
-        else None,
-        weights=_mean(weights) if weights else None,
-        tokens=TokenGates(
-            [piece for own in tokens for piece in own.pieces], [row for own in tokens for row in own.weights]
-        )
-        if tokens
-        else None,
-        terms={term: kept for answer in answers for term, kept in answer.terms.items()},
-    )
+    terms = {term: kept for answer in answers for term, kept in answer.terms.items()}
+    joined = replace(first, candidates=candidates, terms=terms)
+    if weights := [answer.weights for answer in answers if answer.weights is not None]:
+        joined = replace(joined, weights=_mean(weights))
+    if gates := [answer.gates for answer in answers if answer.gates is not None]:
+        layers = {side: zip(*(own[side] for own in gates), strict=True) for side in gates[0]}
+        joined = replace(joined, gates={side: [_mean(rows) for rows in own] for side, own in layers.items()})
+    if tokens := [answer.tokens for answer in answers if answer.tokens is not None]:
+        pieces = [piece for own in tokens for piece in own.pieces]
+        joined = replace(joined, tokens=TokenGates(pieces, [row for own in tokens for row in own.weights]))
+    return joined
 
 
 def _mean(rows: Sequence[Sequence[float]]) -> list[float]:

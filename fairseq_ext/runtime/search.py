@@ -30,17 +30,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation.
+    """A translation."""
 
-    Attributes:
-        tokens: with the end.
-        score: mean log probability of a token, with the length penalty.
-        gates: T×L×D, the decoder's weights; None unless they were asked for.
-    """
-
-    tokens: np.ndarray
-    score: float
-    gates: np.ndarray | None = None
+    tokens: np.ndarray  # with the end
+    score: float  # mean log probability of a token, with the length penalty
+    gates: np.ndarray | None = None  # T×L×D, the decoder's weights, if they were asked for
 
 
 @dataclass

@@ -25,25 +25,15 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is translated as one.
-
-    Attributes:
-        marked: its text and marks.
-        tokens: of the source.
-        prefix: tokens with which the translation begins.
-        domain: whose adapter is asked for, or None.
-        is_forced: whether gates give way to it.
-        terms: constraints by term of the source.
-        kept: constraints of placeholders.
-    """
+    """What is translated as one."""
 
     marked: Marked
-    tokens: np.ndarray
-    prefix: list[int]
-    domain: str | None
-    is_forced: bool
-    terms: Mapping[str, Constraint]
-    kept: Sequence[Constraint]
+    tokens: np.ndarray  # of the source
+    prefix: list[int]  # tokens with which the translation begins
+    domain: str | None  # whose adapter is asked for
+    is_forced: bool  # whether gates give way to it
+    terms: Mapping[str, Constraint]  # by term of the source
+    kept: Sequence[Constraint]  # of placeholders
 
     @property
     def constraints(self) -> list[Constraint]:

@@ -94,24 +94,17 @@ def _are_alike(own: Sequence[str], words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Constraint:
-    """What has to stand in a translation: one of several forms.
+    """What has to stand in a translation: one of several forms."""
 
-    Attributes:
-        forms: tokens of each.
-        first_forms: likewise, with a capital, where one begins the translation.
-        pattern: of text that has one.
-    """
-
-    forms: list[list[int]]
-    first_forms: list[list[int]]
-    pattern: re.Pattern[str]
+    forms: list[list[int]]  # tokens of each
+    first_forms: list[list[int]]  # likewise, with a capital, where one begins the translation
+    pattern: re.Pattern[str]  # of text that has one
 
     @classmethod
     def of(cls, targets: Sequence[str], encode: Callable[[str], list[int]], *, has_spaces: bool) -> Constraint:
-        """The constraint that one of some targets stands in a translation.
+        """The constraint that one of some targets, as a model spells them, stands in a translation.
 
         Args:
-            targets: as a model spells them.
             encode: gives the tokens of a text; none if a model cannot write it.
             has_spaces: whether blanks separate words, so that a target has to be whole ones.
         """

@@ -21,7 +21,6 @@ VOCABULARY_FILE = "vocabulary.json"
 REMEDY = "export the system again with fairseq-ext export"
 _SPACE = "\u2581"  # SentencePiece's
 _UNKNOWN = "<unk>"
-_LONGEST = 1_000_000
 _Kind = TypeVar("_Kind")
 
 
@@ -29,57 +28,24 @@ _Kind = TypeVar("_Kind")
 class Vocabulary:
     """The symbols of both sides, and what stands around a sentence.
 
-    Attributes:
-        source: symbols by number.
-        target: likewise.
-        pad: number of the padding.
-        eos: of the end of a source sentence.
-        unk: of what is unknown.
-        first: what decoding begins with.
-        last: what ends a translation.
-        before: tokens in front of a source sentence.
-        after: tokens behind its end.
-        prefix: tokens with which every translation begins.
-        not_text: of the source's, those that text cannot yield.
-        not_printed: of the target's, those that are no text.
-        has_tags: whether the model reads the tag of a sentence's domain.
-        longest_source: positions of the encoder.
-        longest_target: positions of the decoder.
+    Symbols are listed by number; all else are numbers of such.
     """
 
     source: list[str]
     target: list[str]
     pad: int
-    eos: int
+    eos: int  # of a source sentence
     unk: int
-    first: int
-    last: int
-    before: list[int]
-    after: list[int]
-    prefix: list[int]
-    not_text: list[int]
-    not_printed: list[int]
-    has_tags: bool
-    longest_source: int
-    longest_target: int
-
-    @classmethod
-    def read(cls, path: Path) -> Vocabulary:
-        """
-        Raises:
-            InputError: naming the key that is missing or of another kind.
-        """
-        found = read_strictly(cls, read_json(path, REMEDY), path)
-        limits = {
-            **dict.fromkeys(("pad", "eos", "unk", "before", "after", "not_text"), len(found.source)),
-            **dict.fromkeys(("first", "last", "prefix", "not_printed"), len(found.target)),
-            **dict.fromkeys(("longest_source", "longest_target"), _LONGEST),
-        }
-        for key, limit in limits.items():
-            value = getattr(found, key)
-            if not all(0 <= each < limit for each in (value if isinstance(value, list) else [value])):
-                raise InputError(f"{path}: {key}: {shown(value)} is none of a vocabulary's; {REMEDY}")
-        return found
+    first: int  # what decoding begins with
+    last: int  # what ends a translation
+    before: list[int]  # in front of a source sentence
+    after: list[int]  # behind its end
+    prefix: list[int]  # with which every translation begins
+    not_text: list[int]  # of the source's, those that text cannot yield
+    not_printed: list[int]  # of the target's, those that are no text
+    has_tags: bool  # whether the model reads the tag of a sentence's domain
+    longest_source: int  # positions of the encoder
+    longest_target: int  # positions of the decoder
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), ensure_ascii=False) + "\n", encoding="utf-8")
@@ -100,7 +66,8 @@ class Text:
         """Read what an exported system has of it."""
         paths = [directory / MODEL_FILE, directory / own_model_name(target_lang)]
         models = [load_subwords(path, REMEDY) if path.is_file() else None for path in paths]
-        return cls(Vocabulary.read(directory / VOCABULARY_FILE), *models)
+        path = directory / VOCABULARY_FILE
+        return cls(read_strictly(Vocabulary, read_json(path, REMEDY), path), *models)
 
     def pieces(self, text: str) -> list[str]:
         """A text's subwords."""
@@ -144,17 +111,13 @@ class Text:
         return [(end - len(part.lstrip()), end) for part, end in zip(parts, ends, strict=True)]
 
     def _parts(self, tokens: Sequence[int] | np.ndarray) -> list[str]:
-        symbols = [
-            ""
-            if token in self._not_printed
-            else _UNKNOWN
-            if token == self.vocabulary.unk
-            else self.vocabulary.target[token]
-            for token in tokens
-        ]
-        if self._subwords is None:
-            return [symbol and f" {symbol}" for symbol in symbols]
-        return [symbol.replace(_SPACE, " ") for symbol in symbols]
+        return [self._written(token) for token in tokens]
+
+    def _written(self, token: int) -> str:
+        if token in self._not_printed:
+            return ""
+        symbol = _UNKNOWN if token == self.vocabulary.unk else self.vocabulary.target[token]
+        return f" {symbol}" if self._subwords is None else symbol.replace(_SPACE, " ")
 
 
 def _cut(text: str, subwords: Any) -> list[str]:

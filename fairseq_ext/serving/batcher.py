@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 import time
 from collections import deque
@@ -24,7 +23,7 @@ from fairseq_ext.serving.refusals import RefusedError
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
-_LONGEST_RETRY = 120  # seconds
+_RETRY = {"Retry-After": "5"}  # seconds
 _SHORTEST_PART = 16  # tokens
 
 
@@ -75,32 +74,22 @@ class _Job:
 
 @dataclass(eq=False)
 class _Part:
-    """What is translated as one: a text of an order, or a part of one that is too long for a batch.
-
-    Attributes:
-        job: the order under way.
-        text: number of the text in its order.
-        request: what the translator is asked.
-        cost: source tokens, times the beam.
-        waits: whether it is in no batch yet.
-        answer: None until it is there.
-    """
+    """What is translated as one: a text of an order, or a part of one that is too long for a batch."""
 
     job: _Job
-    text: int
+    text: int  # its number in the order
     request: Request
-    cost: int
-    waits: bool = True
+    cost: int  # source tokens, times the beam
+    waits: bool = True  # whether it is in no batch yet
     answer: Answer | None = None
 
 
 class Batcher:
     """Translates orders of many clients in batches, of texts of like length.
 
-    Orders of any route share a batch; those that search alike, that is. A text that cannot be translated fails its own
-    order alone. The order that needs least comes next, and every second time the oldest, and no batch takes long: so a
-    short order overtakes long ones, and a long one comes to its end. Another system may take the place of
-    ``system`` for the orders to come.
+    Orders of any route share a batch if they search alike. A text that cannot be translated fails its own order alone.
+    The order that needs least comes next, and every second time the oldest: so a short order overtakes long ones, and a
+    long one comes to its end. Another system may take the place of ``system`` for the orders to come.
     """
 
     def __init__(self, system: SystemTranslator, limits: Limits, metrics: Metrics) -> None:
@@ -111,7 +100,6 @@ class Batcher:
         self._jobs: deque[_Job] = deque()
         self._closed = False
         self._oldest_is_next = False
-        self._seconds = 0.001  # a token takes, with a beam of one, as last seen
         self._thread = threading.Thread(target=self._run, name="translations", daemon=True)
         metrics.watch_queue(lambda: self.waiting)
         self._thread.start()
@@ -141,10 +129,11 @@ class Batcher:
         job = self._job(order)
         with self._changed:
             if self._closed:
-                raise RefusedError(503, "the service is stopping; send the request again", {"Retry-After": "5"})
+                raise RefusedError(503, "the service is stopping; send the request again", _RETRY)
             waiting = self.waiting
             if waiting + job.missing_texts > self._limits.queue:
-                raise self._full(waiting)
+                message = f"{waiting} texts wait and at most {self._limits.queue} may; send this again later"
+                raise RefusedError(503, message, _RETRY)
             self._jobs.append(job)
             self._changed.notify()
         job.future.add_done_callback(lambda _: self._forget(job))
@@ -168,11 +157,6 @@ class Batcher:
             self._changed.notify()
         self._thread.join()
 
-    def _full(self, waiting: int) -> RefusedError:
-        seconds = min(_LONGEST_RETRY, math.ceil(sum(job.missing for job in self._jobs) * self._seconds) + 1)
-        message = f"{waiting} texts wait and at most {self._limits.queue} may; send this again in {seconds} s"
-        return RefusedError(503, message, {"Retry-After": str(seconds)})
-
     def _forget(self, job: _Job) -> None:
         """Drop what waits of a job whose future is done: fulfilled, failed, or cancelled by its client."""
         with self._changed:
@@ -185,9 +169,7 @@ class Batcher:
         while batch := self._next_batch():
             start = time.monotonic()
             self._translate(batch)
-            seconds = time.monotonic() - start
-            self._seconds = seconds / sum(part.cost for part in batch)
-            self._metrics.batch_seconds.observe(seconds)
+            self._metrics.batch_seconds.observe(time.monotonic() - start)
             self._metrics.batch_sentences.observe(len(batch))
 
     def _next_batch(self) -> list[_Part]:
@@ -235,16 +217,15 @@ class Batcher:
         return batch
 
     def _translate(self, batch: list[_Part]) -> None:
-        """Translate a batch; if that fails, its halves, down to the text that is to blame."""
+        """Translate a batch; if that fails, its texts one by one, so that the one to blame fails alone."""
         try:
             answers = self._answers(batch)
         except Exception as error:
             if len(batch) == 1:
                 self._fail(batch[0].job, error)
-                return
-            half = len(batch) // 2
-            self._translate(batch[:half])
-            self._translate(batch[half:])
+            else:
+                for part in batch:
+                    self._translate([part])
             return
         for part, answer in zip(batch, answers, strict=True):
             self._deliver(part, answer)

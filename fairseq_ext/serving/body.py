@@ -120,7 +120,7 @@ def _request(item: Any, where: str, route: str | None, terms: Glossary | None, s
     own = {"text": item} if isinstance(item, str) else _object(item, where, _OWN_KEYS)
     own_route = _route(own, where, system) or route or system.default_route
     if own_route is None:
-        raise _unknown(f'{where}: {system.name} has to be told the "domain"; give one of', domains_of(system), system)
+        raise _unknown(f'{where}: {system.name} has to be told the "domain"; give one of', domains_of(system))
     text = checked_text(own.get("text"), where)
     if len(text.splitlines()) > 1:
         raise RefusedError(422, f"{where} has several lines; send each as a text of its own")
@@ -148,14 +148,14 @@ def _route(given: dict[str, Any], where: str, system: SystemTranslator) -> str |
     if domain is not None:
         check_domain(domain, where, system)
     if route is not None and route not in system.routes:
-        raise _unknown(f'{where}: "route" {shown(route)} is none of', system.routes, system)
+        raise _unknown(f'{where}: "route" {shown(route)} is none of', system.routes)
     return str(domain or route)
 
 
 def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
     """Check that a system has a domain."""
     if domain not in domains_of(system):
-        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system), system)
+        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system))
 
 
 def domains_of(system: SystemTranslator) -> list[str]:
@@ -163,9 +163,8 @@ def domains_of(system: SystemTranslator) -> list[str]:
     return [name for name in system.domains if name in system.routes]
 
 
-def _unknown(message: str, names: list[str], system: SystemTranslator) -> RefusedError:
-    listed = ", ".join(names) or "(there are none)"
-    return RefusedError(422, f"{message} {listed}", domains=domains_of(system), routes=system.routes)
+def _unknown(message: str, names: list[str]) -> RefusedError:
+    return RefusedError(422, f"{message} {', '.join(names) or '(there are none)'}")
 
 
 def check_count(value: Any, key: str, least: int, most: int) -> int:

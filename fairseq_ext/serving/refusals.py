@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,20 +19,18 @@ class RefusedError(Exception):
         status: of HTTP, 4xx or 503.
         message: what is wrong and how to mend it, one line.
         headers: of the response, e.g. ``Retry-After``.
-        also: more for the JSON object beside ``error``, e.g. the list of domains.
     """
 
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None, **also: Any) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.headers = dict(headers or {})
-        self.content = {"error": message, **also}
 
 
 def refuse(_: Request, refusal: Exception) -> Response:
     """The response to a request that is not served."""
     assert isinstance(refusal, RefusedError)
-    return JSONResponse(refusal.content, refusal.status, refusal.headers)
+    return JSONResponse({"error": str(refusal)}, refusal.status, refusal.headers)
 
 
 @contextmanager

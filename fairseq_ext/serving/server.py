@@ -29,9 +29,9 @@ def serve(
     Args:
         exported: directory of the system.
         limits: what the service takes on.
-        host: any but this machine's own needs ``token_file``, which holds what clients must send.
+        host: any but this machine's own needs ``token_file``.
         port: 0 for any that is free.
-        token_file: see ``host``.
+        token_file: holds what clients must send.
         options: of :meth:`SystemTranslator.load`.
     """
     local = is_loop_back(host)
@@ -65,14 +65,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Any, limits: Limits) -> Any:
-    """uvicorn's server, quiet, with limits of time and connections."""
+    """uvicorn's server, quiet, with a limit of connections."""
     import uvicorn
-
-    from fairseq_ext.serving.protocol import PatientProtocol
 
     config = uvicorn.Config(
         app,
-        http=type("Protocol", (PatientProtocol,), {"patience": limits.patience, "most": limits.connections}),
+        http="h11",
+        limit_concurrency=limits.connections,
         ws="none",
         lifespan="on",
         log_level="warning",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import polib
@@ -15,9 +15,8 @@ from fairseq_ext.translators.document import Edit, Filling, Parts, check_languag
 _TRANSLATION = re.compile(r"msgstr(?:\[(\d+)\])?")
 
 
-def read_po(chunks: Iterator[str], filling: Filling) -> Parts:
+def read_po(text: str, filling: Filling) -> Parts:
     """Yield the parts of a catalogue."""
-    text = "".join(chunks)
     try:
         catalogue = polib.pofile(text.replace("\r\n", "\n").removeprefix("\ufeff") + "\n")
     except (OSError, ValueError, UnicodeError) as error:

@@ -1,7 +1,7 @@
-"""A document as what is copied and what may be filled in; read twice, so that no more than a part is in memory.
+"""A document as what is copied and what may be filled in.
 
-A format reads a stream of text and yields strings, which are copied, and :class:`Edit`. First all texts of the edits
-are collected and translated, then the document is read again and written with the translations.
+A format reads a text and yields strings, which are copied, and :class:`Edit`. First all texts of the edits are
+collected and translated, then the document is read again and written with the translations.
 """
 
 from __future__ import annotations
@@ -17,44 +17,30 @@ from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.runtime.pieces import Pieces
 
-_CHUNK = 1 << 20
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CHARSET = re.compile(rb"""<\?xml[^>]*encoding\s*=\s*["']([\w.:-]+)|charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Filling:
-    """How documents are filled.
-
-    Attributes:
-        languages: source and target.
-        system: name of what translates, for the mark.
-        every: whether what is translated already is translated again.
-    """
+    """How documents are filled."""
 
     languages: tuple[str, str]
-    system: str
-    every: bool = False
+    system: str  # name of what translates, for the mark
+    every: bool = False  # whether what is translated already is translated again
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A part of a document that may be filled in.
-
-    Attributes:
-        original: as it stands in the document.
-        pieces: of the texts that are translated for it.
-        write: gives the new part of the translated texts.
-    """
+    """A part of a document that may be filled in."""
 
     original: str
-    pieces: tuple[Pieces, ...]
-    write: Callable[[Sequence[str]], str]
+    pieces: tuple[Pieces, ...]  # of the texts that are translated for it
+    write: Callable[[Sequence[str]], str]  # gives the new part of the translated texts
 
 
 Parts = Iterator[str | Edit]
-# Reads the chunks of a document's text.
-Format = Callable[[Iterator[str], Filling], Parts]
+Format = Callable[[str, Filling], Parts]
 
 
 @dataclass(frozen=True)
@@ -89,7 +75,7 @@ class Document:
 
     def _parts(self) -> Parts:
         try:
-            yield from self.format(_chunks(self.path), self.filling)
+            yield from self.format(_read(self.path), self.filling)
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
 
@@ -116,12 +102,10 @@ def encoding_of(path: Path) -> str:
         raise InputError(f"{path}: its encoding {name!r} is unknown; convert the file to UTF-8") from None
 
 
-def _chunks(path: Path) -> Iterator[str]:
+def _read(path: Path) -> str:
     """The text of a file, so that it has the same bytes when it is encoded again: line ends and all."""
     encoding = encoding_of(path)
     try:
-        with path.open(encoding=encoding, newline="") as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
+        return path.read_bytes().decode(encoding)
     except UnicodeDecodeError as error:
         raise InputError(f"is not all in {encoding} ({error.reason}); convert it to UTF-8") from None

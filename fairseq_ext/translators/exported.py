@@ -70,26 +70,21 @@ def complete(folder: Path, manifest: Manifest) -> None:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a system is exported from.
+    """What a system is exported from."""
 
-    Attributes:
-        checkpoint: fairseq's, of which the weights and options are kept.
-        data: directory of the dictionaries, ``domains.txt`` and ``sentencepiece.model``, and what bases have besides.
-        classifier: folder that the classifier was saved to, if there is one.
-    """
-
-    checkpoint: Path
-    data: Path
-    classifier: Path | None = None
+    checkpoint: Path  # fairseq's
+    data: Path  # directory of the dictionaries, domains and subwords
+    classifier: Path | None = None  # folder that it was saved to
 
     def write(self, folder: Path, manifest: Manifest) -> None:
         """Fill an empty folder; files and versions of the manifest are found here."""
         for name in (*(f"dict.{lang}.txt" for lang in manifest.languages), DOMAINS_FILE):
-            _copy(self.data / name, folder / name)
+            if not (self.data / name).is_file():
+                raise InputError(f"{self.data / name}: not found, and an export needs it")
+            shutil.copyfile(self.data / name, folder / name)
         copy_subwords(self.data, folder, manifest.languages)
         if self.classifier is not None:
-            for name in relative_files(self.classifier):
-                _copy(self.classifier / name, folder / CLASSIFIER_FOLDER / name)
+            shutil.copytree(self.classifier, folder / CLASSIFIER_FOLDER)
         write_weights(folder / CHECKPOINT_FILE, self.checkpoint)
         write_model(folder)
         complete(folder, manifest)
@@ -156,25 +151,13 @@ def _without_paths(options: Any) -> Any:
     return "" if isinstance(options, str) and "/" in options else options
 
 
-def _copy(source: Path, target: Path) -> None:
-    if not source.is_file():
-        raise InputError(f"{source}: not found, and an export needs it")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-
-
 def _refuse_others(directory: Path) -> None:
     """Refuse to replace what is no exported system, is damaged, or holds more than one."""
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
-    others: list[str] = ["it"]
-    if (directory / MANIFEST_FILE).is_file():
-        try:
-            manifest = read_manifest(directory)
-        except InputError:
-            raise InputError(
-                f"{directory}: is not as it was exported; move it away or choose another directory"
-            ) from None
-        others = [name for name in relative_files(directory) if name not in {*manifest.files, MANIFEST_FILE}]
-    if others:
-        raise InputError(f"{directory}: {others[0]} is of no exported system; move it away or choose another directory")
+    try:
+        known = {*read_manifest(directory).files, MANIFEST_FILE}
+    except InputError:
+        known = set()
+    if not known or known != {*relative_files(directory)}:
+        raise InputError(f"{directory}: is not as it was exported; move it away or choose another directory")

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,21 +37,12 @@ _SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
 
 @dataclass(frozen=True)
 class Job:
-    """A text to translate, and how: options of ``fairseq-ext translate``, which say what they are.
-
-    Attributes:
-        system: directory of the exported system.
-        source: file, one sentence a line, or a document; None for standard input.
-        output: file to write; None for standard output.
-        route: of all lines; None for the system's own, or where there is a file of domains.
-        format: of the source, of :data:`fairseq_ext.translators.formats.FORMATS` or text; None for what its name says.
-        every: whether what a document has translated already is translated again.
-    """
+    """A text to translate, and how: options of ``fairseq-ext translate``, which say what they are."""
 
     system: Path
-    source: Path | None = None
-    output: Path | None = None
-    route: str | None = None
+    source: Path | None = None  # None for standard input
+    output: Path | None = None  # None for standard output
+    route: str | None = None  # of all lines; None for the system's own, or where there is a file of domains
     domains: Path | None = None
     terms: Path | None = None
     wanted: Wanted = Wanted()
@@ -60,7 +50,7 @@ class Job:
     block_lines: int = 500
     device: str = "cpu"
     decoding_precision: str = FLOAT32
-    format: str | None = None
+    format: str | None = None  # of the source; None for what its name says
     every: bool = False
 
     @property
@@ -118,27 +108,26 @@ def translate_file(job: Job) -> None:
     assert job.output is not None
     output, fingerprint, staging = job.output, job.fingerprint, Staging(state_of(job.output))
     record = read_json_object(_record_of(output))
-    is_made = record.get("fingerprint") == fingerprint and output.is_file() and record["sha256"] == hash_file(output)
-    if is_made and not staging.exists():
-        print(f"{output}: up to date", file=sys.stderr)
-        return
+    if output.exists() and not (output.is_file() and output.stat().st_size == 0):
+        if not output.is_file() or record.get("sha256") != hash_file(output):
+            raise InputError(
+                f"{output}: exists, and is not as this command wrote it; move it away or choose another name"
+            )
+        if record.get("fingerprint") == fingerprint:
+            print(f"{output}: up to date", file=sys.stderr)
+            return
     staging.output.parent.mkdir(parents=True, exist_ok=True)
     with locked(staging.output):
-        begun = staging.is_begun(fingerprint)
-        if not begun:
-            _refuse_others(output)
-        folder = staging.unfinished if begun else staging.start(fingerprint)
+        folder = staging.unfinished if staging.is_begun(fingerprint) else staging.start(fingerprint)
         count = _translate(job, folder, output.name)
-        _refuse_others(output)
         with atomic_write(output) as partial:
             with partial.open("wb") as file:
                 for index in range(count):
                     file.write((task_output(folder / _DONE, index) / _TEXT).read_bytes())
-            # Comes first, and knows the file that is replaced, too.
-            known = {"fingerprint": fingerprint, "sha256": hash_file(partial)}
-            replaced = {"replaced": hash_file(output)} if output.is_file() else {}
+            # Comes first: what stops in between is mended by the next run.
             with atomic_write(_record_of(output)) as temporary:
-                temporary.write_text(json.dumps({**known, **replaced}) + "\n", encoding="utf-8")
+                known = {"fingerprint": fingerprint, "sha256": hash_file(partial)}
+                temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
         staging.clear()
 
 
@@ -147,14 +136,12 @@ def _translate(job: Job, folder: Path, label: str) -> int:
     if not (folder / _SOURCE).is_dir():
         _store(job, folder / _SOURCE)
     counts = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
-    start, done = time.monotonic(), folder / _DONE
+    done = folder / _DONE
     missing = sum(size for index, size in enumerate(counts) if not task_output(done, index).exists())
     if missing < sum(counts):
         print(f"{job.output}: goes on; {missing} of {sum(counts)} lines are left", file=sys.stderr)
     task = TranslateBlock(job, (folder / _SOURCE).absolute())
     run_tasks(task, done, len(counts), Engine(job.processes), label, sizes=counts, unit=" lines")
-    seconds = time.monotonic() - start
-    print(f"{job.output}: {missing} lines in {seconds:.1f} s, {missing / seconds:.1f} a second", file=sys.stderr)
     return len(counts)
 
 
@@ -188,12 +175,3 @@ def state_of(output: Path) -> Path:
 def _record_of(output: Path) -> Path:
     state = state_of(output)
     return state.with_name(f".{state.name}.json")
-
-
-def _refuse_others(output: Path) -> None:
-    """Refuse to replace a file that this command did not write, or that was edited since."""
-    if not output.exists() or (output.is_file() and not output.stat().st_size):
-        return
-    record = read_json_object(_record_of(output))
-    if not output.is_file() or hash_file(output) not in (record.get("sha256"), record.get("replaced")):
-        raise InputError(f"{output}: exists, and is not as this command wrote it; move it away or choose another name")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
@@ -15,9 +14,9 @@ from fairseq_ext.translators.tmx import read_tmx
 from fairseq_ext.translators.xliff import read_xliff
 
 
-def read_html(chunks: Iterator[str], filling: Filling) -> Parts:
+def read_html(document: str, filling: Filling) -> Parts:
     """Yield the parts of a page: the text of its elements is translated; of attributes, ``lang`` of the page alone."""
-    for run, end in runs("".join(chunks)):
+    for run, end in runs(document):
         text = "".join(part for part, _ in run)
         pieces = split(text, markup=True)
         yield Edit(text, (pieces,), "".join) if pieces.texts else text
@@ -31,14 +30,11 @@ _SUFFIXES = {
     ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
     ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
-# How files begin that are no text, and what they are.
+# How files begin that are no text, and what they are; others are no UTF-8.
 _BEGINNINGS = (
     (rb"\s*(<\?xml|<!DOCTYPE|<html|<xliff|<tmx)", "XML or HTML"),
     (rb"PK\x03\x04", "a zip archive, as are the documents of offices"),
-    (rb"%PDF", "PDF"),
     (rb"\{\\rtf", "RTF"),
-    (rb"\xd0\xcf\x11\xe0", "a document of an office"),
-    (rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd", "compressed"),
 )
 
 

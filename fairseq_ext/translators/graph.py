@@ -79,13 +79,9 @@ Operand = Value | np.ndarray | float
 
 @dataclass
 class Graph:
-    """A graph that grows operator by operator; arrays and numbers become constants.
+    """A graph that grows operator by operator; arrays and numbers become constants."""
 
-    Attributes:
-        is_int8: whether matrices are kept as int8.
-    """
-
-    is_int8: bool = False
+    is_int8: bool = False  # whether matrices are kept as int8
     _nodes: list[Any] = field(default_factory=list)
     _constants: dict[str, np.ndarray] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)

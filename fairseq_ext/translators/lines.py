@@ -56,21 +56,13 @@ def blocks(lines: Iterable[RoutedLine], size: int) -> Iterator[list[RoutedLine]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is made of every line.
+    """What is made of every line."""
 
-    Attributes:
-        format: ``text``, the best translation; or ``jsonl``, an object with all that is known of it.
-        candidates: how many translations.
-        beam: width of the search; None for that of the system.
-        gates: also the weights by layer.
-        by_token: also the decoder's at every piece of the best translation.
-    """
-
-    format: str = "text"
+    format: str = "text"  # the best translation; or jsonl, an object with all that is known of it
     candidates: int = 1
-    beam: int | None = None
-    gates: bool = False
-    by_token: bool = False
+    beam: int | None = None  # None for that of the system
+    gates: bool = False  # also the weights by layer
+    by_token: bool = False  # also the decoder's at every piece of the best translation
 
     def translated(
         self, translator: SystemTranslator, block: Sequence[RoutedLine], first: int, name: str

@@ -14,10 +14,10 @@ from fairseq_ext.translators.document import Edit, Filling, Parts
 _MARK = "x-machine-translated"
 
 
-def read_tmx(chunks: Iterator[str], filling: Filling) -> Parts:
+def read_tmx(text: str, filling: Filling) -> Parts:
     """Yield the parts of a document."""
     is_tmx = False
-    for part in units(tokens(chunks), "tu"):
+    for part in units(tokens(text), "tu"):
         is_tmx = is_tmx or (isinstance(part, str) and name_of(part) == "tmx")
         yield _unit(part, filling) if isinstance(part, list) else part
     if not is_tmx:

@@ -33,8 +33,6 @@ def translate(job: Job) -> None:
         _translate_document(job, kind, manifest)
     elif job.source is None or job.output is None:
         _translate_stream(job)
-    elif job.output.absolute() == job.source.absolute():
-        raise InputError(f"--output {job.output}: is the input; choose another name")
     else:
         paths = {name: getattr(job, name) for name in ("system", "source", "output", "domains", "terms")}
         translate_file(replace(job, **{name: path and path.absolute() for name, path in paths.items()}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 from fairseq_ext.inputs.errors import InputError
@@ -15,9 +14,9 @@ from fairseq_ext.translators.document import Edit, Filling, Parts, check_languag
 _UNTRANSLATED = ("new", "needs-translation", "initial")
 
 
-def read_xliff(chunks: Iterator[str], filling: Filling) -> Parts:
+def read_xliff(text: str, filling: Filling) -> Parts:
     """Yield the parts of a document."""
-    stream = markup.tokens(chunks)
+    stream = markup.tokens(text)
     unit, is_second, untranslated = "trans-unit", False, 0
     for token in stream:
         if name_of(token) == "xliff" and is_start(token):

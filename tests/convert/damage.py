@@ -15,32 +15,23 @@ from safetensors.torch import load_file, save_file
 Spoil = Callable[[Path], Any]
 
 
-def change_config(**changes: Any) -> Spoil:
-    """Change keys of ``config.json``; ``...`` removes one."""
+def change_json(name: str, **changes: Any) -> Spoil:
+    """Change keys of a file of JSON."""
 
     def spoil(folder: Path) -> None:
-        config = json.loads((folder / "config.json").read_text()) | changes
-        kept = {key: value for key, value in config.items() if value is not ...}
-        (folder / "config.json").write_text(json.dumps(kept))
+        (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | changes))
 
     return spoil
 
 
-def change_weights(**changes: torch.Tensor | None) -> Spoil:
-    """Change tensors, or remove them by None; two underscores are a dot."""
+def change_weight(name: str, value: torch.Tensor | None) -> Spoil:
+    """Change a tensor; None removes it."""
 
     def spoil(folder: Path) -> None:
-        weights: dict[str, Any] = load_file(folder / "model.safetensors")
-        weights |= {name.replace("__", "."): value for name, value in changes.items()}
-        kept = {name: value for name, value in weights.items() if value is not None}
-        save_file(kept, folder / "model.safetensors")
+        weights: dict[str, Any] = {**load_file(folder / "model.safetensors"), name: value}
+        save_file({key: own for key, own in weights.items() if own is not None}, folder / "model.safetensors")
 
     return spoil
-
-
-def remove(*names: str) -> Spoil:
-    """Remove files."""
-    return lambda folder: [(folder / name).unlink() for name in names]
 
 
 def cut_weights(folder: Path) -> None:

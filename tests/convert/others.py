@@ -44,17 +44,8 @@ def pretrained_data(data: Path, folder: Path) -> Path:
 
 def make(data: Path, arguments: list[str], domain: str = "law") -> tuple[Any, Namespace, Any]:
     """fairseq's own task over one domain, its arguments, and a model far from its start."""
-    line = [
-        str(data / domain),
-        "--source-lang",
-        "en",
-        "--target-lang",
-        "pl",
-        "--cpu",
-        "--optimizer",
-        "adam",
-        *arguments,
-    ]
+    pair = ["--source-lang", "en", "--target-lang", "pl"]
+    line = [str(data / domain), *pair, "--cpu", "--optimizer", "adam", *arguments]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
     task = tasks.setup_task(args)
     task.args = args  # which fairseq's task for mBART reads, but has not

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.convert import others
 
 AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
 FAMILIES = {"mbart": others.MBART, "mbart50": others.MBART50, "m2m": others.M2M}
-LINES = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9"]
 
 
 @pytest.fixture(scope="module")
@@ -70,31 +68,3 @@ def test_batches_are_those_of_fairseqs_own_task_and_fresh_adapters_change_nothin
         expected = family[2](**{**own["net_input"]})[0][own_order]
     is_token = batch["target"][order].ne(1)
     torch.testing.assert_close(logits[is_token], expected[is_token], atol=1e-6, rtol=1e-6)
-
-
-def translated(task: Any, model: Any, lines: list[str], **options: Any) -> list[tuple[str, float]]:
-    """Typed lines, as fairseq-interactive translates them: text and score."""
-    encoded = [task.source_dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-    if hasattr(task, "typed_domains"):
-        encoded, _ = task.get_interactive_tokens_and_lengths(lines, lambda line: line)
-    dataset = task.build_dataset_for_inference(encoded, [len(line) for line in encoded])
-    batch = dataset.collater([dataset[n] for n in range(len(dataset))])
-    generator = task.build_generator([model], Namespace(beam=3, max_len_b=12, **options))
-    found = task.inference_step(generator, [model], batch)
-    strip = {generator.eos, *getattr(generator, "symbols_to_strip_from_output", ())}
-    rows = zip(batch["id"].tolist(), found, strict=True)
-    texts = {
-        n: (task.target_dictionary.string(best["tokens"], extra_symbols_to_ignore=strip), float(best["score"]))
-        for n, (best, *_) in rows
-    }
-    return [texts[n] for n in range(len(lines))]
-
-
-@pytest.mark.parametrize("arch", [AD, GAD])
-def test_typed_lines_are_translated_as_by_fairseqs_own_task(pretrained: Path, family: Any, arch: str) -> None:
-    task, model = ours(pretrained, family, arch, *(["--domain", "med"] if arch == AD else []))
-    found = translated(task, model, LINES)
-    expected = translated(family[1], family[2], LINES)
-    assert [text for text, _ in found] == [text for text, _ in expected]
-    assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-5)
-    assert not any("_" in text or "[" in text for text, _ in found)

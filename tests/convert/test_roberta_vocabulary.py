@@ -1,16 +1,21 @@
 """RoBERTa's and XLM-R's subwords in both libraries' files, and text through both libraries' encoders."""
 
+import io
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 from fairseq.data import Dictionary, encoders
 
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio
-from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords, write_tokenizer
-from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder, subword_files
+from fairseq_ext.convert.sentencepiece_models import read_unigram, unigram_of_tokenizer
+from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords
+from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
 from fairseq_ext.inputs.errors import InputError
+from tests.convert.tiny_gpt2 import TEXT
 from tests.convert.tiny_roberta import make_bpe, make_pieces
 from tests.corpora.odd_texts import ODD_TEXTS
 
@@ -88,27 +93,52 @@ def test_tokenizer_json_is_enough(sources: dict[str, Path], tmp_path: Path, name
     assert list(load_encoder(one)(texts)) == list(load_encoder(other)(texts))
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_export_reads_text_in_the_same_way(
-    sources: dict[str, Path], imported: dict[str, Path], tmp_path: Path, name: str
-) -> None:
-    write_tokenizer(tmp_path, read_imported(imported[name]), 24)
-    one, other = tokenizer_of(tmp_path), tokenizer_of(sources[name])
-    assert one.model_max_length == 24
-    for text in (*ODD_TEXTS, "a <mask> b"):
-        assert one(text)["input_ids"] == other(text)["input_ids"]
-    assert one("a", "b")["input_ids"] == other("a", "b")["input_ids"]
+def test_a_dictionary_of_other_subwords_is_refused(imported: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(imported["xlmr"], tmp_path / "xlmr")
+    lines = (tmp_path / "xlmr/dict.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "xlmr/dict.txt").write_text("".join([*lines[1:], lines[0]]))
+    with pytest.raises(InputError, match=r"of sentencepiece\.model"):
+        read_imported(tmp_path / "xlmr")
 
 
-def test_kinds_are_told_by_the_dictionary_or_refused(imported: dict[str, Path], tmp_path: Path) -> None:
-    assert subword_files(imported["roberta"]) == ("dict.txt", "vocab.json", "merges.txt")
-    assert subword_files(imported["xlmr"]) == ("dict.txt", "sentencepiece.model")
-    for name, message in (("roberta", r"is not the dictionary of vocab\.json"), ("xlmr", r"of sentencepiece\.model")):
-        folder = tmp_path / name
-        folder.mkdir()
-        for file in subword_files(imported[name]):
-            (folder / file).write_bytes((imported[name] / file).read_bytes())
-        lines = (folder / "dict.txt").read_text().splitlines()
-        (folder / "dict.txt").write_text("\n".join([*lines[1:], lines[0]]) + "\n")
-        with pytest.raises(InputError, match=message):
-            read_imported(folder)
+def train(path: Path, **options: Any) -> Path:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT), model_writer=model, vocab_size=60, num_threads=1, minloglevel=2, **options
+    )
+    path.write_bytes(model.getvalue())
+    return path
+
+
+def test_a_model_of_our_own_gets_xlmrs_layout(tmp_path: Path) -> None:
+    own = read_unigram(train(tmp_path / "own.model", bos_id=0, pad_id=1, eos_id=2, unk_id=3))
+    assert not own.has_xlmr_layout()
+    (tmp_path / "xlmr.model").write_bytes(own.in_xlmr_layout())
+    laid_out = read_unigram(tmp_path / "xlmr.model")
+    assert laid_out.has_xlmr_layout()
+    assert laid_out.pieces == own.pieces
+    cut, cut_anew = (sentencepiece.SentencePieceProcessor(model_proto=each.model) for each in (own, laid_out))
+    for text in ODD_TEXTS:
+        assert cut_anew.encode(text, out_type=str) == cut.encode(text, out_type=str)
+
+
+def test_other_sentencepiece_models_are_refused(tmp_path: Path) -> None:
+    train(tmp_path / "sentencepiece.bpe.model", bos_id=0, pad_id=1, eos_id=2, unk_id=3)
+    with pytest.raises(InputError, match=r"XLM-R's first three pieces are special and no others"):
+        read_vocabulary(tmp_path)
+    with pytest.raises(InputError, match=r"x\.model: its kind is CHAR"):
+        read_unigram(train(tmp_path / "x.model", hard_vocab_limit=False, model_type="char"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"vocab": [["a", "x"]]}}, "is no tokeniser of XLM-R's kind"),
+        ({"model": {"vocab": [["a", 0.0]]}}, "its first symbols"),
+        ({"normalizer": {"type": "Lowercase"}}, "text passes Lowercase"),
+    ],
+)
+def test_other_tokenizers_are_refused(changes: dict[str, Any], message: str) -> None:
+    vocab = [[name, 0.0] for name in ("<s>", "<pad>", "</s>", "<unk>", "a", "<mask>")]
+    with pytest.raises(InputError, match=message):
+        unigram_of_tokenizer({"model": {"vocab": vocab}, **changes}, Path("tokenizer.json"))

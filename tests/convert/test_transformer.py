@@ -66,12 +66,13 @@ def test_adapters_take_their_sizes_from_an_old_checkpoint_and_start_as_its_model
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda _, args: vars(args).update(encoder_layers=7), "encoder_layers is 7, but its weights have 2"),
-        (lambda _, args: vars(args).update(decoder_ffn_embed_dim=9), "decoder_ffn_embed_dim is 9, but .* have 20"),
+        (lambda _, args: vars(args).update(encoder_layers=10**9), "encoder_layers is 1000000000"),
+        (lambda _, args: vars(args).update(decoder_ffn_embed_dim=9), "of another shape: decoder.layers.0.fc1"),
         (lambda _, args: vars(args).update(encoder_embed_dim="__import__('os')"), "expected a size"),
-        (lambda _, args: vars(args).update(adaptive_softmax_cutoff="10,20"), "adaptive_softmax_cutoff is '10,20'"),
-        (lambda model, _: model.update({"classification_heads.x.weight": torch.ones(2)}), "unknown: classification"),
-        (lambda model, _: model.update({"decoder.embed_tokens.weight": torch.ones(27, 16)}), "are one, but they"),
+        (lambda _, args: vars(args).update(encoder_attention_heads=3), "its options make no model"),
+        (lambda _, args: vars(args).update(no_cross_attention=True), "no_cross_attention"),
+        (lambda model, _: model.update({"decoder.adaptive_softmax.head": torch.ones(2)}), "unknown: decoder.adaptive"),
+        (lambda model, _: model.update({"decoder.layers.0.adapter.x": torch.ones(2)}), "has adapters"),
         (lambda _, args: vars(args).update(task="translation_multi_simple_epoch"), "option decoder_langtok is None"),
     ],
 )
@@ -102,9 +103,6 @@ def test_hostile_and_damaged_files_run_nothing(
     half.write_bytes(half.read_bytes()[:5000])
     with pytest.raises(InputError, match=r"half\.pt: not a readable checkpoint"):
         imported(half, tmp_path / "base")
-    torch.save({"model": base.state_dict()}, tmp_path / "bare.pt")
-    with pytest.raises(InputError, match=r"bare\.pt: it has no options"):
-        imported(tmp_path / "bare.pt", tmp_path / "base")
     assert not (tmp_path / "PWN").exists()
 
 
@@ -117,6 +115,3 @@ def test_the_command_tells_how_to_go_on(
     assert f"--finetune-from-model {tmp_path}/base/model.pt" in capsys.readouterr().out
     verb("import", "checkpoint")([str(source), str(tmp_path / "base")])
     assert "up to date" in capsys.readouterr().err
-    for arguments, match in (([str(tmp_path / "none.pt"), str(tmp_path / "x")], "none.pt"),):
-        with pytest.raises(InputError, match=match):
-            verb("import", "checkpoint")(arguments)

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from tests.convert.tiny_translation import make_knowing_marian
+from tests.convert.tiny_translation import make_marian
 from tests.fork_server import PYTHON, TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,8 +45,7 @@ def make_project(root: Path) -> Path:
     for name in ("cms", "erp"):
         _write_memory(root / "memories" / f"{name}.tmx", _pairs(name))
     _write_memory(root / "client.tmx", [pair for name in ("one", "two", "ten") for pair in _pairs(f"client {name}")])
-    pairs = [pair[::-1] for domain in DOMAINS for pair in _pairs(domain)]
-    make_knowing_marian(root / "opus-mt-de-en", pairs, languages=("de", "en"), steps=0)
+    make_marian(root / "opus-mt-de-en", languages=("de", "en"), steps=0)
     _write_text(root)
     for name in ("quickstart", "my"):
         path = root / ("configs/quickstart.yaml" if name == "quickstart" else "my.yaml")

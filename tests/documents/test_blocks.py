@@ -43,29 +43,6 @@ def test_blocks_name_their_language_and_a_known_reason() -> None:
         assert block.reason in (None, *REASONS), f"{block}: {block.reason}"
 
 
-def test_a_mark_is_of_the_next_block_alone(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    mark = "<!-- not run: takes long -->\n"
-    page.write_text(f"{mark}```sh\na\n```\n\n```sh\nb\n```\n\n{mark}\nText.\n\n    c\n")
-    assert [(b.line, b.language, b.text, b.reason) for b in blocks_in(page)] == [
-        (2, "sh", "a\n", "takes long"),
-        (6, "sh", "b\n", None),
-        (14, "", "c\n", None),
-    ]
-
-
-def test_commands_are_found() -> None:
-    text = "A=1 scripts/a.sh x \\\n  --y <in >out  # --z\n"
-    text += "for i in 1; do $python -m m.n --o; done | fairseq-train d & cat f"
-    assert list(commands_in(text)) == [
-        ["scripts/a.sh", "x", "--y", "in", "out"],
-        ["i", "in", "1"],
-        ["m.n", "--o"],
-        ["fairseq-train", "d"],
-        ["cat", "f"],
-    ]
-
-
 @functools.cache
 def help_of(program: str, *verbs: str) -> str:
     """What a script or a verb of ``fairseq-ext`` says that it takes; asked in this process, which has all loaded."""
@@ -130,21 +107,6 @@ def test_shell_blocks_name_what_is_there(block: Block) -> None:
     assert done.returncode == 0, done.stderr
     for name in re.findall(r"\b(?:scripts|data-prep|configs|requirements)[\w/.-]*\.(?:sh|py|yaml|txt)\b", block.text):
         assert (ROOT / name).is_file(), name
-    for words in commands_in(block.text):
-        if words[0].startswith("fairseq-") and words[0] != "fairseq-ext":
-            assert re.search(rf"^{words[0]}$", FAIRSEQ_TOOLS, re.MULTILINE), words[0]
-
-
-FAIRSEQ_TOOLS = "\n".join(
-    [
-        "fairseq-eval-lm",
-        "fairseq-generate",
-        "fairseq-interactive",
-        "fairseq-preprocess",
-        "fairseq-train",
-        "fairseq-validate",
-    ]
-)
 
 
 @of_language("sh")

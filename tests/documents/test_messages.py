@@ -41,7 +41,3 @@ def test_the_page_explains_some() -> None:
 @pytest.mark.parametrize("message", MESSAGES)
 def test_messages_are_those_of_the_code(message: str) -> None:
     assert any(message in each for each in templates())
-
-
-def test_another_message_is_none_of_the_code() -> None:
-    assert not any("no such stage; there are none" in each for each in templates())

@@ -43,12 +43,21 @@ SEARCHES = [
 ]
 
 
+def make(name: str, data: Path, folder: Path) -> tuple[Any, Any, Model]:
+    """Task, model and graphs of a form."""
+    system, options = FORMS[name]
+    task, _, model = toy_systems.make_system(data, system, *options)
+    return task, model.eval(), graphs(model, folder)
+
+
 @pytest.fixture(scope="module", params=FORMS)
 def form(request: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Model]:
-    """Task, model and graphs."""
-    name, options = FORMS[request.param]
-    task, _, model = toy_systems.make_system(data, name, *options)
-    return task, model.eval(), graphs(model, tmp_path_factory.mktemp("graphs"))
+    return make(request.param, data, tmp_path_factory.mktemp("graphs"))
+
+
+@pytest.fixture(scope="module")
+def gated(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return make("gates on all", data, tmp_path_factory.mktemp("gated"))[2]
 
 
 def graphs(model: Any, folder: Path, is_int8: bool = False) -> Model:
@@ -106,32 +115,25 @@ def check_gates(found: Found, expected: dict[str, torch.Tensor]) -> None:
     assert gates.mean(1) == pytest.approx(expected["tokens"].numpy(), abs=1e-5)
 
 
-def test_int8_is_near(form: tuple[Any, Any, Model], tmp_path: Path) -> None:
-    _, model, exact = form
-    rounded = graphs(model, tmp_path, is_int8=True)
+@pytest.mark.parametrize("name", ["plain adapters", "gated low-rank adapters"])
+def test_int8_is_near(name: str, data: Path, tmp_path: Path) -> None:
+    _, model, exact = make(name, data, tmp_path)
+    (tmp_path / "int8").mkdir()
+    rounded = graphs(model, tmp_path / "int8", is_int8=True)
     for source in SOURCES:
-        scores = [
-            [
-                each.score
-                for each in Search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], VOCABULARY)
-                .run()[0]
-                .hypotheses
-            ]
-            for own in (exact, rounded)
-        ]
+        scores = []
+        for own in (exact, rounded):
+            found = Search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], VOCABULARY).run()
+            scores.append([each.score for each in found[0].hypotheses])
         assert scores[0] == pytest.approx(scores[1], abs=0.5)
 
 
-def test_a_translation_begins_as_is_asked(form: tuple[Any, Any, Model]) -> None:
-    _, _, graph = form
+def test_a_translation_begins_as_is_asked(gated: Model) -> None:
     prefixes = [[7, 8], [], [9], [10, 11, 12]]
     sources = [np.array(source) for source in SOURCES]
-    for found, prefix in zip(
-        Search(graph, sources, route(graph, False), SEARCHES[0], VOCABULARY, prefixes=prefixes).run(),
-        prefixes,
-        strict=True,
-    ):
-        for hypothesis in found.hypotheses:
+    found = Search(gated, sources, route(gated, False), SEARCHES[0], VOCABULARY, prefixes=prefixes).run()
+    for each, prefix in zip(found, prefixes, strict=True):
+        for hypothesis in each.hypotheses:
             assert hypothesis.tokens[: len(prefix)].tolist() == prefix
 
 
@@ -152,10 +154,10 @@ def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
         assert not shares[:, len(source) :].any()
 
 
-def test_no_pair_is_repeated_where_that_is_asked(form: tuple[Any, Any, Model]) -> None:
+def test_no_pair_is_repeated_where_that_is_asked(gated: Model) -> None:
     # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
     options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
-    found = Search(form[2], [np.array(s) for s in SOURCES], route(form[2], False), options, VOCABULARY).run()
+    found = Search(gated, [np.array(s) for s in SOURCES], route(gated, False), options, VOCABULARY).run()
     for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:
         assert len(tokens) > 8
         pairs = list(pairwise(tokens))

@@ -32,6 +32,12 @@ def test_parts_are_short_enough_and_leave_nothing_out(text: str, most: int) -> N
     assert "".join(part for part, _ in parts).replace(" ", "") == text.replace(" ", "")
 
 
-def test_sentences_are_cut_after_commas() -> None:
-    found = [part for part, _ in cut("a b c, d e f g h i. j k.", 5, lambda part: len(part.split()))]
-    assert found == ["a b c,", "d e f g h", "i.", "j k."]
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a b c, d e f g h i. j k.", ["a b c,", "d e f g h", "i.", "j k."]),
+        ("a, b c d e f g", ["a, b c d e", "f g"]),  # a part would be too short
+    ],
+)
+def test_sentences_are_cut_after_commas(text: str, parts: list[str]) -> None:
+    assert [part for part, _ in cut(text, 5, lambda part: len(part.split()))] == parts

@@ -67,7 +67,7 @@ def test_translates_as_the_hub_does(load: Load, exported: Path, name: str) -> No
         )
 
 
-@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("tag", "gad")), "ad"])
+@pytest.mark.parametrize("name", ["ad", pytest.param("gad", marks=pytest.mark.slow)])
 def test_routes_beside_each_other_are_as_alone(load: Load, name: str) -> None:
     requests = [Request(line, route) for line in LINES for route in ROUTES[name]]
     together = load(name).translate(requests, candidates=2)
@@ -137,7 +137,7 @@ def test_candidates_come_best_first(load: Load, exported: Path) -> None:
     assert scores == sorted(scores, reverse=True)
     [scored] = DomainTranslator.from_pretrained(exported / "mix").score(["w4 w5"], [answer.candidates[0].text])
     assert scores[0] == pytest.approx(float(scored["score"]) / math.log(2))
-    for candidates, beam in ((4, None), (3, 2), (0, None), (1, 0), (1, 1000)):
+    for candidates, beam in ((4, None), (0, None), (1, 1000)):
         with pytest.raises(InputError, match="no more candidates than beam"):
             load("mix").translate([Request("w4")], candidates=candidates, beam=beam)
 

@@ -117,7 +117,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     with pytest.raises(RefusedError, match="2 texts wait and at most 3 may") as caught:
         held.submit("c", "d")
     assert caught.value.status == 503
-    assert int(caught.value.headers["Retry-After"]) >= 1
+    assert caught.value.headers["Retry-After"]
     held.submit("e")
     assert not held.batcher.has_room
     assert held.release() == [["a", "b", "e"]]

@@ -84,59 +84,6 @@ def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
     assert page.browser.execute_script("return document.documentElement.scrollWidth") == 390
 
 
-def test_lines_are_texts_whose_bars_are_read_one_by_one(page: Page) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    page.type("law", Keys.ENTER, Keys.ENTER, "med <b>x</b>", Keys.CONTROL + Keys.ENTER)
-    page.wait(lambda: page.texts("[data-route=gates] p") == ["law", "<b>x</b> med"])
-    assert page.bars() == {"law": 42, "med": 42, "sub": 15} or page.bars() == {"law": 43, "med": 43, "sub": 15}
-    assert page.texts("#words-note") == ["Choose a line to see the decoder’s weights at each of its words."]
-    assert not page.all("#words")[0].is_displayed()
-    page.all("#line option")[2].click()
-    assert page.bars() == {"law": 15, "med": 70, "sub": 15}
-    assert page.texts(".word > span") == ["<b>x</b>", "med"]
-
-
-def test_words_have_bars_and_numbers_of_their_own(page: Page) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    page.type("subs mud lots " * 9, Keys.CONTROL + Keys.ENTER)
-    page.wait(lambda: len(page.texts(".word > span")) == 27)
-    assert page.texts(".word > span")[:3] == ["lots", "mud", "subs"]
-    # Three domains under each word, and as many bars as it has pieces.
-    heights = """return [...arguments[0].querySelectorAll(".small-bars")].map((domain) => (
-        [...domain.querySelectorAll("i")].map((bar) => bar.style.height)))"""
-    bars = [page.browser.execute_script(heights, word) for word in page.all(".word")[:2]]
-    assert bars == [[["70%", "70%"], ["15%", "15%"], ["15%", "15%"]], [["15%"], ["70%"], ["15%"]]]
-    assert page.all(".word:first-child i")[0].find_element("xpath", "..").get_attribute("title") == "▁lot, law: 70\xa0%"
-    # Every line of words begins with the names of the domains.
-    bottoms = "[...document.querySelectorAll('.word')].map((word) => word.getBoundingClientRect().bottom)"
-    lines = f"return new Set({bottoms}).size"
-    assert len(page.all(".labels")) == page.browser.execute_script(lines) > 1
-    assert page.texts(".labels")[0].split() == ["law", "med", "sub"]
-    assert page.browser.execute_script("return document.documentElement.scrollWidth") == 390
-    show(page.browser, 1280, "light")
-    page.wait(lambda: len(page.all(".labels")) == page.browser.execute_script(lines))
-    show(page.browser, 390, "light")
-    # The numbers are opened with the keyboard.
-    assert not page.all("#numbers-list li")[0].is_displayed()
-    page.browser.execute_script("document.querySelector('summary').focus()")
-    page.type(Keys.ENTER)
-    page.wait(lambda: page.all("#numbers-list li")[0].is_displayed())
-    assert page.texts("#numbers-list li")[0] == "lots: law 70\xa0%, med 15\xa0%, sub 15\xa0%"
-
-
-def test_what_is_refused_is_said_and_the_next_text_goes_on(page: Page) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    page.type("endless", Keys.CONTROL + Keys.ENTER)
-    page.wait(lambda: page.texts("#error") == ["texts[0]: too long"])
-    page.type(Keys.CONTROL + "a", Keys.NULL, "a b", Keys.CONTROL + Keys.ENTER)
-    page.wait(lambda: page.texts("[data-route=gates] p") == ["b a"])
-    assert page.texts("#error") == [""]
-    assert [each["message"] for each in page.browser.get_log("browser") if "422" not in each["message"]] == []
-
-
 @needs_axe
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_left_out(page: Page, scheme: str) -> None:

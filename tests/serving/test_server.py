@@ -31,10 +31,9 @@ def test_an_address_in_use_is_named() -> None:
             listen("127.0.0.1", port).listen()
 
 
-@pytest.mark.parametrize(("option", "value"), [("port", "65536"), ("port", "-1"), ("queue", "0"), ("threads", "x")])
-def test_a_number_that_cannot_be_is_named(option: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"--{option}: "):
-        verb("serve")(["there", f"--{option}", value])
+def test_a_number_that_cannot_be_is_named() -> None:
+    with pytest.raises(InputError, match="--queue: "):
+        verb("serve")(["there", "--queue", "0"])
 
 
 @pytest.mark.slow

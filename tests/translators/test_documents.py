@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.marks import ALONE, CLOSE, OPEN, PRIVATE, keep, mark
 from fairseq_ext.runtime.pieces import cut, split
-from fairseq_ext.translators.document import Document, Edit, Filling
+from fairseq_ext.translators.document import Document, Filling
 from fairseq_ext.translators.formats import FORMATS, format_of
 
 PO = """# Of a program
@@ -183,21 +182,6 @@ def test_utf_16_stays_utf_16(tmp_path: Path) -> None:
     assert filled(tmp_path / "a.xlf").decode("utf-16") == XLIFF_FILLED.replace("UTF-8", "UTF-16")
 
 
-@pytest.mark.parametrize("size", [1, 17])
-@pytest.mark.parametrize("name", CASES)
-def test_where_a_document_is_cut_in_reading_changes_nothing(name: str, size: int, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(CASES[name][0])
-    text = CASES[name][0]
-
-    def chunks() -> Iterator[str]:
-        yield from (text[start : start + size] for start in range(0, len(text), size))
-
-    filling = Filling(("en", "de"), "GAD")
-    kind = FORMATS[format_of(tmp_path / name)]
-    texts = [edit.pieces for edit in kind(chunks(), filling) if isinstance(edit, Edit)]
-    assert texts == [edit.pieces for edit in kind(iter([text]), filling) if isinstance(edit, Edit)]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -210,7 +194,6 @@ def test_where_a_document_is_cut_in_reading_changes_nothing(name: str, size: int
         ("a.po", PO.replace("Language: de", "Language: pl"), "Language is 'pl'"),
         ("a.po", PO.replace("UTF-8", "nothing"), "encoding 'nothing' is unknown"),
         ("a.txt", "\ufeff<?xml version='1.0'?><a/>", "is XML or HTML, not text"),
-        ("a.docx", "PK\x03\x04", "zip archive"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(name: str, content: str, said: str, tmp_path: Path) -> None:

