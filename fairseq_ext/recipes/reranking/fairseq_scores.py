@@ -13,8 +13,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ext.corpora.encoders import Encoder
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.inputs.domain_tree import names_of_paths
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.encoding import LanguageModel
 
 
@@ -34,34 +32,11 @@ class FairseqScores:
 
     @classmethod
     def load(
-        cls,
-        checkpoint: Path,
-        data: Path,
-        encoder: Encoder | None = None,
-        *,
-        paths: str = "",
-        max_tokens: int = 4096,
-        cpu: bool = False,
-        name: str = "",
+        cls, checkpoint: Path, data: Path, encoder: Encoder | None = None, *, max_tokens: int = 4096, cpu: bool = False
     ) -> FairseqScores:
-        """Load a model and the ``dict.txt`` of its data directory.
-
-        Hierarchical adapters need ``paths`` of their domain tree; ``name`` is the one that messages use.
-        """
+        """Load a model and the ``dict.txt`` of its data directory."""
         quieten_fairseq()
-        lm = LanguageModel.load(checkpoint, data, cpu=cpu)
-        tree = getattr(lm.model, "tree", None)
-        if tree is None and paths:
-            raise InputError(f"--lm-paths {name}={paths}: {checkpoint} has no adapters; leave the option out")
-        if tree is not None:
-            if not paths:
-                raise InputError(
-                    f"--lm {name}: these adapters need a domain; give --lm-paths {name}=NAMES, "
-                    f"separated by commas, of {', '.join(tree.domains)}, or all, or none"
-                )
-            weights = tree.path_weights(names_of_paths(paths, tree))
-            lm.model.decoder.default_node_weights = torch.from_numpy(weights).unsqueeze(0)
-        return cls(lm, encoder, max_tokens)
+        return cls(LanguageModel.load(checkpoint, data, cpu=cpu), encoder, max_tokens)
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.dagru import KNESER_NEY
 from fairseq_ext.recipes.reranking.bleu import count_hypotheses
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
-from fairseq_ext.recipes.reranking.evaluation import choose, evaluate, with_others
+from fairseq_ext.recipes.reranking.evaluation import choose, evaluate
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
 from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.recipes.reranking.tuning import find_weights
@@ -37,8 +37,7 @@ PERPLEXITY = "perplexity"
 _VERSION = 2
 
 
-@dataclass(frozen=True)
-class DomainList:
+class DomainList(NamedTuple):
     """A domain's part of an n-best list, with the references of its sentences."""
 
     nbest: NBest
@@ -61,8 +60,9 @@ def tokenizer_of(config: Reranking) -> str:
 
 def rerank_step(config: Reranking) -> Step:
     """The step that tunes weights on the validation lists and applies them to the test lists."""
-    outputs = _output_files(config)
-    texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
+    given = config.translation
+    outputs = [given.output(name, domain) for name in given.outputs for domain in config.domains]
+    texts = [given.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in _sources(config, domain) for path in source.files]
     lists = [config.list_file(split) for split in HELD_OUT]
     options = {
@@ -92,10 +92,10 @@ def _build(folder: Path, config: Reranking) -> None:
         for row, lines in _rerank(folder, config, domain, {each.name: each.fingerprint for each in sources}, *lists):
             texts.setdefault(row, []).extend(lines)
         perplexities += _perplexities(config, domain, sources, references[domain])
-    others = {name: _read_output(config, name, references) for name in config.translation.outputs}
     records, comparisons = evaluate(
-        with_others(texts, others),
+        texts,
         [line for own in references.values() for line in own],
+        others={name: _read_output(config, name, references) for name in config.translation.outputs},
         groups={domain: np.array(place) for domain, place in _places(references).items()},
         pairs=_pairs(config),
         tokenizer=tokenizer_of(config),
@@ -141,7 +141,7 @@ def _pairs(config: Reranking) -> list[tuple[str, str]]:
 def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
     """The language models of a domain, named like their rows."""
     subwords, options = config.translation.data / MODEL_FILE, config.rerank
-    of_fairseq = partial(LanguageModelSource.of_fairseq, paths="", max_tokens=options.max_tokens, cpu=options.cpu)
+    of_fairseq = partial(LanguageModelSource.of_fairseq, max_tokens=options.max_tokens, cpu=options.cpu)
     data = config.lm_data(domain)
     ngrams = [LanguageModelSource.of_arpa(KNESER_NEY, config.arpa_file(domain), subwords)]
     return [
@@ -193,18 +193,6 @@ def _places(references: Mapping[str, Sequence[str]]) -> dict[str, range]:
     """Where each domain's sentences are among all."""
     ends = accumulate(map(len, references.values()), initial=0)
     return {domain: range(*bounds) for domain, bounds in zip(references, pairwise(ends), strict=True)}
-
-
-def _output_files(config: Reranking) -> list[Path]:
-    given = config.translation
-    files = [given.output(name, domain) for name in given.outputs for domain in config.domains]
-    for path in files:
-        if not path.is_file():
-            raise InputError(
-                f"{config.path}: translation: outputs: {path.parent.name!r} has no {path}; run the stage translate of "
-                "the translation experiment"
-            )
-    return files
 
 
 def _read_output(config: Reranking, name: str, references: Mapping[str, Sequence[str]]) -> list[str]:
