@@ -22,7 +22,7 @@ DOMAINS = ("bank", "garden")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reranking")
     train = {**TRAIN, "systems": {"mix": TRAIN["systems"]["mix"]}}
-    translate = {**TRANSLATE, "outputs": {"mix": {"system": "mix"}}, "examples": {}}
+    translate = {**TRANSLATE, "outputs": {"mix": {"system": "mix"}}}
     translation = write_config(
         folder / "translation.yaml", write_corpora(folder / "corpora"), train=train, translate=translate
     )

@@ -78,9 +78,7 @@ class Weights(Section):
 # Coordinate ascent
 
 
-def find_weights(
-    nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]
-) -> Weights:
+def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]) -> Weights:
     """Tune weights and record their BLEU.
 
     Args:

@@ -47,10 +47,9 @@ def trained_run(config: Translation, name: str | None) -> Run:
     runs = config.runs_of(name)
     if len(runs) > 1:
         raise InputError(f"{config.path}: {name} has several runs; give one of {', '.join(run.name for run in runs)}")
-    if not best_checkpoint(config, runs[0].name).is_file():
-        raise InputError(
-            f"{config.path}: {runs[0].name} is not trained yet; run fairseq-ext train {config.path} {runs[0].name}"
-        )
+    name = runs[0].name
+    if not best_checkpoint(config, name).is_file():
+        raise InputError(f"{config.path}: {name} is not trained yet; run fairseq-ext train {config.path} {name}")
     return runs[0]
 
 
@@ -75,11 +74,12 @@ def export_run(config: Translation, run: Run, directory: Path) -> None:
 
 
 def _parts(config: Translation, run: Run) -> Parts:
-    classifier = config.work_dir / "teacher" / MODEL_FOLDER
+    classifier, system = config.work_dir / "teacher" / MODEL_FOLDER, config.systems[run.system.name]
+    is_routed = system.requires_domain or "adapter" in system.arch
     return Parts(
         best_checkpoint(config, run.name),
         run.system.data or config.work_dir / "data-bin",
-        classifier if _routes_by_domain(config, run) and classifier.is_dir() else None,
+        classifier if is_routed and classifier.is_dir() else None,
     )
 
 
@@ -91,17 +91,12 @@ def _describe(config: Translation, run: Run) -> Manifest:
         name=run.name,
         languages=(config.source_lang, config.target_lang),
         domains=tuple(domains),
-        architecture=str(option_of(run.system.options, "arch")),
+        architecture=config.systems[run.system.name].arch,
         text=config.cleaning.normalise,
         generation=_search_options(config, run),
         classifier=_classifier_kind(config, domains) if parts.classifier else None,
         data_fingerprint=record.fingerprint if record else None,
     )
-
-
-def _routes_by_domain(config: Translation, run: Run) -> bool:
-    system = config.systems[run.system.name]
-    return system.requires_domain or "adapter" in str(option_of(system.options, "arch"))
 
 
 def _search_options(config: Translation, run: Run) -> dict[str, Any]:

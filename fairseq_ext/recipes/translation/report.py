@@ -27,14 +27,13 @@ from fairseq_ext.recipes.report import (
 )
 from fairseq_ext.recipes.translation import analyses, gates, measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
-from fairseq_ext.recipes.translation.convergence import ValidationCurve, warning, warning_of_control
+from fairseq_ext.recipes.translation.convergence import Curve, warning, warning_of_control
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.recipes.translation.speed import METHOD
 
-_VERSION = 8
+_VERSION = 9
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
-_HEADINGS = {ERRORS: "classifier errors"}
 _HIGHEST = 3  # times the lowest perplexity; curves above are not drawn
 _NOT_USABLE = "not usable: most sentences do not say what the source says"
 # Below this BLEU or chrF translations are of no use. A rule of thumb; both differ by language and by text.
@@ -55,20 +54,18 @@ def report(config: Translation) -> Step:
     step = report_step(
         config, [*sources, *training_files(config)], _VERSION, partial(measurement.all_records, config), make
     )
-    shown = {"main": config.main, "ablation": config.ablation, "pairs": dict(config.pairs)}
+    shown = {"main": config.main, "ablation": config.evaluate.report.ablation, "pairs": dict(config.pairs)}
     return replace(step, options={**step.options, **shown})
 
 
 def page(config: Translation, records: Records, comparisons: Sequence[Comparison], machine: str = "") -> Page:
     """The report of records; ``comparisons`` are with baselines and base models, ``machine`` is that of the timings."""
     warnings = warnings_of(config, curves_of(records))
-    metrics = metrics_of(records)
     sections: Sections = {
         "Translation quality": [
             recommend(config, records, comparisons, warnings),
-            *(quality(config, records, metric) for metric in metrics),
+            *(quality(config, records, metric) for metric in metrics_of(records)),
         ],
-        "Classifier errors": _with_rows(classifier_errors(config, records)),
         "Own test sets": _with_rows(further_sets(config, records, "Own test sets", TEST)),
         "Out of domain": _with_rows(further_sets(config, records, "Table 8. Out of domain", OOD)),
         "Ablation": _with_rows(ablation(config, records)),
@@ -124,23 +121,15 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 
 
 def quality(config: Translation, records: Records, metric: str) -> Table:
-    """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric."""
+    """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric, each with Table 5 as its last column."""
     number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
-    errors = [ERRORS] if ERRORS in records.domains(metric) else []
-    sets = [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE, *errors]
-    columns = {_HEADINGS.get(name, name): (metric, name) for name in sets}
+    columns = {name: (metric, name) for name in [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE]}
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
-    notes += ["Classifier errors are the sentences that the classifier takes for another domain's."] if errors else []
+    if ERRORS in records.domains(metric):  # Table 5
+        columns["classifier errors"] = (metric, ERRORS)
+        wrong = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
+        notes.append(f"Classifier errors are the {wrong:,.0f} sentences that it takes for another domain's.")
     return _scores(config, records, f"{number}Translation quality: {metric}", config.main, columns, notes)
-
-
-def classifier_errors(config: Translation, records: Records) -> Table:
-    """Table 5: the sentences that the classifier takes for another domain's."""
-    columns = {metric: (metric, ERRORS) for metric in metrics_of(records)}
-    size = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
-    total = sum(records.value("", measurement.TEST_SENTENCES, name) or 0 for name in domains_of(records))
-    notes = [f"{size:,.0f} of {total:,.0f} test sentences, which the classifier takes for another domain's."]
-    return _scores(config, records, "Table 5. The classifier-error subset", config.main, columns, notes)
 
 
 def further_sets(config: Translation, records: Records, title: str, prefix: str) -> Table:
@@ -156,7 +145,7 @@ def ablation(config: Translation, records: Records) -> Table:
     """Table 9: the whole system and its variants."""
     sets = (AVERAGE, WEIGHTED_AVERAGE)
     columns = {f"{metric}: {name}": (metric, name) for metric in metrics_of(records) for name in sets}
-    return _scores(config, records, "Table 9. Ablation", config.ablation, columns, [])
+    return _scores(config, records, "Table 9. Ablation", config.evaluate.report.ablation, columns, [])
 
 
 def _scores(
@@ -327,9 +316,7 @@ def trainings(config: Translation, records: Records) -> Table:
     of = partial(metric_column, records)
     columns = [
         of("Updates", measurement.UPDATES, form=",.0f"),
-        of("With those before", measurement.TOTAL_UPDATES, form=",.0f"),
         of("Bits per token", measurement.BITS, form=".3f"),
-        of("Perplexity", measurement.PERPLEXITY, form=".1f"),
     ]
     rows = [name for name in config.systems if records.of(name, measurement.UPDATES)]
     notes = [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]
@@ -339,7 +326,7 @@ def trainings(config: Translation, records: Records) -> Table:
 def curves(config: Translation, records: Records) -> list[Plot]:
     """The validation perplexity of base models by update."""
     found = {
-        name: {float(update): 2**bits for update, bits in zip(curve.updates, curve.bits, strict=True)}
+        name: {float(update): 2**bits for update, bits in curve.items()}
         for name, curve in curves_of(records).items()
         if name.partition("@")[0] in config.base_systems
     }
@@ -352,19 +339,19 @@ def curves(config: Translation, records: Records) -> list[Plot]:
     return [Plot("curves", "Validation curves of the base models", svg, note)]
 
 
-def curves_of(records: Records) -> dict[str, ValidationCurve]:
+def curves_of(records: Records) -> dict[str, Curve]:
     """The validation loss of every run."""
     found: dict[str, dict[int, float]] = {}
     for record in records:
         if record.metric == measurement.BITS_BY_UPDATE:
             found.setdefault(record.run, {})[int(record.domain)] = record.value
-    return {name: ValidationCurve(list(curve), list(curve.values())) for name, curve in found.items()}
+    return {**found}
 
 
-def warnings_of(config: Translation, curves: Mapping[str, ValidationCurve]) -> list[str]:
+def warnings_of(config: Translation, curves: Mapping[str, Curve]) -> list[str]:
     """The warnings about base models that have not converged."""
-    is_base = {name: name.partition("@")[0] in config.base_systems for name in curves}
-    found = [warning(name, curve) for name, curve in curves.items() if is_base[name]]
+    bases = [name for name in curves if name.partition("@")[0] in config.base_systems]
+    found = [warning(name, curves[name]) for name in bases]
     for system, base in config.continued_systems.items():
         name, base_name = config.runs_of(system)[0].name, config.runs_of(base)[0].name
         if name in curves and base_name in curves:
@@ -377,33 +364,37 @@ def warnings_of(config: Translation, curves: Mapping[str, ValidationCurve]) -> l
 
 def recommend(config: Translation, records: Records, comparisons: Sequence[Comparison], warnings: Sequence[str]) -> str:
     """Which system to deploy, or none yet, and why."""
-    if not scored(records):
-        return "Nothing has been scored yet."
-    metric = metrics_of(records)[0]
+    metric = next(iter(metrics_of(records)), "")
     averages = {name: score for name in config.outputs if (score := records.value(name, metric, AVERAGE)) is not None}
     oracle = {name for name in averages if config.outputs[name].uses_oracle}
     candidates = [name for name in config.main if name in averages and name not in oracle]
     if not candidates:
         return "Nothing has been scored yet."
-    best = METRICS[metric].best(candidates, key=averages.__getitem__)
+    best_of = partial(METRICS[metric].best, key=averages.__getitem__)
+    best, plain = best_of(candidates), [name for name in candidates if name in config.plain_outputs]
     if _is_unusable(records, best):
         return f"Deploy nothing yet: {best} is the best system, and it is {_NOT_USABLE}. Train longer, or on more text."
     if warnings:
         return f"Deploy nothing yet: {warnings[0]}."
-    plain = [name for name in candidates if name in config.plain_outputs]
     if not plain:
         return f"Deploy {best}. No base model was scored, so the gain of its adapters is unknown."
-    advice = _against_base(records, comparisons, best, METRICS[metric].best(plain, key=averages.__getitem__))
-    of_all = METRICS[metric].best([*candidates, *oracle], key=averages.__getitem__)
+    advice = _against_base(records, comparisons, metric, best, best_of(plain))
+    of_all = best_of([*candidates, *oracle])
     if of_all in oracle:
         advice += f" If the domain of every text is known: {of_all} ({metric} {averages[of_all]:.1f})."
     return advice
 
 
-def _against_base(records: Records, comparisons: Sequence[Comparison], best: str, base: str) -> str:
+def _is_unusable(records: Records, output: str) -> bool:
+    for metric, least in _LEAST.items():
+        if (score := records.value(output, metric, AVERAGE)) is not None:
+            return score < least
+    return False
+
+
+def _against_base(records: Records, comparisons: Sequence[Comparison], metric: str, best: str, base: str) -> str:
     if best == base:
         return f"Deploy {best}: no system with adapters that needs no domain is better."
-    metric = metrics_of(records)[0]
     wanted = (best, base, metric, measurement.ALL)
     found = [each for each in comparisons if (each.system, each.baseline, each.metric, each.domain) == wanted]
     gain = METRICS[metric].gain(found[0].difference, 0) if found else 0.0
@@ -416,8 +407,3 @@ def _against_base(records: Records, comparisons: Sequence[Comparison], best: str
         "deviation over training runs. Use adapters where domains are added or removed, or where the base model must "
         "not change."
     )
-
-
-def _is_unusable(records: Records, output: str) -> bool:
-    scores = {metric: records.value(output, metric, AVERAGE) for metric in _LEAST}
-    return next((score < _LEAST[metric] for metric, score in scores.items() if score is not None), False)

@@ -20,7 +20,7 @@ from fairseq_ext.recipes.translation.analyses import analysis_steps
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.convergence import read_curve, warning
 from fairseq_ext.recipes.translation.data import base_step, preparation_steps, teacher_steps
-from fairseq_ext.recipes.translation.decoding import TASK, examples_step, translation_step
+from fairseq_ext.recipes.translation.decoding import TASK, translation_step
 from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
 from fairseq_ext.recipes.translation.measurement import scoring_step
 from fairseq_ext.recipes.translation.report import report
@@ -59,9 +59,7 @@ def _training(config: Translation, name: str) -> list[Step]:
 
 
 def _translation(config: Translation) -> list[Step]:
-    steps = [translation_step(config, run) for run in config.all_output_runs()]
-    examples = [examples_step(config)] if config.translate.examples else []
-    return [*steps, *extra_set_steps(config), *examples]
+    return [*(translation_step(config, run) for run in config.all_output_runs()), *extra_set_steps(config)]
 
 
 # Systems
