@@ -14,7 +14,7 @@ _TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 
 if TYPE_CHECKING:
     from fairseq_ext.inputs.models import Section
-    from fairseq_ext.recipes.reranking.rerank import Features
+    from fairseq_ext.recipes.reranking.rerank import Listed
 
     _Section = TypeVar("_Section", bound=Section)
 
@@ -143,11 +143,11 @@ def _named(values: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def _features(options: Namespace) -> Features:
-    from fairseq_ext.recipes.reranking.rerank import Features
+def _listed(options: Namespace) -> Listed:
+    from fairseq_ext.recipes.reranking.rerank import read_list
 
-    return Features(
-        nbest=options.nbest,
+    return read_list(
+        options.nbest,
         models=_named(options.lm, "--lm"),
         ngrams={name: Path(value) for name, value in _named(options.arpa, "--arpa").items()},
         subwords={name: Path(value) for name, value in _named(options.lm_subwords, "--lm-subwords").items()},
@@ -177,7 +177,7 @@ def _tune(options: Namespace) -> None:
     from fairseq_ext.recipes.reranking.rerank import tune
 
     tune(
-        _features(options),
+        _listed(options),
         options.references,
         options.output,
         restarts=options.restarts,
@@ -195,7 +195,7 @@ def _apply_options(parser: ArgumentParser) -> None:
 def _apply(options: Namespace) -> None:
     from fairseq_ext.recipes.reranking.rerank import apply
 
-    apply(_features(options), options.weights, options.output)
+    apply(_listed(options), options.weights, options.output)
 
 
 def _report_options(parser: ArgumentParser) -> None:
@@ -216,7 +216,7 @@ def _report(options: Namespace) -> None:
     from fairseq_ext.recipes.reranking.rerank import report
 
     report(
-        _features(options),
+        _listed(options),
         options.references,
         options.weights,
         options.output,

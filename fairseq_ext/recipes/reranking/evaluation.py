@@ -30,13 +30,8 @@ _NOTES = (
 def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Choose hypotheses: the first ones, those with the highest weighted scores, and the oracle.
 
-    Args:
-        nbest: the test list.
-        counts: what BLEU counts in its hypotheses.
-        weights: by name.
-
     Shape:
-        counts: S×K×10; weights: F; result: S by name
+        counts: S×K×10, what BLEU counts; weights: F by name; result: S by name
     """
     choices = {FIRST_BEST: np.zeros(len(counts), dtype=int)}
     choices |= {name: nbest.best(own) for name, own in weights.items()}
@@ -57,7 +52,7 @@ def evaluate(
     """Score translations and compare them by a paired bootstrap over sentences.
 
     Args:
-        chosen: the chosen hypotheses by row, as of :func:`choose`.
+        chosen: hypotheses by row, as :func:`choose` chose them.
         references: of the sentences.
         others: other translations by row.
         groups: numbers of sentences by name, to score besides all sentences.

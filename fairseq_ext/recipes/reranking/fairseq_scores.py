@@ -20,10 +20,7 @@ from fairseq_ext.recipes.encoding import LanguageModel
 class FairseqScores:
     """Natural log probabilities of sentences with their end, after ``</s>``.
 
-    Args:
-        lm: any language model of fairseq's.
-        encoder: splits text into subwords; None for words.
-        max_tokens: in a batch, which always takes one row.
+    ``encoder`` splits text into subwords, None leaves words; a batch has at most ``max_tokens``, or one row.
     """
 
     lm: LanguageModel
@@ -54,19 +51,11 @@ class FairseqScores:
         return scores
 
     def _windows(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Inputs and targets of a sentence, in windows that overlap by half if it is too long for the model.
-
-        Tokens that an earlier window scored are padding in the targets.
-        """
+        """Inputs and targets of a sentence, in windows if it is too long for the model."""
         inputs = tokens.roll(1)
         inputs[0] = self.lm.dictionary.eos()
         limit = int(self.lm.model.max_positions())
-        seen = limit // 2
-        for start in range(0, max(1, len(tokens) - seen), limit - seen):
-            targets = tokens[start : start + limit].clone()
-            if start:
-                targets[:seen] = self.lm.dictionary.pad()
-            yield inputs[start : start + limit], targets
+        return zip(inputs.split(limit), tokens.split(limit), strict=True)
 
     def _batches(self, rows: list[tuple[int, Tensor, Tensor]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Numbers, inputs and targets (B×T) of rows that are sorted by length."""

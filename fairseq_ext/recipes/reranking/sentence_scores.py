@@ -72,12 +72,9 @@ class LanguageModelSource:
 
 
 def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path) -> np.ndarray:
-    """The scores of N texts. Equal texts are scored once, and scores are cached.
+    """The scores of N texts of a line each. Equal texts are scored once.
 
-    Args:
-        source: scores them.
-        texts: of one line each.
-        folder: the cache, with a directory for each model and set of texts.
+    Scores are cached in ``folder``, in a directory for each model and set of texts.
 
     Shape:
         result: N

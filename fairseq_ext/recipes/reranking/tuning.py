@@ -50,12 +50,9 @@ class Weights(Section):
             temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
-        """The weights in the order of a list's features, 0 for features without a weight: F.
+        """The weights in the order of a list's features, as :meth:`in_order`, if they were tuned for these.
 
-        Args:
-            nbest: the list.
-            sources: fingerprints of the language models that some of its features are of.
-            path: the file, for messages.
+        ``sources`` are fingerprints of language models by feature, ``path`` is the file, for messages.
         """
         for name in self.weights:
             if name not in nbest.names:
@@ -71,7 +68,7 @@ class Weights(Section):
         return self.in_order(nbest.names)
 
     def in_order(self, names: Sequence[str]) -> np.ndarray:
-        """The weights of these features, 0 for features without a weight."""
+        """The weights of these features, 0 for features without a weight: F."""
         return np.array([self.weights.get(name, 0.0) for name in names])
 
 
@@ -79,17 +76,12 @@ class Weights(Section):
 
 
 def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]) -> Weights:
-    """Tune weights and record their BLEU.
+    """Tune weights from the list's own order and from random starts, and record their BLEU.
 
-    Args:
-        nbest: the tuning list.
-        counts: what BLEU counts in its hypotheses.
-        restarts: how many random starts there are beside the list's own order.
-        seed: draws them.
-        sources: fingerprints of the language models that some features are of.
+    ``sources`` are fingerprints of the language models that some features are of.
 
     Shape:
-        counts: S×K×10
+        counts: S×K×10, what BLEU counts
     """
     values = tune_weights(nbest, counts, restarts=restarts, seed=seed)
     choices = {"first_best": np.zeros(len(counts), dtype=int), "tuned": nbest.best(values)}
@@ -176,13 +168,7 @@ class Changes(NamedTuple):
 
 
 def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> float:
-    """The weight of one feature with the highest corpus BLEU, in the middle of its interval.
-
-    Args:
-        nbest: the list.
-        counts: what BLEU counts in its hypotheses.
-        weights: of all features; that of the searched feature is ignored.
-        index: of the searched feature.
+    """The weight of one feature with the highest corpus BLEU, in the middle of its interval; its own is ignored.
 
     Shape:
         counts: S×K×10; weights: F

@@ -18,7 +18,6 @@ from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.decoding import GATES_FILE, decoding, translation_dir
 from fairseq_ext.recipes.translation.gates import ClassifiedSentences, gate_records, read_gates
-from fairseq_ext.recipes.translation.sections import OutputRun
 from fairseq_ext.recipes.translation.speed import ROUNDS, Timing, describe_machine, time_classifier, time_outputs
 
 # Metrics.
@@ -135,7 +134,9 @@ def speed_step(config: Translation) -> Step:
     data, splits, teacher = (config.work_dir / name for name in ("data-bin", "splits", "teacher"))
     inputs, outputs = {splits}, {}
     for name in config.evaluate.speed:
-        made = {domain: decoding(config, run) for domain, run in _run_by_domain(config, name).items()}
+        runs = config.output_runs(name)
+        by_domain = {run.run.domain: run for run in runs if run.run.domain} or dict.fromkeys(config.domains, runs[0])
+        made = {domain: decoding(config, run) for domain, run in by_domain.items()}
         outputs[name] = {domain: [str(data), *command.arguments] for domain, (_, command) in made.items()}
         inputs |= {path for paths, _ in made.values() for path in paths}
     routed = [name for name in outputs if config.outputs[name].uses_classifier]
@@ -168,11 +169,3 @@ def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mappin
     for metric, seconds in ((DECODING_SECONDS, decoding), (CLASSIFIER_SECONDS, guessing)):
         for domain, value in {**seconds, "": sum(seconds.values())}.items():
             yield of(domain=domain, metric=metric, value=value)
-
-
-def _run_by_domain(config: Translation, name: str) -> dict[str, OutputRun]:
-    """Which model of a decoding run translates each domain."""
-    runs = config.output_runs(name)
-    if all(run.run.domain for run in runs):
-        return {str(run.run.domain): run for run in runs}
-    return dict.fromkeys(config.domains, runs[0])

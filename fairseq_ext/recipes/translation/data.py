@@ -108,12 +108,11 @@ def _subword_steps(config: Translation) -> list[Step]:
 
 def _encode_step(config: Translation) -> Step:
     langs, splits, subwords = config.langs, config.work_dir / "splits", config.subwords_dir
-    return Step(
-        config.work_dir / "encoded",
-        [splits, subwords],
-        {"langs": langs},
-        lambda folder: encode_splits(folder, splits, subwords, langs),
-    )
+
+    def build(folder: Path) -> None:
+        encode_splits(folder, splits, subwords, langs)
+
+    return Step(config.work_dir / "encoded", [splits, subwords], {"langs": langs}, build)
 
 
 def _domains(config: Translation) -> Mapping[str, Sequence[str]]:

@@ -184,17 +184,20 @@ def _errors(teacher: Path, lengths: Mapping[str, int]) -> dict[str, np.ndarray]:
 
 def scoring_step(config: Translation) -> Step:
     """The step that scores the translations that have been made; call it when they have been."""
-    expected = find_runs(config)
-    folders = [folder for runs in expected.values() for run in runs for folder in run.folders(config)]
-    translated = [folder for folder in folders if folder.is_dir()]
-    missing = [f"{folder.parent.name}/{folder.name}" for folder in folders if not folder.is_dir()]
-    started = {
-        output: [run for run in runs if any(folder.is_dir() for folder in run.folders(config))]
-        for output, runs in expected.items()
-    }
-    runs = {output: each for output, each in started.items() if each}
+    translated: list[Path] = []
+    missing: list[str] = []
+    runs: dict[str, list[ScoredRun]] = {}
+    for output, expected in find_runs(config).items():
+        for run in expected:
+            made = [folder for folder in run.folders(config) if folder.is_dir()]
+            translated += made
+            missing += [f"{path.parent.name}/{path.name}" for path in run.folders(config) if path not in made]
+            if made:
+                runs.setdefault(output, []).append(run)
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
-    checkpoint, teacher = comet_checkpoint(config), config.work_dir / "teacher"
+    of_text = text_metrics(config.evaluate.metrics, config.target_lang)
+    checkpoint = comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
+    teacher = config.work_dir / "teacher"
     inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *translated]
     inputs += [sets_dir(config)] if extra else []
     options = {
@@ -207,7 +210,7 @@ def scoring_step(config: Translation) -> Step:
         "resamples": config.evaluate.resamples,
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
-        "signatures": {name: metric.signature for name, metric in _text_metrics(config).items()},
+        "signatures": {name: metric.signature for name, metric in of_text.items()},
     }
 
     def build(folder: Path) -> None:
@@ -216,7 +219,7 @@ def scoring_step(config: Translation) -> Step:
         if not runs:
             raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext translate first")
         tests = read_tests(config, extra)
-        metrics, counts = _count(config, runs, tests)
+        metrics, counts = _count(config, runs, tests, of_text, checkpoint)
         columns: RunColumns = {}
         for name, metric in metrics.items():
             own = iter(score_columns(counts[name], metric, tests, config.evaluate.resamples, config.seed))
@@ -237,17 +240,12 @@ def tested_pairs(config: Translation) -> dict[str, list[str]]:
     }
 
 
-def comet_checkpoint(config: Translation) -> Path | None:
-    """The checkpoint of ``evaluate: comet``, which must be there."""
-    return comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
-
-
-def _text_metrics(config: Translation) -> dict[str, TextMetric]:
-    return text_metrics(config.evaluate.metrics, config.target_lang)
-
-
 def _count(
-    config: Translation, runs: Mapping[str, Sequence[ScoredRun]], tests: TestSets
+    config: Translation,
+    runs: Mapping[str, Sequence[ScoredRun]],
+    tests: TestSets,
+    of_text: Mapping[str, TextMetric],
+    checkpoint: Path | None,
 ) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
     """The metrics by name, and by metric the counts of every run."""
     files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
@@ -255,9 +253,7 @@ def _count(
         run: {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in paths.items()}
         for run, paths in files.items()
     }
-    of_text = _text_metrics(config)
     counts = count_text(of_text, list(texts.values()), tests)
-    checkpoint = comet_checkpoint(config)
     if checkpoint is None:
         return {**of_text}, counts
     scored = [
@@ -308,17 +304,12 @@ def compare_outputs(scores: RunColumns, pairs: Mapping[str, Sequence[str]], test
     The interval and p are about other sentences of the same kind, translated by these very runs. How much trainings
     differ is the standard deviation over runs.
     """
+    compared = [(output, baseline) for output, baselines in pairs.items() for baseline in baselines]
     for metric, outputs in scores.items():
         average = {output: means(of_runs) for output, of_runs in outputs.items()}
-        compared = [(output, baseline) for output, baselines in pairs.items() for baseline in baselines]
         for output, baseline in compared:
-            if output in average and baseline in average:
-                for column in shared_columns(average[output], average[baseline]):
-                    differences = average[output][column] - average[baseline][column]
-                    name = SET_NAMES.get(column, column)
+            one, other = average.get(output, {}), average.get(baseline, {})
+            for column in one:
+                if column in other and column != WEIGHTED_AVERAGE:
+                    differences, name = one[column] - other[column], SET_NAMES.get(column, column)
                     yield compare_resamples(output, baseline, metric, name, differences, tests.sizes[column])
-
-
-def shared_columns(one: Columns, other: Columns) -> list[str]:
-    """The sets on which two decoding runs are compared."""
-    return [column for column in one if column in other and column != WEIGHTED_AVERAGE]

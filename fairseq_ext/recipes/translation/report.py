@@ -61,6 +61,7 @@ def report(config: Translation) -> Step:
 def page(config: Translation, records: Records, comparisons: Sequence[Comparison], machine: str = "") -> Page:
     """The report of records; ``comparisons`` are with baselines and base models, ``machine`` is that of the timings."""
     warnings = warnings_of(config, curves_of(records))
+    gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
     sections: Sections = {
         "Translation quality": [
             recommend(config, records, comparisons, warnings),
@@ -70,14 +71,15 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
         "Out of domain": _with_rows(further_sets(config, records, "Table 8. Out of domain", OOD)),
         "Ablation": _with_rows(ablation(config, records)),
         "Speed": _with_rows(speed(config, records, machine)),
-        "Gates": [*agreement(config, records), *mean_gates(config, records)],
+        "Gates": [*(agreement(records, name) for name in gated), *(mean_gates(records, name) for name in gated)],
         "Classifier": [*_with_rows(classifier(records)), *confusion(records)],
         "Data": [data_sizes(records), *distances(records)],
-        "Trainings": [parameters(config, records), trainings(config, records), *curves(config, records)],
+        "Systems": [systems(config, records), *curves(config, records)],
         "Tuning": tuning_tables(records),
     }
     source, target = config.langs
-    summary = f"Translation from {source} to {target}: {len(scored(records))} decoding runs."
+    scored = {name for metric in metrics_of(records) for name in records.systems(metric)}
+    summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
     if config.base:
         summary += f" {MIX} is the model in {config.base.folder}, as it is."
     return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
@@ -94,12 +96,6 @@ def quality_and_advice(config: Translation) -> list[str]:
 def metrics_of(records: Records) -> list[str]:
     """The metrics of translations that were measured, the most trusted first."""
     return [metric for metric in METRICS if records.systems(metric)]
-
-
-def scored(records: Records) -> list[str]:
-    """The outputs that were scored."""
-    metrics = metrics_of(records)
-    return records.systems(metrics[0]) if metrics else []
 
 
 def domains_of(records: Records) -> list[str]:
@@ -194,12 +190,8 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 # Gates
 
 
-def agreement(config: Translation, records: Records) -> list[Table]:
-    """For each decoding run, how often the largest gate of a layer is the classifier's choice or the true domain."""
-    return [_agreement(records, name) for name in config.outputs if name in records.systems(gates.AGREES)]
-
-
-def _agreement(records: Records, output: str) -> Table:
+def agreement(records: Records, output: str) -> Table:
+    """How often the largest gate of a layer is the classifier's choice or the true domain."""
     of_output = [record for record in records if record.system == output and record.metric == gates.AGREES]
     layers = dict.fromkeys(record.domain for record in of_output if record.domain != gates.OVER_LAYERS)
     inputs = ["", *(f", {name} alone" for name in gates.ALONE)]
@@ -218,17 +210,12 @@ def _agreement(records: Records, output: str) -> Table:
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
 
 
-def mean_gates(config: Translation, records: Records) -> list[Plot]:
-    """For each decoding run, the mean weights of the gates by true domain, over layers and runs."""
+def mean_gates(records: Records, output: str) -> Plot:
+    """The mean weights of the gates by true domain, over layers and runs."""
     domains = domains_of(records)
-    outputs = [name for name in config.outputs if name in records.systems(gates.AGREES) and domains]
+    svg = heat_map(_matrix(records, output, gates.weight_of, domains), domains, domains, "gate", "true domain")
     note = "Rows: true domains of the test sentences. Columns: gates. Percent of the weight, the mean over layers."
-    plots = []
-    for name in outputs:
-        shares = _matrix(records, name, gates.weight_of, domains)
-        svg = heat_map(shares, domains, domains, "gate", "true domain")
-        plots.append(Plot(f"gates-{name}", f"Gate weights by true domain: {name}", svg, note))
-    return plots
+    return Plot(f"gates-{output}", f"Gate weights by true domain: {output}", svg, note)
 
 
 # Data and the classifier
@@ -298,29 +285,25 @@ def _matrix(
 # Trainings
 
 
-def parameters(config: Translation, records: Records) -> Table:
-    """Table 2."""
+def systems(config: Translation, records: Records) -> Table:
+    """Table 2, and how long systems were trained to which loss on the validation sets."""
+
+    def first(metric: str) -> Callable[[str], float | None]:
+        return lambda name: next((record.value for record in records.of(name, metric)), None)
+
     columns = [
-        Column("Parameters", lambda name: records.of(name, analyses.PARAMETERS)[0].value, ",.0f"),
-        Column("Trained", lambda name: records.of(name, analyses.TRAINED)[0].value, ",.0f"),
-        Column("Models", lambda name: float(len(records.of(name, analyses.PARAMETERS))), ".0f"),
+        Column("Parameters", first(analyses.PARAMETERS), ",.0f"),
+        Column("Trained", first(analyses.TRAINED), ",.0f"),
+        Column("Models", lambda name: float(len(config.runs[name])), ".0f"),
+        metric_column(records, "Updates", measurement.UPDATES, form=",.0f"),
+        metric_column(records, "Bits per token", measurement.BITS, form=".3f"),
         Column("Architecture", lambda name: config.systems[name].arch),
     ]
-    rows = [name for name in config.systems if records.of(name, analyses.PARAMETERS)]
-    notes = ["Of one model. Systems have one model per seed or, if trained per domain, per domain."]
-    return Table("Table 2. Parameters", "System", rows, columns, notes)
-
-
-def trainings(config: Translation, records: Records) -> Table:
-    """How long systems were trained, and the loss on the validation sets at the best update."""
-    of = partial(metric_column, records)
-    columns = [
-        of("Updates", measurement.UPDATES, form=",.0f"),
-        of("Bits per token", measurement.BITS, form=".3f"),
-    ]
-    rows = [name for name in config.systems if records.of(name, measurement.UPDATES)]
-    notes = [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]
-    return Table("Trainings", "System", rows, columns, ["On the validation sets, at the best update.", *notes])
+    rows = [name for name in config.systems if first(analyses.PARAMETERS)(name) or records.of(name, measurement.BITS)]
+    notes = ["Parameters of one model; there is one per seed or, if trained per domain, per domain."]
+    notes += ["Bits: on the validation sets, at the best update."]
+    notes += [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]
+    return Table("Table 2. Systems", "System", rows, columns, notes)
 
 
 def curves(config: Translation, records: Records) -> list[Plot]:

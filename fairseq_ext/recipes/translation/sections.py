@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     BeforeValidator,
@@ -124,8 +123,6 @@ class TranslationSystem(System):
         for key in sorted({"label_noise", "unlabelled"} & self.model_fields_set):
             if not self.uses_teacher:
                 raise ValueError(f"{key}: changes the classifier's labels; write uses_teacher: true")
-            if option_of(self.options, "gate-target") == "domain":
-                raise ValueError(f"{key}: with gate-target domain no label is learnt; take one of them out")
         return self
 
 
@@ -286,14 +283,8 @@ class Evaluate(Section):
         return names
 
 
-@dataclass(frozen=True)
-class OutputRun:
-    """A decoding run with one run of its system.
-
-    Attributes:
-        output: the decoding run.
-        run: the run of its system that translates.
-    """
+class OutputRun(NamedTuple):
+    """A decoding run with one run of its system."""
 
     output: Output
     run: Run

@@ -25,11 +25,11 @@ class TestSets:
     """Test sets by name: every domain in order, then others.
 
     Attributes:
-        domains: D names, in order.
+        domains: their names, in order.
         others: names of further sets.
-        sources: N lines for each set.
+        sources: N lines of each set.
         references: their translations.
-        errors: N booleans for each domain: classifier errors; None without a classifier.
+        errors: of each domain, which of its N sentences are classifier errors; None without a classifier.
         train_sizes: training sentences of each domain, the weights of wAVG.
         files: of the references, for messages.
     """

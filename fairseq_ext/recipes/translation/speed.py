@@ -120,11 +120,7 @@ def time_classifier(teacher: Path, texts: Mapping[str, Sequence[str]], rounds: i
 
 
 def describe_machine(on_cpu: bool) -> str:
-    """Processor or GPU, threads and torch's version, without a name of the machine.
-
-    Args:
-        on_cpu: whether no GPU was used, though there may be one.
-    """
+    """Processor, threads, torch's version and the GPU, unless it was not used; without a name of the machine."""
     import torch
 
     info = Path("/proc/cpuinfo")

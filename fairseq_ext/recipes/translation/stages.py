@@ -128,8 +128,6 @@ def changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
 
     for name in system.unlabelled:
         check_choice(name, config.domains, system.place("unlabelled"))
-    if system.label_noise and len(config.domains) < 2:
-        raise InputError(f"{system.place('label_noise')}: a label of a single domain cannot be wrong; take it out")
     teacher, unlabelled = config.work_dir / "teacher", sorted(system.unlabelled)
     change: dict[str, Any] = {"noise": system.label_noise, "unlabelled": unlabelled, "seed": config.seed}
     folder = config.work_dir / "labels" / f"labels-{system.name}"

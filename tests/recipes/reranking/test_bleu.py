@@ -8,7 +8,6 @@ from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
 from fairseq_ext.recipes.reranking.bleu import (
-    best_sentences,
     bleu_of_choice,
     bleu_of_sums,
     count_hypotheses,
@@ -60,12 +59,3 @@ def test_oracle_is_not_below_any_choice_it_was_given() -> None:
         for number in range(len(own)):
             changed = np.where(np.arange(len(choice)) == sentence, number, choice)
             assert bleu_of_choice(counts, changed) <= score + 1e-9
-
-
-def test_best_sentences_are_sacrebleus() -> None:
-    nbest, references, counts = make_list(seed=7)
-    metric = BLEU(effective_order=True)
-    choice = best_sentences(counts, nbest.is_hypothesis)
-    for own, reference, number in zip(nbest.texts, references, choice, strict=True):
-        scores = [metric.sentence_score(text, [reference]).score for text in own]
-        assert scores[number] == max(scores)

@@ -71,15 +71,6 @@ def test_the_page_has_table_5_and_comparisons(experiment: Reranking) -> None:
     assert "| kneser-ney | list | BLEU | garden | +0.00 | – | not tested | 10 |" in text
 
 
-def test_the_file_says_what_is_compared(experiment: Reranking) -> None:
-    given = {"work_dir": str(experiment.translation.work_dir), **TRANSLATION, "outputs": ["mix"]}
-    config = load(experiment.path.parent, translation=given, train={}, compare={"mix": "first-best"})
-    run(config, "rerank", "report")
-    text = (config.work_dir / "report/report.md").read_text()
-    assert text.count("\n| mix | first-best | ") == 6
-    assert "| kneser-ney | list |" not in text
-
-
 def test_lists_of_another_test_set_are_refused(tmp_path: Path) -> None:
     config = made_up(tmp_path)
     write_lines(tmp_path / "work/splits/bank/test.de", ["w1"])

@@ -84,15 +84,11 @@ def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: s
 def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -> None:
     path = small_lm.make_checkpoint(tmp_path / "short.pt", data, tokens_per_sample=5)
     score = FairseqScores.load(path, data, cpu=True)
-    pad = score.lm.dictionary.pad()
-    for length in range(1, 20):
-        tokens = torch.arange(10, 10 + length)
-        windows = list(score._windows(tokens))
-        assert all(len(inputs) == len(targets) <= 5 for inputs, targets in windows)
-        assert torch.cat([targets[targets != pad] for _, targets in windows]).equal(tokens)
-        for inputs, targets in windows:
-            # What comes before each target, and at least two more words where there are such.
-            assert all(i == t - 1 or t == 10 for i, t in zip(inputs, targets, strict=True) if t != pad)
+    tokens = torch.arange(10, 23)
+    windows = list(score._windows(tokens))
+    assert [len(inputs) for inputs, _ in windows] == [5, 5, 3]
+    assert torch.cat([targets for _, targets in windows]).equal(tokens)
+    assert torch.cat([inputs for inputs, _ in windows])[1:].equal(tokens[:-1])
     assert np.isfinite(score([" ".join(["w1"] * 50)])).all()
 
 

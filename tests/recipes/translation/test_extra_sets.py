@@ -10,7 +10,7 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import extra_sets
 from fairseq_ext.recipes.translation.config import Translation, load_config
-from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps, import_sets, sets_for
+from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps, import_sets
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.verbs import verb
 
@@ -30,27 +30,6 @@ def test_an_unknown_domain_is_one_line_before_anything_is_trained(tmp_path: Path
         f"{path}: evaluate: tests: MINE: domain: 'medicine' is unknown; choose one of bank, garden"
     )
     assert not (tmp_path / "work").exists()
-
-
-def test_who_must_be_told_the_domain_translates_sets_of_a_known_one_alone(config: Translation) -> None:
-    everything = ["NEWS", "FORUM", "PLANTS"]
-    assert {run.name: sets_for(config, run) for run in config.all_output_runs()} == {
-        "mix": everything,
-        "mix-continued": everything,
-        "ft@bank": [],  # PLANTS is of the garden
-        "ft@garden": ["PLANTS"],
-        "tag-oracle": ["PLANTS"],
-        "tag-classifier": everything,
-        "ad-classifier@1": everything,
-        "ad-classifier@2": everything,
-        "ad-uniform@1": everything,
-        "ad-uniform@2": everything,
-        "gad": everything,
-    }
-    made = [step.output.name for step in extra_set_steps(config)]
-    assert made[0] == "extra-sets"
-    assert "ft@garden" in made
-    assert "ft@bank" not in made
 
 
 def typed(config: Translation, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
@@ -80,6 +59,9 @@ def test_only_who_needs_it_is_told_the_domain(
     news = ["show the red tree", "open the old account", 'find "the" seed']
     forum, plants = ["close the blue loan", "show the green bed"], ["find the old root", "change the red rate"]
     plain = [*news, *forum, *plants]
+    everything = {"mix", "mix-continued", "tag-classifier", "gad"}
+    everything |= {f"ad-{source}@{seed}" for source in ("classifier", "uniform") for seed in (1, 2)}
+    assert given.keys() == {*everything, "ft@garden", "tag-oracle"}  # PLANTS is of the garden, the others of none
     assert given["tag-oracle"] == [f"<domain:garden> {line}" for line in plants]
     assert given["ft@garden"] == plants  # the model is the domain's already
     assert given["tag-classifier"] == given["ad-classifier@2"] == [f"<guessed> {line}" for line in plain]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from fairseq_ext.data.teacher_labels import write_probs
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
@@ -16,7 +17,7 @@ from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.corpus_metrics import text_metrics
 from fairseq_ext.metrics.records import Records, read_records
 from fairseq_ext.recipes.translation.config import Translation
-from fairseq_ext.recipes.translation.measurement import compare_outputs, scoring_step
+from fairseq_ext.recipes.translation.measurement import compare_outputs, read_tests, scoring_step
 from fairseq_ext.recipes.translation.set_scores import TestSets as Sets
 from fairseq_ext.recipes.translation.set_scores import count_text, score_columns
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
@@ -104,6 +105,13 @@ def test_records_have_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
     assert {each.domain for each in compared if each.system == "gad"} == {
         "law", "med", "all", "classifier-error subset", "ood:NEWS",
     }  # fmt: skip
+
+
+def test_labels_of_other_test_sets_are_refused(tmp_path: Path) -> None:
+    config = write_experiment(tmp_path, {}, {})
+    write_probs(config.work_dir / "teacher/med/test.npy", np.array([[0.0, 1.0]]))
+    with pytest.raises(InputError, match=r"teacher/med/test\.npy: has 1 rows for 2 sentences"):
+        read_tests(config)
 
 
 def test_scores_are_made_again_when_translations_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,8 +72,6 @@ def test_mistakes_in_names_of_runs_are_named(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     with pytest.raises(InputError, match="systems: no 'tagg'; there are mix, ft"):
         config.runs_of("tagg")
-    with pytest.raises(InputError, match="gad: no run 'gad@1'; there are gad@2, gad@3"):
-        config.runs_of("gad@1")
     with pytest.raises(InputError, match="translate: no output 'tag'; there are mix, ft, tag-oracle"):
         config.output_runs("tag")
     with pytest.raises(InputError, match="outputs: ft: no run 'ft@law'; there are ft@bank, ft@garden"):
