@@ -129,20 +129,11 @@ class Translation(Experiment[TranslationSystem]):
 
     # The base model and its control
 
-    def base_of(self, name: str) -> str | None:
-        """The base model of a system with adapters; None for other systems, and if it is none of the experiment."""
-        if not self.systems[name].has_adapters:
-            return None
-        start = self.systems[name].start
-        while start is not None and self.systems[start].has_adapters:
-            start = self.systems[start].start
-        return start
-
     @cached_property
     def base_systems(self) -> list[str]:
         """The base models of systems with adapters, in the order of the file."""
-        found = {self.base_of(name) for name in self.systems}
-        return [name for name in self.systems if name in found]
+        starts = {system.start for system in self.systems.values() if system.has_adapters}
+        return [name for name, system in self.systems.items() if name in starts and not system.has_adapters]
 
     @cached_property
     def continued_systems(self) -> dict[str, str]:
@@ -209,12 +200,9 @@ class Translation(Experiment[TranslationSystem]):
     def baselines(self) -> list[str]:
         """The decoding runs that all others are compared with."""
         first = [self.evaluate.baseline] if self.evaluate.baseline else list(self.outputs)[:1]
-        return list(dict.fromkeys([*first, *(self.evaluate.compare or self._default_baselines)]))
-
-    @property
-    def _default_baselines(self) -> list[str]:
         controls = [name for name, output in self.outputs.items() if output.system.name in self.continued_systems]
-        return [*controls, *(name for name, output in self.outputs.items() if output.domain_source == UNIFORM)]
+        uniform = [name for name, output in self.outputs.items() if output.domain_source == UNIFORM]
+        return list(dict.fromkeys([*first, *(self.evaluate.compare or [*controls, *uniform])]))
 
     @cached_property
     def pairs(self) -> Mapping[str, Sequence[str]]:

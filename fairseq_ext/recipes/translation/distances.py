@@ -29,12 +29,9 @@ _SVM_C = 0.01
 
 
 def measure_distances(splits: Path, lang: str, *, sentences: int, seed: int) -> tuple[list[str], int, np.ndarray]:
-    """Measure the distances between the domains of an experiment, on the source side of their training text.
+    """D domains, the number of sentences of each, and their D×D distances, on the source side of the training text.
 
     All domains contribute the same number of distinct sentences, because larger samples have smaller errors.
-
-    Returns:
-        D domains, the number of sentences of each, and the D×D distances.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     samples = [draw_sample(stream_lines(splits / name / f"train.{lang}"), sentences, seed) for name in domains]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.classifiers.classifier import MODEL_FOLDER
-from fairseq_ext.data.teacher_labels import TEACHER_FILE, read_teacher_record
+from fairseq_ext.data.teacher_labels import read_teacher_record
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.provenance import read_record
 from fairseq_ext.engine.steps import Step
@@ -85,16 +85,15 @@ def _parts(config: Translation, run: Run) -> Parts:
 
 def _describe(config: Translation, run: Run) -> Manifest:
     parts = _parts(config, run)
-    domains = read_domain_names(parts.data / DOMAINS_FILE)
     record = read_record(parts.data)
     return Manifest(
         name=run.name,
         languages=(config.source_lang, config.target_lang),
-        domains=tuple(domains),
+        domains=tuple(read_domain_names(parts.data / DOMAINS_FILE)),
         architecture=config.systems[run.system.name].arch,
         text=config.cleaning.normalise,
         generation=_search_options(config, run),
-        classifier=_classifier_kind(config, domains) if parts.classifier else None,
+        classifier=read_teacher_record(config.work_dir / "teacher")["backend"] if parts.classifier else None,
         data_fingerprint=record.fingerprint if record else None,
     )
 
@@ -108,25 +107,15 @@ def _search_options(config: Translation, run: Run) -> dict[str, Any]:
     return {}
 
 
-def _classifier_kind(config: Translation, domains: Sequence[str]) -> str:
-    teacher = config.work_dir / "teacher"
-    record = read_teacher_record(teacher)
-    if record["domains"] != list(domains):
-        raise InputError(f"{teacher / TEACHER_FILE}: its domains are not those of the data; train the teacher again")
-    kind: str = record["backend"]
-    return kind
-
-
 def _scores(config: Translation, run: Run) -> dict[str, Any] | None:
     """Means by output, metric and set; None before they are measured."""
     path = config.work_dir / "scores" / RECORDS_FILE
     if not path.is_file():
         return None
     records = read_records(path)
+    outputs = [name for name, output in config.outputs.items() if output.system.name == run.system.name]
     found: dict[str, Any] = {}
-    for record in records:
-        if record.system in config.outputs and config.outputs[record.system].system.name == run.system.name:
-            mean = records.mean(record.system, record.metric, record.domain)
-            assert mean is not None
-            found.setdefault(record.system, {}).setdefault(record.metric, {})[record.domain] = round(mean.value, 2)
+    for name, metric, domain in dict.fromkeys((each.system, each.metric, each.domain) for each in records):
+        if name in outputs and (mean := records.value(name, metric, domain)) is not None:
+            found.setdefault(name, {}).setdefault(metric, {})[domain] = round(mean, 2)
     return found

@@ -230,9 +230,8 @@ def data_sizes(records: Records) -> Table:
 
 def distances(records: Records) -> list[Plot]:
     """Figure 3."""
-    known = domains_of(records)
-    domains = records.domains(analyses.distance_to(known[0])) if known else []
-    if not domains:
+    domains = domains_of(records)
+    if not domains or not records.domains(analyses.distance_to(domains[0])):
         return []
     matrix = _matrix(records, "", analyses.distance_to, domains)
     texts = [
@@ -308,15 +307,14 @@ def systems(config: Translation, records: Records) -> Table:
 
 def curves(config: Translation, records: Records) -> list[Plot]:
     """The validation perplexity of base models by update."""
-    found = {
-        name: {float(update): 2**bits for update, bits in curve.items()}
-        for name, curve in curves_of(records).items()
-        if name.partition("@")[0] in config.base_systems
-    }
-    lowest = min((value for line in found.values() for value in line.values()), default=None)
-    if lowest is None:
+    found = {name: curve for name, curve in curves_of(records).items() if name.split("@")[0] in config.base_systems}
+    if not found:
         return []
-    lines = {name: {x: y for x, y in line.items() if y <= _HIGHEST * lowest} for name, line in found.items()}
+    highest = _HIGHEST * 2 ** min(bits for curve in found.values() for bits in curve.values())
+    lines = {
+        name: {float(update): 2**bits for update, bits in curve.items() if 2**bits <= highest}
+        for name, curve in found.items()
+    }
     note = f"On the validation sets. Perplexities above {_HIGHEST} times the lowest are left out."
     svg = line_panels({"": lines}, "update", "perplexity")
     return [Plot("curves", "Validation curves of the base models", svg, note)]
