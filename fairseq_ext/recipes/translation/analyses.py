@@ -23,7 +23,6 @@ from fairseq_ext.recipes.translation.speed import ROUNDS, Timing, describe_machi
 # Metrics.
 PARAMETERS, TRAINED = "parameters", "trained parameters"
 SENTENCES_PER_SECOND, TOKENS_PER_SECOND = "sentences per second", "tokens per second"
-DECODING_SECONDS, CLASSIFIER_SECONDS = "seconds", "the classifier's seconds"
 MACHINE_FILE = "machine.txt"
 ANALYSES = ("distances", "gates", "parameters", "speed")
 _VERSION = 2
@@ -156,16 +155,9 @@ def speed_step(config: Translation) -> Step:
 
 
 def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mapping[str, float]) -> Iterator[Record]:
-    """Sentences and tokens per second of a decoding run, and the seconds by domain.
-
-    ``classifier`` are its seconds by domain, without any where it is not used.
-    """
-    of = partial(Record, system=output)
-    decoding = {domain: timing.seconds for domain, timing in timings.items()}
-    guessing = {domain: classifier.get(domain, 0.0) for domain in timings}
-    total = sum(decoding.values()) + sum(guessing.values())
-    yield of(metric=SENTENCES_PER_SECOND, value=sum(timing.sentences for timing in timings.values()) / total)
-    yield of(metric=TOKENS_PER_SECOND, value=sum(timing.tokens for timing in timings.values()) / total)
-    for metric, seconds in ((DECODING_SECONDS, decoding), (CLASSIFIER_SECONDS, guessing)):
-        for domain, value in {**seconds, "": sum(seconds.values())}.items():
-            yield of(domain=domain, metric=metric, value=value)
+    """Sentences and tokens per second of a decoding run; ``classifier`` are the seconds that it adds by domain."""
+    seconds = sum(timing.seconds + classifier.get(domain, 0) for domain, timing in timings.items())
+    sentences = sum(timing.sentences for timing in timings.values())
+    tokens = sum(timing.tokens for timing in timings.values())
+    yield Record(system=output, metric=SENTENCES_PER_SECOND, value=sentences / seconds)
+    yield Record(system=output, metric=TOKENS_PER_SECOND, value=tokens / seconds)

@@ -179,8 +179,6 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
     columns = [
         of("Sentences/s", analyses.SENTENCES_PER_SECOND, form=",.2f", best=max),
         of("Tokens/s", analyses.TOKENS_PER_SECOND, form=",.2f", best=max),
-        of("Seconds", analyses.DECODING_SECONDS, form=",.1f"),
-        of("Classifier's seconds", analyses.CLASSIFIER_SECONDS, form=",.1f"),
     ]
     timed = [name for name in config.outputs if name in records.systems(analyses.SENTENCES_PER_SECOND)]
     notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else [])]
