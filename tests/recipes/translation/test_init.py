@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -104,17 +103,6 @@ def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     assert list(config.systems) == list(config.outputs) == ["mix", "mix-continued", "ad"]
     assert "teacher" not in yaml.safe_load(Path("my.yaml").read_text(encoding="utf-8"))
     assert not config.outputs["ad"].uses_oracle  # nor needs text to say what it is
-
-
-def test_a_table_of_pairs_is_named_with_all_other_corpora(folder: Path) -> None:
-    (folder / "no.tsv.gz").write_bytes(gzip.compress(b"yes\tja\n" * 200))
-    verb("init")([str(folder)])
-    config = load_config(Path("my.yaml"))
-    assert config.corpora.folder is None
-    assert config.corpora.domains == {
-        "law": (str(folder / "law.{lang}"),),
-        "no": (str(folder / "no.{lang}"), str(folder / "no.tsv.gz")),
-    }
 
 
 def test_nothing_is_overwritten(folder: Path) -> None:

@@ -14,49 +14,19 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.comparison import read_comparisons
-from fairseq_ext.metrics.corpus_metrics import text_metrics
 from fairseq_ext.metrics.records import Records, read_records
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.measurement import compare_outputs, read_tests, scoring_step
 from fairseq_ext.recipes.translation.set_scores import TestSets as Sets
-from fairseq_ext.recipes.translation.set_scores import count_text, score_columns
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
-
-LAW = ["the court is open today", "all rights are reserved here"]
-MED = ["take two tablets every day", "keep out of reach of children"]
-TESTS = Sets(
-    domains=["law", "med"],
-    others=["ood:NEWS"],
-    sources={"law": LAW, "med": MED, "ood:NEWS": LAW},
-    references={"law": LAW, "med": MED, "ood:NEWS": LAW},
-    errors={"law": np.array([False, True]), "med": np.array([False, False])},
-    train_sizes={"law": 300, "med": 100},
-    files={},
-)
-
-
-def chrf_columns(translations: dict[str, list[str]]) -> dict[str, float]:
-    chrf = text_metrics(["chrF"])
-    (columns,) = score_columns(count_text(chrf, [translations], TESTS)["chrF"], chrf["chrF"], TESTS)
-    return {name: float(column[0]) for name, column in columns.items()}
-
-
-def test_scores_are_sacrebleus_and_averages_are_plain_and_weighted() -> None:
-    hypotheses = {"law": ["the court is closed today", LAW[1]], "med": ["take one tablet a day", "keep away"]}
-    columns = chrf_columns(hypotheses)
-    law, med = (sacrebleu.corpus_chrf(hypotheses[d], [TESTS.references[d]]).score for d in ("law", "med"))
-    assert (columns["law"], columns["med"]) == (law, med)
-    assert columns["AVG"] == pytest.approx((law + med) / 2)
-    assert columns["wAVG"] == pytest.approx(0.75 * law + 0.25 * med)
-    assert columns["misclassified"] == 100.0  # only the second law sentence counts
-    assert "ood:NEWS" not in columns
 
 
 def test_means_over_runs_are_compared() -> None:
     # One run wins on every other resample, the other always and by more: so does their mean.
     runs = [{"AVG": 40 + (-1.0) ** np.arange(101)}, {"AVG": np.full(101, 45.0)}]
     scores = {"chrF": {"one": runs, "base": [{"AVG": np.full(101, 40.0)}]}}
-    [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, TESTS)
+    tests = Sets(["law"], [], {}, {"law": ["a line"]}, None, {"law": 300}, {})
+    [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, tests)
     assert (found.difference, found.p) == (3.0, pytest.approx(2 / 101, abs=1e-4))
 
 
