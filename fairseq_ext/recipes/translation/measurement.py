@@ -222,7 +222,8 @@ def scoring_step(config: Translation) -> Step:
         metrics, counts = _count(config, runs, tests, of_text, checkpoint)
         columns: RunColumns = {}
         for name, metric in metrics.items():
-            own = iter(score_columns(counts[name], metric, tests, config.evaluate.resamples, config.seed))
+            given = (metric, tests, config.evaluate.resamples, config.seed)
+            own = (score_columns(counted, *given) for counted in counts[name])
             columns[name] = {output: [next(own) for _ in each] for output, each in runs.items()}
         write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests)])
         write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, tested_pairs(config), tests))

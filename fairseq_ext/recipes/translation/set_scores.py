@@ -69,36 +69,26 @@ def count_text(
     return {name: list(runs) for name, runs in counts.items()}
 
 
-def score_columns(
-    runs: Sequence[Counts], metric: CorpusMetric, tests: TestSets, resamples: int = 0, seed: int = 1
-) -> list[Columns]:
-    """All columns of the table for every run, on the test sentences and on R resamples of them.
+def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples: int, seed: int) -> Columns:
+    """All columns of the table for a run, on the test sentences and on R resamples of them.
 
     AVG is the plain average over domains, wAVG is weighted by training sentences (Klimaszewski et al. 2023, Table 4).
     ``misclassified`` is the corpus of all classifier errors. Sentences are drawn within each test set, and the draws
     are the same for all runs. A run without all domains has neither averages nor ``misclassified``.
 
     Shape:
-        result: of every run, by column, 1+R; 1 where sentences are too few
+        result: by column 1+R; 1 where sentences are too few
     """
-    runs = [_with_pool(run, tests) for run in runs]
-    found: list[Columns] = [{} for _ in runs]
+    if tests.num_errors and run.keys() >= set(tests.domains):
+        wrong = tests.errors or {}
+        run = {**run, ERRORS: np.concatenate([run[name][wrong[name]] for name in tests.domains])}
+    columns: Columns = {}
     for name in [*tests.domains, ERRORS, *tests.others]:
-        having = [number for number, run in enumerate(runs) if name in run]
-        if not having:
-            continue
-        # By name, so that a set more or less changes nothing for the others.
-        sums = resampled_sums(np.hstack([runs[number][name] for number in having]), resamples, [seed, *name.encode()])
-        for number, own in zip(having, np.split(sums, len(having), axis=1), strict=True):
-            found[number][name] = np.array([metric.score(row) for row in own.tolist()])
-    return [_with_averages(columns, tests) for columns in found]
-
-
-def _with_pool(run: Counts, tests: TestSets) -> Counts:
-    if not tests.num_errors or not run.keys() >= set(tests.domains):
-        return run
-    wrong = tests.errors or {}
-    return {**run, ERRORS: np.concatenate([run[name][wrong[name]] for name in tests.domains])}
+        if name in run:
+            # The seed has the name, so that a set more or less changes nothing for the others.
+            sums = resampled_sums(run[name], resamples, [seed, *name.encode()])
+            columns[name] = np.array([metric.score(row) for row in sums.tolist()])
+    return _with_averages(columns, tests)
 
 
 def _with_averages(columns: Columns, tests: TestSets) -> Columns:
