@@ -58,7 +58,7 @@ def time_outputs(
     """
     best: dict[str, dict[str, Timing]] = {name: {} for name in outputs}
     for number in range(1, rounds + 1):
-        names = list(outputs) if number % 2 else list(reversed(outputs))
+        names = list(outputs) if number % 2 else list(outputs)[::-1]
         for domain in sorted({domain for output in outputs.values() for domain in output}):
             for name in names:
                 if domain in outputs[name]:
