@@ -17,4 +17,5 @@ done
 scripts/fairseq-ext translate "$config"      # the held-out sentences, by every system
 scripts/fairseq-ext score "$config"
 echo
-scripts/fairseq-ext examples "$config"
+printf '%s\n' 'Show all events' 'Show all events in the family tree' 'Show all events of this ticket shop' |
+  scripts/fairseq-ext translate "$config" --system gad --input -

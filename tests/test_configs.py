@@ -79,7 +79,7 @@ def test_stages_and_runs_are_well_named(path: Path) -> None:
     assert len(set(names)) == len(names)
     runs = [run.name for system in config.systems.values() for run in expand(system, 1, config.domains)]
     assert len(set(runs)) == len(runs)
-    assert config.baseline in config.outputs
+    assert config.baselines[0] in config.outputs
 
 
 def given_domains(path: Path) -> Translation:

@@ -201,18 +201,6 @@ def _analyse(options: Namespace) -> None:
     run_steps(chosen_analyses(load_config(options.config), options.names), dry_run=options.dry_run)
 
 
-def _examples_options(parser: ArgumentParser) -> None:
-    parser.description = "Translate the lines under translate: examples through fairseq-interactive and print them."
-    _add_config_and_dry_run(parser)
-
-
-def _examples(options: Namespace) -> None:
-    from fairseq_ext.recipes.translation.decoding import EXAMPLES_FILE, examples_step
-
-    if made := _made(options, examples_step):
-        print((made / EXAMPLES_FILE).read_text(encoding="utf-8"), end="")
-
-
 def _report_options(parser: ArgumentParser) -> None:
     parser.description = (
         "Write the report of a translation experiment: what has been measured, as a page, Markdown and pictures."
@@ -236,6 +224,5 @@ VERBS = {
     "train": Verb("train a system of an experiment", _train_options, _train, passes_on=True),
     "score": Verb("score an experiment's translations and print the table", _score_options, _score),
     "analyse": Verb("analyse a trained experiment", _analyse_options, _analyse),
-    "examples": Verb("translate an experiment's example lines and print them", _examples_options, _examples),
     "report": Verb("write an experiment's report", _report_options, _report),
 }

@@ -14,7 +14,7 @@ _TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 
 if TYPE_CHECKING:
     from fairseq_ext.inputs.models import Section
-    from fairseq_ext.recipes.reranking.rerank import Features
+    from fairseq_ext.recipes.reranking.rerank import Listed
 
     _Section = TypeVar("_Section", bound=Section)
 
@@ -115,8 +115,6 @@ def _feature_options(parser: ArgumentParser) -> None:
     _add_named(group, "--arpa", "FILE", "log probability by an n-gram model in an ARPA file")
     subwords = "SentencePiece model, or folder of subwords, of text that this language model reads (default: words)"
     _add_named(group, "--lm-subwords", "FILE", subwords)
-    paths = "for hierarchical adapters: domains or leaves separated by commas, all, or none (the base model)"
-    _add_named(group, "--lm-paths", "PATHS", paths)
     add = group.add_argument
     add("--word-count", action="store_true", help="number of words; language models like short sentences")
     add("--scores", type=Path, metavar="DIR", help="where scores are kept (default: NBEST.scores beside the list)")
@@ -145,15 +143,14 @@ def _named(values: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def _features(options: Namespace) -> Features:
-    from fairseq_ext.recipes.reranking.rerank import Features
+def _listed(options: Namespace) -> Listed:
+    from fairseq_ext.recipes.reranking.rerank import read_list
 
-    return Features(
-        nbest=options.nbest,
+    return read_list(
+        options.nbest,
         models=_named(options.lm, "--lm"),
         ngrams={name: Path(value) for name, value in _named(options.arpa, "--arpa").items()},
         subwords={name: Path(value) for name, value in _named(options.lm_subwords, "--lm-subwords").items()},
-        paths=_named(options.lm_paths, "--lm-paths"),
         word_count=options.word_count,
         scores=options.scores,
         max_tokens=options.max_tokens,
@@ -172,9 +169,7 @@ def _tune_options(parser: ArgumentParser) -> None:
     _reference_options(parser)
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="WEIGHTS.json", help="file to write")
-    start = "weights to start from; may be given several times (default: the list's own score alone)"
-    add("--start", type=Path, action="append", default=[], metavar="WEIGHTS.json", help=start)
-    add("--restarts", type=number(0), default=20, help="random starts besides")
+    add("--restarts", type=number(0), default=20, help="random starts beside the list's own score")
     add("--seed", type=int, default=1, help="of the random starts")
 
 
@@ -182,10 +177,9 @@ def _tune(options: Namespace) -> None:
     from fairseq_ext.recipes.reranking.rerank import tune
 
     tune(
-        _features(options),
+        _listed(options),
         options.references,
         options.output,
-        starts=options.start,
         restarts=options.restarts,
         seed=options.seed,
         tokenizer=options.tokenize,
@@ -201,7 +195,7 @@ def _apply_options(parser: ArgumentParser) -> None:
 def _apply(options: Namespace) -> None:
     from fairseq_ext.recipes.reranking.rerank import apply
 
-    apply(_features(options), options.weights, options.output)
+    apply(_listed(options), options.weights, options.output)
 
 
 def _report_options(parser: ArgumentParser) -> None:
@@ -222,7 +216,7 @@ def _report(options: Namespace) -> None:
     from fairseq_ext.recipes.reranking.rerank import report
 
     report(
-        _features(options),
+        _listed(options),
         options.references,
         options.weights,
         options.output,

@@ -139,7 +139,6 @@ def _small_experiment(work_dir: str) -> dict[str, Any]:
     for system in settings["train"]["systems"].values():
         system |= {"arch": system["arch"].replace("_small", "_tiny"), "max-update": 2}
     settings["translate"]["common"] |= {"beam": 3, "max-len-a": 0, "max-len-b": 8}
-    settings["translate"].pop("examples")
     return settings
 
 

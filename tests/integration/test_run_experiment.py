@@ -98,14 +98,14 @@ def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None
     typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
     assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
     assert not (work / "extra/tag-oracle/FORUM.de").exists()
-    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS", "test:AVG"}
+    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS"}
     assert "test:PLANTS" in sets_of(whole, "ft")
     assert "test:FORUM" not in sets_of(whole, "ft")
 
 
 def test_a_second_run_does_nothing(whole: Path) -> None:
     lines = [line for line in run(whole).splitlines() if line.endswith("up to date")]
-    assert len(lines) == 6 + 1 + 8 + len(MADE) + 1 + len(MADE - {"ft@bank"}) + 1
+    assert len(lines) == 6 + 1 + 8 + len(MADE) + 1 + len(MADE - {"ft@bank"})
     assert "started" not in run(whole, "--only", "translate")
 
 
@@ -116,7 +116,6 @@ def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytes
         verb("teacher"),
         verb("translate"),
         verb("score"),
-        verb("examples"),
         verb("analyse"),
     ):
         main([str(whole)])
@@ -133,11 +132,9 @@ def times(path: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in files}
 
 
-def test_scores_and_examples_are_there(whole: Path) -> None:
-    work = whole.parent / "work"
+def test_scores_are_there(whole: Path) -> None:
     assert set(records_of(whole, "scores").systems("chrF")) == set(OUTPUTS)
     assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= sets_of(whole, "gad")
-    assert "show the red tree" in (work / "examples/examples.txt").read_text(encoding="utf-8")
 
 
 def test_everything_is_analysed(whole: Path) -> None:
@@ -149,7 +146,6 @@ def test_everything_is_analysed(whole: Path) -> None:
     assert sum(weights) == pytest.approx(1, abs=1e-3)
     total, trained = (parameters.by_run("ad", metric)["ad@1"] for metric in ("parameters", "trained parameters"))
     assert total == parameters.of("mix", "parameters")[0].value + trained
-    assert speed.of("ad-classifier", "the classifier's seconds", "bank")[0].value > 0
     assert speed.of("ad-classifier", "tokens per second")[0].value > 0
 
 
@@ -173,7 +169,7 @@ def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: P
     systems["gad"] = {**systems["gad"], "from": "mix"}
     common = {**TRAIN["common"], **TWO_PROCESSES}
     path = write_translation_experiment(tmp_path, {"common": common, "systems": systems})
-    made = {"systems", "translations", "extra", "extra-sets", "examples", "scores", "analysis", "report"}
+    made = {"systems", "translations", "extra", "extra-sets", "scores", "analysis", "report"}
     shutil.copytree(whole.parent / "work", tmp_path / "work", ignore=lambda *_: made)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
     done = subprocess.run(

@@ -22,7 +22,7 @@ DOMAINS = ("bank", "garden")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reranking")
     train = {**TRAIN, "systems": {"mix": TRAIN["systems"]["mix"]}}
-    translate = {**TRANSLATE, "outputs": {"mix": {"system": "mix"}}, "examples": {}}
+    translate = {**TRANSLATE, "outputs": {"mix": {"system": "mix"}}}
     translation = write_config(
         folder / "translation.yaml", write_corpora(folder / "corpora"), train=train, translate=translate
     )
@@ -42,7 +42,7 @@ def test_every_domain_is_re_ranked_by_its_own_models(experiment: Path) -> None:
     assert records.domains("BLEU") == ["all", *DOMAINS]
     for domain in DOMAINS:
         weights = Weights.read(work / f"reranked/dagru/{domain}.json")
-        assert list(weights.values) == ["model", "model_sum", "words", "dagru"]
+        assert list(weights.weights) == ["model", "model_sum", "words", "dagru"]
         [perplexity] = records.of("dagru", "perplexity", domain)
         assert 1 < perplexity.value < 70
         scores = {row: records.of(row, "BLEU", domain)[0].value for row in rows if row != "mix"}

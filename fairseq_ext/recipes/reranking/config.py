@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
 from fairseq_ext.recipes.config import Experiment, Measuring, OptionName, OptionValue, Run, expand
 from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY, Ngrams, RecurrentModel
@@ -38,15 +37,8 @@ class Translations(Section):
     """Hypotheses of a sentence; the beam is as wide unless ``options`` say otherwise."""
     outputs: list[str] = Field(default_factory=list)
     """Of the experiment, to compare with: translations without re-ranking, of its own beam."""
-    options: dict[OptionName, OptionValue] = Field(default_factory=dict)
+    options: Annotated[dict[OptionName, OptionValue], EMPTY_AS_DEFAULTS] = Field(default_factory=dict)
     """Options of fairseq-generate."""
-
-    @field_validator("options", mode="before")
-    @classmethod
-    def _fill_empty_options(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, dict):
-            raise ValueError(f"options: expected keys and values, got {shown(value)}")
-        return value or {}
 
     @property
     def data(self) -> Path:
@@ -92,12 +84,6 @@ class Model(RecurrentModel):
     """A language model, trained once a domain. Keys that are not listed are options of fairseq-train."""
 
     refused: ClassVar[Collection[str]] = (*RecurrentModel.refused, "seeds")
-
-    @model_validator(mode="after")
-    def _check_vectors(self) -> Model:
-        if option_of(self.options, "word-vectors"):
-            raise ValueError("word-vectors: are learnt from the text of all domains; take it out")
-        return self
 
 
 class Reranking(Experiment[Model]):
@@ -152,17 +138,10 @@ class Reranking(Experiment[Model]):
         return [FIRST_BEST, *self.translation.outputs, LIST, *self.models]
 
     @model_validator(mode="after")
-    def _check_models(self) -> Reranking:
-        if not self.models:
-            raise ValueError("train: systems: name a language model, or give kneser_ney, to re-rank by")
-        return self
-
-    @model_validator(mode="after")
     def _check_names(self) -> Reranking:
-        for name in self.translation.outputs:
-            if name in _RESERVED:
-                raise ValueError(f"translation: outputs: {name!r} is the name of a row or a feature; rename the output")
-        for name in self.systems:
-            if name in (*_RESERVED, *self.translation.outputs):
-                raise ValueError(f"train: systems: {name}: is the name of a row or a feature; rename the system")
+        outputs = self.translation.outputs
+        given = {**dict.fromkeys(outputs, "translation: outputs"), **dict.fromkeys(self.systems, "train: systems")}
+        for name, key in given.items():
+            if name in _RESERVED or (name in self.systems and name in outputs):
+                raise ValueError(f"{key}: {name}: is the name of another row or a feature; rename it")
         return self

@@ -30,28 +30,19 @@ _NOTES = (
 def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Choose hypotheses: the first ones, those with the highest weighted scores, and the oracle.
 
-    Args:
-        nbest: the test list.
-        counts: what BLEU counts in its hypotheses.
-        weights: by name.
-
     Shape:
-        counts: S×K×10; weights: F; result: S by name
+        counts: S×K×10, what BLEU counts; weights: F by name; result: S by name
     """
     choices = {FIRST_BEST: np.zeros(len(counts), dtype=int)}
     choices |= {name: nbest.best(own) for name, own in weights.items()}
     return choices | {ORACLE: oracle_choice(counts, nbest.is_hypothesis, list(choices.values()))}
 
 
-def with_others(chosen: Mapping[str, list[str]], others: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Translations by row: first hypotheses, other translations, re-ranked ones, oracle."""
-    return {FIRST_BEST: chosen[FIRST_BEST], **others, **chosen}
-
-
 def evaluate(
-    texts: Mapping[str, Sequence[str]],
+    chosen: Mapping[str, Sequence[str]],
     references: Sequence[str],
     *,
+    others: Mapping[str, Sequence[str]],
     groups: Mapping[str, np.ndarray],
     pairs: Sequence[tuple[str, str]],
     tokenizer: str,
@@ -61,14 +52,16 @@ def evaluate(
     """Score translations and compare them by a paired bootstrap over sentences.
 
     Args:
-        texts: translations by row, with those of ``first-best``.
+        chosen: hypotheses by row, as :func:`choose` chose them.
         references: of the sentences.
+        others: other translations by row.
         groups: numbers of sentences by name, to score besides all sentences.
         pairs: rows and their baselines.
         tokenizer: sacrebleu's, for BLEU.
         resamples: R, of the bootstrap.
         seed: of the resamples.
     """
+    texts = {FIRST_BEST: chosen[FIRST_BEST], **others, **chosen}
     sets = {ALL: np.arange(len(references)), **groups}
     records: list[Record] = []
     scores: dict[tuple[str, str, str], np.ndarray] = {}  # by metric, row and set the score, then R resamples: 1+R

@@ -13,8 +13,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_ext.corpora.encoders import Encoder
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.inputs.domain_tree import names_of_paths
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.encoding import LanguageModel
 
 
@@ -22,10 +20,7 @@ from fairseq_ext.recipes.encoding import LanguageModel
 class FairseqScores:
     """Natural log probabilities of sentences with their end, after ``</s>``.
 
-    Args:
-        lm: any language model of fairseq's.
-        encoder: splits text into subwords; None for words.
-        max_tokens: in a batch, which always takes one row.
+    ``encoder`` splits text into subwords, None leaves words; a batch has at most ``max_tokens``, or one row.
     """
 
     lm: LanguageModel
@@ -34,34 +29,11 @@ class FairseqScores:
 
     @classmethod
     def load(
-        cls,
-        checkpoint: Path,
-        data: Path,
-        encoder: Encoder | None = None,
-        *,
-        paths: str = "",
-        max_tokens: int = 4096,
-        cpu: bool = False,
-        name: str = "",
+        cls, checkpoint: Path, data: Path, encoder: Encoder | None = None, *, max_tokens: int = 4096, cpu: bool = False
     ) -> FairseqScores:
-        """Load a model and the ``dict.txt`` of its data directory.
-
-        Hierarchical adapters need ``paths`` of their domain tree; ``name`` is the one that messages use.
-        """
+        """Load a model and the ``dict.txt`` of its data directory."""
         quieten_fairseq()
-        lm = LanguageModel.load(checkpoint, data, cpu=cpu)
-        tree = getattr(lm.model, "tree", None)
-        if tree is None and paths:
-            raise InputError(f"--lm-paths {name}={paths}: {checkpoint} has no adapters; leave the option out")
-        if tree is not None:
-            if not paths:
-                raise InputError(
-                    f"--lm {name}: these adapters need a domain; give --lm-paths {name}=NAMES, "
-                    f"separated by commas, of {', '.join(tree.domains)}, or all, or none"
-                )
-            weights = tree.path_weights(names_of_paths(paths, tree))
-            lm.model.decoder.default_node_weights = torch.from_numpy(weights).unsqueeze(0)
-        return cls(lm, encoder, max_tokens)
+        return cls(LanguageModel.load(checkpoint, data, cpu=cpu), encoder, max_tokens)
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """
@@ -79,19 +51,11 @@ class FairseqScores:
         return scores
 
     def _windows(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Inputs and targets of a sentence, in windows that overlap by half if it is too long for the model.
-
-        Tokens that an earlier window scored are padding in the targets.
-        """
+        """Inputs and targets of a sentence, in windows if it is too long for the model."""
         inputs = tokens.roll(1)
         inputs[0] = self.lm.dictionary.eos()
         limit = int(self.lm.model.max_positions())
-        seen = limit // 2
-        for start in range(0, max(1, len(tokens) - seen), limit - seen):
-            targets = tokens[start : start + limit].clone()
-            if start:
-                targets[:seen] = self.lm.dictionary.pad()
-            yield inputs[start : start + limit], targets
+        return zip(inputs.split(limit), tokens.split(limit), strict=True)
 
     def _batches(self, rows: list[tuple[int, Tensor, Tensor]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Numbers, inputs and targets (B×T) of rows that are sorted by length."""

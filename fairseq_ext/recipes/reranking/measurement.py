@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -27,31 +26,14 @@ from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.dagru import KNESER_NEY
 from fairseq_ext.recipes.reranking.bleu import count_hypotheses
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
-from fairseq_ext.recipes.reranking.evaluation import choose, evaluate, with_others
+from fairseq_ext.recipes.reranking.evaluation import choose, evaluate
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
 from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
-from fairseq_ext.recipes.reranking.tuning import find_weights
+from fairseq_ext.recipes.reranking.tuning import Weights, find_weights
 from fairseq_ext.recipes.train import best_checkpoint
 
 PERPLEXITY = "perplexity"
 _VERSION = 2
-
-
-@dataclass(frozen=True)
-class DomainList:
-    """A domain's part of an n-best list, with the references of its sentences."""
-
-    nbest: NBest
-    references: list[str]
-
-    def counts(self, tokenizer: str) -> np.ndarray:
-        """What BLEU counts in the hypotheses: S×K×10."""
-        return count_hypotheses(bleu_metric(tokenizer), self.nbest, self.references)
-
-
-def rerank_dir(config: Reranking) -> Path:
-    """Where translations, weights, records and comparisons are written."""
-    return config.work_dir / "reranked"
 
 
 def tokenizer_of(config: Reranking) -> str:
@@ -61,8 +43,9 @@ def tokenizer_of(config: Reranking) -> str:
 
 def rerank_step(config: Reranking) -> Step:
     """The step that tunes weights on the validation lists and applies them to the test lists."""
-    outputs = _output_files(config)
-    texts = [config.translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
+    given = config.translation
+    outputs = [given.output(name, domain) for name in given.outputs for domain in config.domains]
+    texts = [given.text(domain, split) for domain in config.domains for split in HELD_OUT]
     models = [path for domain in config.domains for source in _sources(config, domain) for path in source.files]
     lists = [config.list_file(split) for split in HELD_OUT]
     options = {
@@ -74,7 +57,7 @@ def rerank_step(config: Reranking) -> Step:
         "pairs": _pairs(config),
     }
     return Step(
-        rerank_dir(config),
+        config.work_dir / "reranked",
         [*lists, *texts, *dict.fromkeys(models), *outputs],
         options,
         lambda folder: _build(folder, config),
@@ -82,21 +65,25 @@ def rerank_step(config: Reranking) -> Step:
 
 
 def _build(folder: Path, config: Reranking) -> None:
-    valid, test = (_read_lists(config, split) for split in HELD_OUT)
-    references = {domain: own.references for domain, own in test.items()}
+    references = {split: _read_references(config, split) for split in HELD_OUT}
+    lists = {split: _read_list(config, split, references[split]) for split in HELD_OUT}
     texts: dict[str, list[str]] = {}
     perplexities: list[Record] = []
     for domain in config.domains:
         sources = _sources(config, domain)
-        lists = (_with_scores(config, domain, sources, own[domain]) for own in (valid, test))
-        for row, lines in _rerank(folder, config, domain, {each.name: each.fingerprint for each in sources}, *lists):
+        valid, test = (_with_scores(config, domain, sources, lists[split][domain]) for split in HELD_OUT)
+        weights = _tune(folder, config, domain, sources, valid, references["valid"][domain])
+        in_order = {row: own.in_order(test.names) for row, own in weights.items()}
+        for row, choice in choose(test, _counts(config, test, references["test"][domain]), in_order).items():
+            lines = test.chosen(choice)
+            write_lines(folder / row / f"{domain}.{config.translation.target_lang}", lines)
             texts.setdefault(row, []).extend(lines)
-        perplexities += _perplexities(config, domain, sources, references[domain])
-    others = {name: _read_output(config, name, references) for name in config.translation.outputs}
+        perplexities += _perplexities(config, domain, sources, references["test"][domain])
     records, comparisons = evaluate(
-        with_others(texts, others),
-        [line for own in references.values() for line in own],
-        groups={domain: np.array(place) for domain, place in _places(references).items()},
+        texts,
+        [line for own in references["test"].values() for line in own],
+        others={name: _read_output(config, name, references["test"]) for name in config.translation.outputs},
+        groups={domain: np.array(place) for domain, place in _places(references["test"]).items()},
         pairs=_pairs(config),
         tokenizer=tokenizer_of(config),
         resamples=config.rerank.resamples,
@@ -106,26 +93,27 @@ def _build(folder: Path, config: Reranking) -> None:
     write_comparisons(folder / COMPARISONS_FILE, comparisons)
 
 
-def _rerank(
-    folder: Path, config: Reranking, domain: str, models: Mapping[str, str], valid: DomainList, test: DomainList
-) -> Iterator[tuple[str, list[str]]]:
-    """Tune the weights of each row on a domain's validation list, and yield the row with its translations.
-
-    Weights and translations are written. Each language model of ``models``, by name its fingerprint, is a row.
-    """
-    tokenizer = tokenizer_of(config)
-    valid_counts = valid.counts(tokenizer)
-    weights = {}
+def _tune(
+    folder: Path,
+    config: Reranking,
+    domain: str,
+    sources: Sequence[LanguageModelSource],
+    nbest: NBest,
+    references: Sequence[str],
+) -> dict[str, Weights]:
+    """Tune and write the weights of each row: without a language model, and with each of them."""
+    counts, models = _counts(config, nbest, references), {source.name: source.fingerprint for source in sources}
+    options, found = {"restarts": config.rerank.restarts, "seed": config.seed}, {}
     for row in (LIST, *models):
-        nbest = valid.nbest.without(models.keys() - {row})
-        sources = {name: models[name] for name in models if name == row}
-        found = find_weights(nbest, valid_counts, restarts=config.rerank.restarts, seed=config.seed, sources=sources)
-        found.write(folder / row / f"{domain}.json")
-        weights[row] = found.in_order(test.nbest.names)
-    for row, choice in choose(test.nbest, test.counts(tokenizer), weights).items():
-        lines = test.nbest.chosen(choice)
-        write_lines(folder / row / f"{domain}.{config.translation.target_lang}", lines)
-        yield row, lines
+        own = {name: fingerprint for name, fingerprint in models.items() if name == row}
+        found[row] = find_weights(nbest.without(models.keys() - {row}), counts, **options, sources=own)
+        found[row].write(folder / row / f"{domain}.json")
+    return found
+
+
+def _counts(config: Reranking, nbest: NBest, references: Sequence[str]) -> np.ndarray:
+    """What BLEU counts in the hypotheses: S×K×10."""
+    return count_hypotheses(bleu_metric(tokenizer_of(config)), nbest, references)
 
 
 def _pairs(config: Reranking) -> list[tuple[str, str]]:
@@ -141,7 +129,7 @@ def _pairs(config: Reranking) -> list[tuple[str, str]]:
 def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
     """The language models of a domain, named like their rows."""
     subwords, options = config.translation.data / MODEL_FILE, config.rerank
-    of_fairseq = partial(LanguageModelSource.of_fairseq, paths="", max_tokens=options.max_tokens, cpu=options.cpu)
+    of_fairseq = partial(LanguageModelSource.of_fairseq, max_tokens=options.max_tokens, cpu=options.cpu)
     data = config.lm_data(domain)
     ngrams = [LanguageModelSource.of_arpa(KNESER_NEY, config.arpa_file(domain), subwords)]
     return [
@@ -150,12 +138,10 @@ def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
     ]
 
 
-def _with_scores(
-    config: Reranking, domain: str, sources: Sequence[LanguageModelSource], listed: DomainList
-) -> DomainList:
-    texts, folder = listed.nbest.all_texts(), _scores_dir(config, domain)
+def _with_scores(config: Reranking, domain: str, sources: Sequence[LanguageModelSource], nbest: NBest) -> NBest:
+    texts, folder = nbest.all_texts(), _scores_dir(config, domain)
     scores = {source.name: score_texts(source, texts, folder) for source in sources}
-    return DomainList(listed.nbest.with_features({WORDS: listed.nbest.word_counts(), **scores}), listed.references)
+    return nbest.with_features({WORDS: nbest.word_counts(), **scores})
 
 
 def _perplexities(
@@ -175,9 +161,12 @@ def _scores_dir(config: Reranking, domain: str) -> Path:
 # Lists, references and translations of the translation experiment
 
 
-def _read_lists(config: Reranking, split: str) -> dict[str, DomainList]:
+def _read_references(config: Reranking, split: str) -> dict[str, list[str]]:
+    return {domain: read_lines(config.translation.text(domain, split)) for domain in config.domains}
+
+
+def _read_list(config: Reranking, split: str, references: Mapping[str, Sequence[str]]) -> dict[str, NBest]:
     """The parts of a list, which has the sentences of all domains in their order."""
-    references = {domain: read_lines(config.translation.text(domain, split)) for domain in config.domains}
     path, count = config.list_file(split), sum(map(len, references.values()))
     nbest = read_nbest(path)
     if count != len(nbest.texts):
@@ -185,26 +174,13 @@ def _read_lists(config: Reranking, split: str) -> dict[str, DomainList]:
             f"{path}: has {len(nbest.texts)} sentences, and the {split} sets of {config.translation.work_dir} {count}; "
             "run that experiment, and this one from translate on, again"
         )
-    places = _places(references)
-    return {domain: DomainList(nbest.part(places[domain]), own) for domain, own in references.items()}
+    return {domain: nbest.part(place) for domain, place in _places(references).items()}
 
 
 def _places(references: Mapping[str, Sequence[str]]) -> dict[str, range]:
     """Where each domain's sentences are among all."""
     ends = accumulate(map(len, references.values()), initial=0)
     return {domain: range(*bounds) for domain, bounds in zip(references, pairwise(ends), strict=True)}
-
-
-def _output_files(config: Reranking) -> list[Path]:
-    given = config.translation
-    files = [given.output(name, domain) for name in given.outputs for domain in config.domains]
-    for path in files:
-        if not path.is_file():
-            raise InputError(
-                f"{config.path}: translation: outputs: {path.parent.name!r} has no {path}; run the stage translate of "
-                "the translation experiment"
-            )
-    return files
 
 
 def _read_output(config: Reranking, name: str, references: Mapping[str, Sequence[str]]) -> list[str]:

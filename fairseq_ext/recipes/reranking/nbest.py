@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from itertools import chain, groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,21 +25,13 @@ SCORE, MODEL, MODEL_SUM = "score", "model", "model_sum"
 # The number of words, which re-ranking adds.
 WORDS = "words"
 
-_MOST_NUMBERS = 1 << 29  # 4 GiB
-_MOSES_LINE = re.compile(r"\s*\d+\s+\|\|\|\s")
-_MOSES_INDEX = re.compile(r"[0-9]{1,18}")
+_MOSES_LINE = re.compile(r"\s*(\d{1,18})\s+\|\|\|\s", re.ASCII)
 _MOSES_NAME = re.compile(r"(?:^|(?<=\s))(\S+)[=:](?=\s|$)")
-_FAIRSEQ_LINE = re.compile(r"([HDP])-([0-9]{1,18})\t(.*)", re.DOTALL)
-_OF_HYPOTHESIS = ("H-", "D-", "P-")
-_SHOWN = 60
-
-_Line = tuple[int, str]  # number and text
-_Parsed = TypeVar("_Parsed")
+_FAIRSEQ_LINE = re.compile(r"([HDP])-(\d{1,18})\t(.*)", re.ASCII | re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation of a sentence, with its features; all hypotheses of a list have the same ones in one order."""
+class Hypothesis(NamedTuple):
+    """One translation of a sentence; all hypotheses of a list have the same features in one order."""
 
     text: str
     features: Mapping[str, float]
@@ -60,24 +52,13 @@ class NBest:
     features: np.ndarray
 
     @classmethod
-    def of(cls, sentences: Iterable[Sequence[Hypothesis]]) -> NBest:
-        """Collect hypotheses, a sentence at a time."""
-        texts: list[list[str]] = []
-        names: list[str] = []
-        values: list[np.ndarray] = []
-        for hypotheses in sentences:
-            names = names or list(hypotheses[0].features)
-            texts.append([hypothesis.text for hypothesis in hypotheses])
-            values.append(np.array([list(hypothesis.features.values()) for hypothesis in hypotheses]))
-        most = max(map(len, texts))
-        if len(texts) * most * len(names) > _MOST_NUMBERS:
-            raise InputError(
-                f"the n-best list has {len(texts)} sentences of up to {most} hypotheses with {len(names)} features "
-                "each, too many to hold; keep fewer hypotheses of a sentence"
-            )
-        features = np.zeros((len(texts), most, len(names)))
-        for row, own in zip(features, values, strict=True):
-            row[: len(own)] = own
+    def of(cls, sentences: Sequence[Sequence[Hypothesis]]) -> NBest:
+        """Collect the hypotheses of all sentences."""
+        texts = [[hypothesis.text for hypothesis in own] for own in sentences]
+        names = list(sentences[0][0].features)
+        features = np.zeros((len(texts), max(map(len, texts)), len(names)))
+        for rows, own in zip(features, sentences, strict=True):
+            rows[: len(own)] = [list(hypothesis.features.values()) for hypothesis in own]
         return cls(texts, names, features)
 
     @property
@@ -135,66 +116,52 @@ def read_nbest(path: Path) -> NBest:
     Texts are the D- lines where there are such. Features are ``model``, the score, which is divided by the length; and
     ``model_sum``, the sum over the positions. Both are as printed, in base 2.
     """
-    lines = enumerate((line.rstrip("\r") for line in stream_lines(path)), start=1)
+    number = 0  # of the line that is read
+
+    def numbered() -> Iterator[str]:
+        nonlocal number
+        for line in stream_lines(path):
+            number += 1
+            yield line.rstrip("\r")
+
+    lines = numbered()
     first = next(lines)
-    sentences = _moses_sentences if _MOSES_LINE.match(first[1]) else _fairseq_sentences
-    return NBest.of(sentences(chain([first], lines), path))
-
-
-def _parse(lines: Iterator[_Line], path: Path, parse: Callable[[str], _Parsed]) -> Iterator[tuple[_Line, _Parsed]]:
-    """Parse each line; a ValueError of ``parse`` becomes an InputError."""
-    for line in lines:
-        try:
-            yield line, parse(line[1])
-        except ValueError as error:
-            raise _error(path, line, str(error)) from None
-
-
-def _error(path: Path, line: _Line, what: str) -> InputError:
-    number, text = line
-    start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return InputError(f"{path}, line {number}: {what}: {start!r}; make the list again")
+    try:
+        read = _read_moses if _MOSES_LINE.match(first) else _read_fairseq
+        sentences = read(chain([first], lines))
+    except ValueError as error:
+        raise InputError(f"{path}, line {number}: {error}; make the list again") from None
+    if not sentences:
+        raise InputError(
+            f"{path}: is not an n-best list; give one in Moses format, or the output of fairseq-generate --nbest"
+        )
+    for index in range(len(sentences)):
+        if not sentences.get(index):
+            raise InputError(f"{path}: sentence {index} is missing or cut off; make the list of the whole set")
+    return NBest.of([sentences[index] for index in range(len(sentences))])
 
 
 def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{shown(text)} is no finite number")
     return value
 
 
-# Moses
-
-
-def _moses_sentences(lines: Iterator[_Line], path: Path) -> Iterator[list[Hypothesis]]:
+def _read_moses(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
+    """The hypotheses of each sentence, by its number."""
+    found: dict[int, list[Hypothesis]] = {}
     names: list[str] = []
-    parsed = _parse(lines, path, _moses_line)
-    for expected, (index, group) in enumerate(groupby(parsed, key=lambda item: item[1][0])):
-        hypotheses = []
-        for line, (_, hypothesis) in group:
-            names = names or list(hypothesis.features)
-            if index != expected:
-                raise _error(path, line, f"belongs to sentence {index} where {expected} must follow")
-            if list(hypothesis.features) != names:
-                raise _error(path, line, f"has other features than line 1, which has {' '.join(names)}")
-            hypotheses.append(hypothesis)
-        yield hypotheses
-
-
-def _moses_line(line: str) -> tuple[int, Hypothesis]:
-    fields = [field.strip() for field in line.split("|||")]
-    if len(fields) < 4:
-        raise ValueError("is not 'id ||| hypothesis ||| features ||| score'")
-    index, text, named, score = fields[:4]
-    if not _MOSES_INDEX.fullmatch(index):
-        raise ValueError(f"does not start with the number of a sentence but {shown(index)}")
-    features = _moses_features(named)
-    if SCORE in features:
-        raise ValueError(f"has a feature named {SCORE!r}, which the fourth column is")
-    return int(index), Hypothesis(text, {**features, SCORE: _number(score)})
+    for line in lines:
+        match, fields = _MOSES_LINE.match(line), line.split("|||")
+        if match is None or len(fields) < 4:
+            raise ValueError("is not 'id ||| hypothesis ||| features ||| score'")
+        features = {**_moses_features(fields[2]), SCORE: _number(fields[3])}
+        names = names or list(features)
+        if list(features) != names:
+            raise ValueError(f"has other features than line 1, which has {' '.join(names)}")
+        found.setdefault(int(match[1]), []).append(Hypothesis(fields[1].strip(), features))
+    return found
 
 
 def _moses_features(named: str) -> dict[str, float]:
@@ -205,52 +172,21 @@ def _moses_features(named: str) -> dict[str, float]:
     features: dict[str, float] = {}
     for name, words in zip(parts[::2], parts[1::2], strict=True):
         values = [_number(word) for word in words.split()]
-        if not values:
-            raise ValueError(f"the feature {shown(name)} has no value")
-        numbered = {f"{name}.{number}": value for number, value in enumerate(values, start=1)}
-        own = numbered if len(values) > 1 else {name: values[0]}
-        if own.keys() & features.keys():
-            raise ValueError(f"has the feature {shown(name)} twice")
-        features |= own
+        if len(values) == 1:
+            features[name] = values[0]
+        else:
+            features |= {f"{name}.{number}": value for number, value in enumerate(values, start=1)}
     return features
 
 
-# fairseq
-
-
-@dataclass
-class _Printed:
-    """What fairseq printed of a sentence: numbers and texts of its hypotheses, by the letter of their lines."""
-
-    line: _Line
-    entries: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: {"H": [], "D": [], "P": []})
-
-    def hypotheses(self, path: Path) -> list[Hypothesis]:
-        heads, detokenised, sums = self.entries.values()
-        if len(sums) != len(heads) or len(detokenised) not in (0, len(heads)):
-            counts = f"{len(heads)} H-, {len(detokenised)} D- and {len(sums)} P-"
-            raise _error(path, self.line, f"starts a sentence with {counts} lines, which must be as many")
-        return [
-            Hypothesis(text, {MODEL: score, MODEL_SUM: total})
-            for (_, text), (score, _), (total, _) in zip(detokenised or heads, heads, sums, strict=True)
-        ]
-
-
-def _fairseq_sentences(lines: Iterator[_Line], path: Path) -> Iterator[list[Hypothesis]]:
-    found: dict[int, _Printed] = {}
-    of_hypotheses = (line for line in lines if line[1].startswith(_OF_HYPOTHESIS))
-    for line, (kind, index, entry) in _parse(of_hypotheses, path, _fairseq_line):
-        found.setdefault(index, _Printed(line)).entries[kind].append(entry)
-    if not found:
-        raise InputError(
-            f"{path}: is not an n-best list; give one in Moses format, or the output of fairseq-generate --nbest"
-        )
-    for index in range(len(found)):
-        if index not in found:
-            raise InputError(
-                f"{path}: sentence {index} is missing, the last one is {max(found)}; make the list of the whole set"
-            )
-        yield found.pop(index).hypotheses(path)
+def _read_fairseq(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
+    """The hypotheses of each sentence, by its number; none of a sentence that lacks lines."""
+    printed: dict[int, dict[str, list[tuple[float, str]]]] = {}
+    for line in lines:
+        if line.startswith(("H-", "D-", "P-")):
+            kind, index, entry = _fairseq_line(line)
+            printed.setdefault(index, {"H": [], "D": [], "P": []})[kind].append(entry)
+    return {index: _fairseq_hypotheses(entries) for index, entries in printed.items()}
 
 
 def _fairseq_line(line: str) -> tuple[str, int, tuple[float, str]]:
@@ -260,11 +196,20 @@ def _fairseq_line(line: str) -> tuple[str, int, tuple[float, str]]:
         raise ValueError("is cut off or damaged")
     kind, index, rest = match[1], int(match[2]), match[3]
     if kind == "P":
-        numbers = [_number(word) for word in rest.split()]
-        if not numbers:
-            raise ValueError("has no numbers")
-        return kind, index, (_number(str(sum(numbers))), "")
+        return kind, index, (_number(str(sum(map(_number, rest.split())))), "")
     score, tab, text = rest.partition("\t")
     if not tab:
         raise ValueError(f"is not '{kind}-ID', a number and a text between tabs")
     return kind, index, (_number(score), text)
+
+
+def _fairseq_hypotheses(printed: Mapping[str, Sequence[tuple[float, str]]]) -> list[Hypothesis]:
+    """The hypotheses of a sentence, of its lines by letter; D- lines are there for all of them or for none."""
+    heads, sums = printed["H"], printed["P"]
+    texts = printed["D"] or heads
+    if not len(texts) == len(heads) == len(sums):
+        return []
+    return [
+        Hypothesis(text, {MODEL: score, MODEL_SUM: total})
+        for (_, text), (score, _), (total, _) in zip(texts, heads, sums, strict=True)
+    ]

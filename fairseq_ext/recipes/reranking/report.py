@@ -15,7 +15,7 @@ from fairseq_ext.metrics.tables import Table
 from fairseq_ext.recipes.report import comparisons_in, metric_column, report_step
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
 from fairseq_ext.recipes.reranking.evaluation import score_tables
-from fairseq_ext.recipes.reranking.measurement import PERPLEXITY, rerank_dir, tokenizer_of
+from fairseq_ext.recipes.reranking.measurement import PERPLEXITY, tokenizer_of
 
 _VERSION = 2
 _TABLE_5 = "Table 5. {} of translations, first-best and re-ranked"
@@ -23,7 +23,7 @@ _TABLE_5 = "Table 5. {} of translations, first-best and re-ranked"
 
 def report(config: Reranking) -> Step:
     """The step that writes the report."""
-    sources = [rerank_dir(config) / name for name in (RECORDS_FILE, COMPARISONS_FILE)]
+    sources = [config.work_dir / "reranked" / name for name in (RECORDS_FILE, COMPARISONS_FILE)]
 
     def measured() -> Records:
         return read_records(sources[0]) if sources[0].is_file() else Records()

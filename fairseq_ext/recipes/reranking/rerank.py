@@ -2,121 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from fairseq_ext.corpora.text_files import read_lines_like, write_lines
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, write_report
 from fairseq_ext.recipes.reranking.bleu import count_hypotheses
-from fairseq_ext.recipes.reranking.evaluation import ALL, choose, evaluate, score_tables, with_others
+from fairseq_ext.recipes.reranking.evaluation import ALL, choose, evaluate, score_tables
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest
 from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.recipes.reranking.tuning import Weights, find_weights
 
 
-@dataclass(frozen=True)
-class Features:
-    """An n-best list and the sources of further features, as the command's options give them.
+class Listed(NamedTuple):
+    """An n-best list with all its features, and the fingerprints of the language models by feature."""
 
-    Attributes:
-        models: CHECKPOINT:DATA of fairseq's language models, by name.
-        scores: cache of scores; None for a folder beside the list.
-    """
-
-    nbest: Path
-    models: Mapping[str, str] = field(default_factory=dict)
-    ngrams: Mapping[str, Path] = field(default_factory=dict)
-    subwords: Mapping[str, Path] = field(default_factory=dict)
-    paths: Mapping[str, str] = field(default_factory=dict)
-    word_count: bool = False
-    scores: Path | None = None
-    max_tokens: int = 4096
-    cpu: bool = False
-
-    def read(self) -> tuple[NBest, dict[str, str]]:
-        """The list with all features, and the fingerprints of the language models by feature."""
-        sources = self._sources()
-        fingerprints = {source.name: source.fingerprint for source in sources}
-        nbest = read_nbest(self.nbest)
-        texts = nbest.all_texts()
-        folder = self.scores or self.nbest.with_name(f"{self.nbest.name}.scores")
-        columns = {source.name: score_texts(source, texts, folder) for source in sources}
-        if self.word_count:
-            columns[WORDS] = nbest.word_counts()
-        return nbest.with_features(columns), fingerprints
-
-    def _sources(self) -> list[LanguageModelSource]:
-        for name in self.models.keys() & self.ngrams.keys():
-            raise InputError(f"--arpa {name}: --lm has this name already; give each its own")
-        _check_known("--lm-subwords", self.subwords, [*self.models, *self.ngrams])
-        _check_known("--lm-paths", self.paths, list(self.models))
-        of_fairseq = partial(LanguageModelSource.of_fairseq, max_tokens=self.max_tokens, cpu=self.cpu)
-        sources = []
-        for name, value in self.models.items():
-            checkpoint, colon, data = value.rpartition(":")
-            if not colon:
-                raise InputError(
-                    f"--lm {name}={value}: give NAME=CHECKPOINT:DATA, DATA being the folder with its dict.txt"
-                )
-            pieces, paths = self.subwords.get(name), self.paths.get(name, "")
-            sources.append(of_fairseq(name, Path(checkpoint), Path(data), pieces, paths=paths))
-        return sources + [
-            LanguageModelSource.of_arpa(name, path, self.subwords.get(name)) for name, path in self.ngrams.items()
-        ]
+    nbest: NBest
+    sources: dict[str, str]
+    path: Path
 
 
-def tune(
-    features: Features,
-    references: Path,
-    output: Path,
+def read_list(
+    path: Path,
     *,
-    starts: Sequence[Path] = (),
-    restarts: int = 20,
-    seed: int = 1,
-    tokenizer: str,
-) -> None:
-    """Tune weights on a list with references, one a line, and write them.
+    models: Mapping[str, str],
+    ngrams: Mapping[str, Path],
+    subwords: Mapping[str, Path],
+    word_count: bool,
+    scores: Path | None,
+    max_tokens: int,
+    cpu: bool,
+) -> Listed:
+    """Read an n-best list and add features.
 
-    ``starts`` are weights to start from, by default the list's own score alone; ``restarts`` are random starts besides.
+    Args:
+        path: of the list.
+        models: CHECKPOINT:DATA of fairseq's language models, by name.
+        ngrams: ARPA files by name.
+        subwords: of models and n-grams, by name; words for all others.
+        word_count: whether the number of words is a feature.
+        scores: cache of scores; None for a folder beside the list.
+        max_tokens: in a batch.
+        cpu: leave a GPU unused.
     """
-    nbest, sources = features.read()
-    metric = bleu_metric(tokenizer)
-    counts = count_hypotheses(metric, nbest, _read_references(references, nbest, features))
-    given = [Weights.read(path).for_list(nbest, sources, path) for path in starts]
-    found = find_weights(nbest, counts, restarts=restarts, seed=seed, starts=given, sources=sources)
-    replace(found, about={**found.about, "signature": metric.signature}).write(output)
+    for name in models.keys() & ngrams.keys():
+        raise InputError(f"--arpa {name}: --lm has this name already; give each its own")
+    for name in subwords:
+        check_choice(name, [*models, *ngrams], "--lm-subwords")
+    sources = []
+    for name, value in models.items():
+        checkpoint, colon, data = value.rpartition(":")
+        if not colon:
+            raise InputError(f"--lm {name}={value}: give NAME=CHECKPOINT:DATA, DATA being the folder with its dict.txt")
+        files = Path(checkpoint), Path(data), subwords.get(name)
+        sources.append(LanguageModelSource.of_fairseq(name, *files, max_tokens=max_tokens, cpu=cpu))
+    sources += [LanguageModelSource.of_arpa(name, file, subwords.get(name)) for name, file in ngrams.items()]
+    nbest = read_nbest(path)
+    texts, folder = nbest.all_texts(), scores or path.with_name(f"{path.name}.scores")
+    columns = {source.name: score_texts(source, texts, folder) for source in sources}
+    if word_count:
+        columns[WORDS] = nbest.word_counts()
+    return Listed(nbest.with_features(columns), {source.name: source.fingerprint for source in sources}, path)
+
+
+def tune(listed: Listed, references: Path, output: Path, *, restarts: int, seed: int, tokenizer: str) -> None:
+    """Tune weights on a list with references, one a line, and write them."""
+    counts = count_hypotheses(bleu_metric(tokenizer), listed.nbest, _read_references(references, listed))
+    found = find_weights(listed.nbest, counts, restarts=restarts, seed=seed, sources=listed.sources)
+    found.write(output)
     scores = found.about["BLEU"]
     print(f"BLEU {scores['first_best']:.2f} first-best, {scores['tuned']:.2f} tuned: {output}")
 
 
-def apply(features: Features, weights: Path, output: Path) -> None:
+def apply(listed: Listed, weights: Path, output: Path) -> None:
     """Write the best hypothesis of each sentence."""
-    read = Weights.read(weights)
-    nbest, sources = features.read()
-    choice = nbest.best(read.for_list(nbest, sources, weights))
+    choice = listed.nbest.best(Weights.read(weights).for_list(listed.nbest, listed.sources, weights))
     with atomic_write(output) as temporary:
-        write_lines(temporary, nbest.chosen(choice))
+        write_lines(temporary, listed.nbest.chosen(choice))
 
 
 def report(
-    features: Features,
+    listed: Listed,
     references: Path,
     weights: Sequence[Path],
     output: Path,
     *,
     also: Mapping[str, Path],
-    groups: Path | None = None,
-    resamples: int = 1000,
-    seed: int = 1,
+    groups: Path | None,
+    resamples: int,
+    seed: int,
     tokenizer: str,
 ) -> None:
     """Write a report on one or several files of weights into a folder, and print it.
@@ -124,33 +106,31 @@ def report(
     Each file of weights is a row, named by it; ``also`` are other translations by row; ``groups`` is a file with the
     group of every sentence.
     """
-    _check_rows(weights, [FIRST_BEST, ORACLE, *also])
-    read = {path: Weights.read(path) for path in weights}
-    nbest, sources = features.read()
-    wanted = _read_references(references, nbest, features)
-    counts = count_hypotheses(bleu_metric(tokenizer), nbest, wanted)
-    choices = choose(nbest, counts, {path.stem: own.for_list(nbest, sources, path) for path, own in read.items()})
-    others = {name: read_lines_like(path, wanted, references) for name, path in also.items()}
-    texts = with_others({name: nbest.chosen(choice) for name, choice in choices.items()}, others)
+    rows = [FIRST_BEST, *also, *(path.stem for path in weights)]
+    if len({*rows, ORACLE}) < len(rows) + 1:
+        raise InputError(f"--weights: the files' names become rows; {', '.join(rows)} and {ORACLE} must differ")
+    nbest, wanted = listed.nbest, _read_references(references, listed)
+    read = {path.stem: Weights.read(path).for_list(nbest, listed.sources, path) for path in weights}
+    choices = choose(nbest, count_hypotheses(bleu_metric(tokenizer), nbest, wanted), read)
     records, comparisons = evaluate(
-        texts,
+        {name: nbest.chosen(choice) for name, choice in choices.items()},
         wanted,
+        others={name: read_lines_like(path, wanted, references) for name, path in also.items()},
         groups=read_groups(groups, wanted, references),
-        pairs=[(row, baseline) for baseline, row in combinations([name for name in texts if name != ORACLE], 2)],
+        pairs=[(row, baseline) for baseline, row in combinations(rows, 2)],
         tokenizer=tokenizer,
         resamples=resamples,
         seed=seed,
     )
     summary = f"{len(wanted):,} sentences, {nbest.is_hypothesis.sum() / len(wanted):.1f} hypotheses of each."
-    tables = score_tables(Records(records), tokenizer)
-    page = Page("Re-ranking", summary, {"Scores": tables}, comparisons)
+    page = Page("Re-ranking", summary, {"Scores": score_tables(Records(records), tokenizer)}, comparisons)
     output.mkdir(parents=True, exist_ok=True)
     write_report(output, page, Records(records))
     print(page.markdown(), end="")
 
 
-def _read_references(path: Path, nbest: NBest, features: Features) -> list[str]:
-    return read_lines_like(path, [own[0] for own in nbest.texts], features.nbest)
+def _read_references(path: Path, listed: Listed) -> list[str]:
+    return read_lines_like(path, [own[0] for own in listed.nbest.texts], listed.path)
 
 
 def read_groups(path: Path | None, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
@@ -162,17 +142,3 @@ def read_groups(path: Path | None, references: Sequence[str], references_path: P
         if not name.strip() or name == ALL:
             raise InputError(f"{path}, line {number}: {name!r} is not a name of a group; name one for every sentence")
     return {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
-
-
-def _check_rows(paths: Sequence[Path], reserved: Sequence[str]) -> None:
-    names = [*reserved, *(path.stem for path in paths)]
-    if len(set(names)) < len(names):
-        raise InputError(
-            f"--weights: the files' names become rows and must differ, also from {', '.join(reserved)}; rename them"
-        )
-
-
-def _check_known(option: str, names: Iterable[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise InputError(f"{option} {name}: no such --lm; there are {', '.join(sorted(known)) or 'none'}")

@@ -43,28 +43,27 @@ class LanguageModelSource:
 
     @classmethod
     def of_fairseq(
-        cls, name: str, checkpoint: Path, data: Path, subwords: Path | None, *, paths: str, max_tokens: int, cpu: bool
+        cls, name: str, checkpoint: Path, data: Path, subwords: Path | None, *, max_tokens: int, cpu: bool
     ) -> LanguageModelSource:
         """A language model of fairseq with the dictionary of a data directory.
 
-        ``subwords`` is a SentencePiece model or a folder of subwords; hierarchical adapters need ``paths``.
+        ``subwords`` is a SentencePiece model or a folder of subwords.
         """
 
         def load() -> Scores:
             # Loaded late: it imports torch, and texts that are scored already do not need it.
             from fairseq_ext.recipes.reranking.fairseq_scores import FairseqScores
 
-            encoder = _encoder(subwords)
-            return FairseqScores.load(checkpoint, data, encoder, paths=paths, max_tokens=max_tokens, cpu=cpu, name=name)
+            return FairseqScores.load(checkpoint, data, _encoder(subwords), max_tokens=max_tokens, cpu=cpu)
 
         files = [checkpoint, data / DICT_FILE, *_subword_files(subwords)]
-        return cls(name, files, load, {"kind": "fairseq", "version": 1, "paths": paths})
+        return cls(name, files, load, {"kind": "fairseq", "version": 1})
 
     @classmethod
     def of_arpa(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
         """An n-gram model."""
-        files = [file, *_subword_files(subwords)]
-        return cls(name, files, partial(load_arpa, file, _encoder(subwords)), {"kind": "arpa", "version": 1})
+        load = partial(load_arpa, file, subwords)
+        return cls(name, [file, *_subword_files(subwords)], load, {"kind": "arpa", "version": 1})
 
     @property
     def fingerprint(self) -> str:
@@ -73,12 +72,9 @@ class LanguageModelSource:
 
 
 def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path) -> np.ndarray:
-    """The scores of N texts. Equal texts are scored once, and scores are cached.
+    """The scores of N texts of a line each. Equal texts are scored once.
 
-    Args:
-        source: scores them.
-        texts: of one line each.
-        folder: the cache, with a directory for each model and set of texts.
+    Scores are cached in ``folder``, in a directory for each model and set of texts.
 
     Shape:
         result: N
@@ -106,9 +102,9 @@ def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path)
     return values[[numbers[text] for text in texts]]
 
 
-def load_arpa(file: Path, encoder: Encoder | None) -> Scores:
+def load_arpa(file: Path, subwords: Path | None) -> Scores:
     """Load an n-gram model."""
-    model = ArpaModel.read(file)
+    model, encoder = ArpaModel.read(file), _encoder(subwords)
     return model.score if encoder is None else lambda texts: model.score(list(encoder(texts)))
 
 

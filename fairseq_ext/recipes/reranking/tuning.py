@@ -7,20 +7,19 @@ therefore changes only at a few thresholds, and BLEU is computed between all of 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 from tqdm import tqdm
 
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.models import Section, read_model
 from fairseq_ext.recipes.reranking.bleu import bleu_of_choice, bleu_of_sums
 from fairseq_ext.recipes.reranking.nbest import MODEL, SCORE, NBest
 
@@ -28,49 +27,34 @@ from fairseq_ext.recipes.reranking.nbest import MODEL, SCORE, NBest
 _SHORTEST = 1e-9
 # A gain in BLEU that is no more than rounding.
 _NO_GAIN = 1e-9
-_REMEDY = 'expected {"weights": {"FEATURE": NUMBER, …}}, as tune writes it'
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Weights of features.
+class Weights(Section):
+    """Weights of features, and the file that holds them; one written by hand needs only ``weights``."""
 
-    Attributes:
-        values: by feature.
-        sources: fingerprints of the language models, by feature.
-        about: how the weights were tuned.
-    """
-
-    values: Mapping[str, float]
-    sources: Mapping[str, str] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
+    weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+    """By feature."""
+    sources: dict[str, str] = Field(default_factory=dict)
+    """Fingerprints of the language models, by feature."""
+    about: dict[str, Any] = Field(default_factory=dict)
+    """How the weights were tuned."""
 
     @classmethod
     def read(cls, path: Path) -> Weights:
-        """Read a file of :meth:`write`, or one written by hand, which needs only ``weights``."""
-        content = read_json(path, _REMEDY)
-        values, sources, about = (content.get(key, {}) for key in ("weights", "sources", "about"))
-        if not isinstance(values, dict) or not values or not all(map(_is_weight, values.values())):
-            raise InputError(f"{path}: weights must be finite numbers by name, at least one; {_REMEDY}")
-        if not isinstance(sources, dict) or not isinstance(about, dict):
-            raise InputError(f"{path}: sources and about must be names and values; {_REMEDY}")
-        return cls({name: float(value) for name, value in values.items()}, sources, about)
+        """Read a file of :meth:`write`."""
+        return read_model(cls, read_json(path, "give a file that rerank tune wrote"), str(path), {})
 
     def write(self, path: Path) -> None:
         """Write JSON."""
-        content = {"weights": dict(self.values), "sources": dict(self.sources), "about": dict(self.about)}
         with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
-        """The weights in the order of a list's features, 0 for features without a weight: F.
+        """The weights in the order of a list's features, as :meth:`in_order`, if they were tuned for these.
 
-        Args:
-            nbest: the list.
-            sources: fingerprints of the language models that some of its features are of.
-            path: the file, for messages.
+        ``sources`` are fingerprints of language models by feature, ``path`` is the file, for messages.
         """
-        for name in self.values:
+        for name in self.weights:
             if name not in nbest.names:
                 raise InputError(
                     f"{path}: feature {name!r} is not in the list, which has {', '.join(nbest.names)}; "
@@ -78,67 +62,42 @@ class Weights:
                 )
             if self.sources.get(name, sources.get(name)) != sources.get(name):
                 raise InputError(
-                    f"{path}: the weight of {name!r} was tuned for another language model, or other subwords or "
-                    "paths; give those, or tune again"
+                    f"{path}: the weight of {name!r} was tuned for another language model or other subwords; give "
+                    "those, or tune again"
                 )
         return self.in_order(nbest.names)
 
     def in_order(self, names: Sequence[str]) -> np.ndarray:
-        """The weights of these features, 0 for features without a weight."""
-        return np.array([self.values.get(name, 0.0) for name in names])
-
-
-def _is_weight(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max  # so that NaN, too, is refused
+        """The weights of these features, 0 for features without a weight: F."""
+        return np.array([self.weights.get(name, 0.0) for name in names])
 
 
 # Coordinate ascent
 
 
-def find_weights(
-    nbest: NBest,
-    counts: np.ndarray,
-    *,
-    restarts: int,
-    seed: int,
-    starts: Sequence[np.ndarray] = (),
-    sources: Mapping[str, str] = MappingProxyType({}),
-) -> Weights:
-    """Tune weights and record their BLEU.
+def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]) -> Weights:
+    """Tune weights from the list's own order and from random starts, and record their BLEU.
 
-    Args:
-        nbest: the tuning list.
-        counts: what BLEU counts in its hypotheses.
-        restarts: how many random starts there are.
-        seed: draws them.
-        starts: weights to start from besides; by default the list's own order.
-        sources: fingerprints of the language models that some features are of.
+    ``sources`` are fingerprints of the language models that some features are of.
 
     Shape:
-        counts: S×K×10; starts: F
+        counts: S×K×10, what BLEU counts
     """
-    starts = starts or [first_weights(nbest)]
-    values = tune_weights(nbest, counts, starts, restarts=restarts, seed=seed)
-    first = np.zeros(len(counts), dtype=int)
-    choices = {"first_best": first, "start": nbest.best(starts[0]), "tuned": nbest.best(values)}
+    values = tune_weights(nbest, counts, restarts=restarts, seed=seed)
+    choices = {"first_best": np.zeros(len(counts), dtype=int), "tuned": nbest.best(values)}
     scores = {name: round(bleu_of_choice(counts, choice), 4) for name, choice in choices.items()}
     about = {"BLEU": scores, "restarts": restarts, "seed": seed}
-    return Weights(dict(zip(nbest.names, values.tolist(), strict=True)), sources, about)
+    return Weights(weights=dict(zip(nbest.names, values.tolist(), strict=True)), sources=dict(sources), about=about)
 
 
 def first_weights(nbest: NBest) -> np.ndarray:
     """The weights of the list's own order: 1 for its total score, 0 for other features."""
-    for name in (SCORE, MODEL):
-        if name in nbest.names:
-            return np.array([float(own == name) for own in nbest.names])
-    raise InputError(f"the n-best list has neither {SCORE!r} nor {MODEL!r} to start with; give --start WEIGHTS.json")
+    own = SCORE if SCORE in nbest.names else MODEL
+    return np.array([float(name == own) for name in nbest.names])
 
 
-def tune_weights(
-    nbest: NBest, counts: np.ndarray, starts: Sequence[np.ndarray], *, restarts: int, seed: int
-) -> np.ndarray:
-    """The weights with the highest BLEU of all ascents from given and random weights; the first of equals.
+def tune_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int) -> np.ndarray:
+    """The weights with the highest BLEU of all ascents, from the list's own weights and from random ones.
 
     Features are scaled to the same spread within a sentence during tuning, so that random weights, uniform in −1 to 1,
     give each of them the same influence.
@@ -147,13 +106,13 @@ def tune_weights(
         Weights whose absolute values, times the spread of their features, sum to one.
 
     Shape:
-        counts: S×K×10; starts, result: F
+        counts: S×K×10; result: F
     """
     spread = feature_spread(nbest)
     scaled = replace(nbest, features=nbest.features / spread)
     drawn = np.random.default_rng(seed).uniform(-1, 1, size=(restarts, len(spread)))
-    best, best_score = starts[0] * spread, -1.0
-    for start in tqdm([*(own * spread for own in starts), *drawn], desc="tune", unit="start", disable=None):
+    best, best_score = first_weights(nbest), -1.0
+    for start in tqdm([first_weights(nbest) * spread, *drawn], desc="tune", unit="start", disable=None):
         weights, score = ascend(scaled, counts, start)
         if score > best_score + _NO_GAIN:
             best, best_score = weights, score
@@ -176,19 +135,15 @@ def ascend(nbest: NBest, counts: np.ndarray, weights: np.ndarray) -> tuple[np.nd
     """Change the weight that gains most, until none gains; return weights and BLEU."""
     score = bleu_of_choice(counts, nbest.best(weights))
     while True:
-        candidates = [_searched(nbest, counts, weights, index) for index in range(len(weights))]
+        candidates = [weights.copy() for _ in weights]
+        for index, candidate in enumerate(candidates):
+            candidate[index] = best_weight(nbest, counts, weights, index)
         # Of the weights themselves, so that a step is a gain whatever rounding did in the search.
         scores = [bleu_of_choice(counts, nbest.best(candidate)) for candidate in candidates]
         best = int(np.argmax(scores))
         if scores[best] <= score + _NO_GAIN:
             return weights, score
         weights, score = candidates[best], scores[best]
-
-
-def _searched(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> np.ndarray:
-    weights = weights.copy()
-    weights[index] = best_weight(nbest, counts, weights, index)
-    return weights
 
 
 # Line search
@@ -213,13 +168,7 @@ class Changes(NamedTuple):
 
 
 def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> float:
-    """The weight of one feature with the highest corpus BLEU, in the middle of its interval.
-
-    Args:
-        nbest: the list.
-        counts: what BLEU counts in its hypotheses.
-        weights: of all features; that of the searched feature is ignored.
-        index: of the searched feature.
+    """The weight of one feature with the highest corpus BLEU, in the middle of its interval; its own is ignored.
 
     Shape:
         counts: S×K×10; weights: F

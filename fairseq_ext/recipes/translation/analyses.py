@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import check_choice
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.report import measure_step
 from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.decoding import GATES_FILE, decoding, translation_dir
 from fairseq_ext.recipes.translation.gates import ClassifiedSentences, gate_records, read_gates
-from fairseq_ext.recipes.translation.sections import OutputRun
-from fairseq_ext.recipes.translation.speed import ROUNDS, TimedOutput, describe_machine, measure_speed
+from fairseq_ext.recipes.translation.speed import ROUNDS, Timing, describe_machine, time_classifier, time_outputs
 
 # Metrics.
 PARAMETERS, TRAINED = "parameters", "trained parameters"
 SENTENCES_PER_SECOND, TOKENS_PER_SECOND = "sentences per second", "tokens per second"
-DECODING_SECONDS, CLASSIFIER_SECONDS = "seconds", "the classifier's seconds"
 MACHINE_FILE = "machine.txt"
-_NEEDS = {
-    "distances": "give more than one domain",
-    "gates": "write gates: true at a decoding run",
-    "parameters": "give systems under train",
-    "speed": "name decoding runs under evaluate: speed",
-}
-ANALYSES = tuple(_NEEDS)
+ANALYSES = ("distances", "gates", "parameters", "speed")
 _VERSION = 2
 
 
 def analysis_steps(config: Translation) -> dict[str, Step]:
-    """The steps of the analyses that the experiment gives reason for, by name, of :data:`ANALYSES`."""
+    """By name the steps of those of :data:`ANALYSES` for which the experiment has what they need."""
     steps = {"distances": distances_step(config)} if len(config.domains) > 1 else {}
     if config.gated_runs:
         steps["gates"] = gates_step(config)
@@ -50,10 +44,7 @@ def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
     """The analyses of these names, or all of the experiment's."""
     steps = analysis_steps(config)
     for name in names:
-        if name not in ANALYSES:
-            raise InputError(f"no analysis {name!r}; there are {', '.join(ANALYSES)}")
-        if name not in steps:
-            raise InputError(f"{config.path}: {name}: nothing to analyse; {_NEEDS[name]}")
+        check_choice(name, list(steps), f"{config.path}: analyses")
     return [steps[name] for name in names or steps]
 
 
@@ -92,8 +83,8 @@ def gates_step(config: Translation) -> Step:
     def measure() -> Iterator[Record]:
         sentences = ClassifiedSentences.read(splits, teacher)
         for run, path in runs.items():
-            gates = read_gates(path, len(sentences.labels), len(sentences.domains))
-            yield from gate_records(run, gates, sentences)
+            layers, weights = read_gates(path, len(sentences.labels), len(sentences.domains))
+            yield from gate_records(run, layers, weights, sentences)
 
     options = {"version": _VERSION, "runs": list(runs)}
     inputs = [splits / DOMAINS_FILE, teacher, *runs.values()]
@@ -140,40 +131,33 @@ def speed_step(config: Translation) -> Step:
     no function of the inputs: they are taken once for given checkpoints and options.
     """
     data, splits, teacher = (config.work_dir / name for name in ("data-bin", "splits", "teacher"))
-    inputs, outputs, options = {splits}, {}, {}
+    inputs, outputs = {splits}, {}
     for name in config.evaluate.speed:
-        made = {domain: decoding(config, run) for domain, run in _run_by_domain(config, name).items()}
-        output = config.outputs[name]
-        arguments = {domain: [str(data), *command.arguments] for domain, (_, command) in made.items()}
-        outputs[name] = TimedOutput(arguments, uses_classifier=output.uses_classifier)
-        options[name] = output.options
+        runs = config.output_runs(name)
+        by_domain = {run.run.domain: run for run in runs if run.run.domain} or dict.fromkeys(config.domains, runs[0])
+        made = {domain: decoding(config, run) for domain, run in by_domain.items()}
+        outputs[name] = {domain: [str(data), *command.arguments] for domain, (_, command) in made.items()}
         inputs |= {path for paths, _ in made.values() for path in paths}
+    routed = [name for name in outputs if config.outputs[name].uses_classifier]
 
     def build(folder: Path) -> None:
-        timings = measure_speed(folder, outputs, splits=splits, teacher=teacher, lang=config.source_lang)
-        on_cpu = all("--cpu" in each for output in outputs.values() for each in output.arguments.values())
+        timings = time_outputs(folder / "logs", outputs)
+        texts = {domain: read_lines(splits / domain / f"test.{config.source_lang}") for domain in config.domains}
+        classifier = time_classifier(teacher, texts) if routed else {}
+        on_cpu = all("--cpu" in arguments for output in outputs.values() for arguments in output.values())
         (folder / MACHINE_FILE).write_text(describe_machine(on_cpu) + "\n", encoding="utf-8")
-        write_records(folder / RECORDS_FILE, speed_records(timings))
+        records = [speed_records(name, found, classifier if name in routed else {}) for name, found in timings.items()]
+        write_records(folder / RECORDS_FILE, chain.from_iterable(records))
 
+    options = {name: config.outputs[name].options for name in outputs}
     given = {"version": _VERSION, "rounds": ROUNDS, "outputs": options}
     return Step(analysis_dir(config, "speed"), sorted(inputs), given, build, resumable=True)
 
 
-def speed_records(timings: Mapping[str, Mapping[str, Any]]) -> Iterator[Record]:
-    """Sentences and tokens per second of decoding runs, and the seconds by domain."""
-    for output, found in timings.items():
-        of = partial(Record, system=output)
-        yield of(metric=SENTENCES_PER_SECOND, value=found["sentences_per_second"])
-        yield of(metric=TOKENS_PER_SECOND, value=found["tokens_per_second"])
-        for metric, key in ((DECODING_SECONDS, "seconds"), (CLASSIFIER_SECONDS, "classifier_seconds")):
-            seconds = {domain: part[key] for domain, part in found["domains"].items()}
-            for domain, value in {**seconds, "": sum(seconds.values())}.items():
-                yield of(domain=domain, metric=metric, value=value)
-
-
-def _run_by_domain(config: Translation, name: str) -> dict[str, OutputRun]:
-    """Which model of a decoding run translates each domain."""
-    runs = config.output_runs(name)
-    if all(run.run.domain for run in runs):
-        return {str(run.run.domain): run for run in runs}
-    return dict.fromkeys(config.domains, runs[0])
+def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mapping[str, float]) -> Iterator[Record]:
+    """Sentences and tokens per second of a decoding run; ``classifier`` are the seconds that it adds by domain."""
+    seconds = sum(timing.seconds + classifier.get(domain, 0) for domain, timing in timings.items())
+    sentences = sum(timing.sentences for timing in timings.values())
+    tokens = sum(timing.tokens for timing in timings.values())
+    yield Record(system=output, metric=SENTENCES_PER_SECOND, value=sentences / seconds)
+    yield Record(system=output, metric=TOKENS_PER_SECOND, value=tokens / seconds)

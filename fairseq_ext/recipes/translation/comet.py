@@ -10,7 +10,6 @@ import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
 
@@ -24,19 +23,6 @@ SENTENCES_FILE = "sentences.json"
 _ROOT = Path(__file__).resolve().parents[3]
 _WORKER = Path(comet_worker.__file__)
 _CHECKPOINT = Path("checkpoints/model.ckpt")
-
-
-@dataclass(frozen=True)
-class SentenceScores:
-    """COMET's scores of a run.
-
-    Attributes:
-        scores: by test set, one for each sentence.
-        version: COMET's.
-    """
-
-    scores: dict[str, list[float]]
-    version: str
 
 
 def comet_python() -> Path:
@@ -59,15 +45,6 @@ def checkpoint_of(model: str | None, where: str) -> Path | None:
     return checkpoint
 
 
-def check_environment(where: str) -> None:
-    """Check that COMET can be run, before training starts."""
-    if not comet_python().is_file():
-        raise InputError(
-            f"{where}: COMET's environment is missing ({comet_python()}); make it with scripts/comet.sh, or leave the "
-            "key out"
-        )
-
-
 def model_name(checkpoint: Path) -> str:
     """The name of a model: the folder that holds ``checkpoints/``."""
     return checkpoint.parents[1].name
@@ -84,16 +61,20 @@ def score_run(
     checkpoint: Path,
     files: Mapping[str, Path],
     samples: Mapping[str, Sequence[Mapping[str, str]]],
-    where: str,
-) -> SentenceScores:
+) -> tuple[dict[str, list[float]], str]:
     """Score a run's sentences, or read their cached scores.
 
-    ``samples`` have, by test set, a mapping with ``src``, ``mt`` and ``ref`` for each sentence; ``where`` is file and
-    key of the model, for messages.
+    Args:
+        output: the cache.
+        checkpoint: of a local model.
+        files: the translations, by test set.
+        samples: by test set, a mapping with ``src``, ``mt`` and ``ref`` for each sentence.
+
+    Returns:
+        by test set a score for each sentence, and COMET's version.
     """
 
     def build(folder: Path) -> None:
-        check_environment(where)
         scores, version = score_sentences(checkpoint, [sample for each in samples.values() for sample in each])
         rest = iter(scores)
         by_set = {name: [next(rest) for _ in each] for name, each in samples.items()}
@@ -108,21 +89,16 @@ def score_run(
     }
     run_step(Step(output, list(files.values()), options, build))
     record = json.loads((output / SENTENCES_FILE).read_text(encoding="utf-8"))
-    return SentenceScores(record["scores"], record["version"])
+    return record["scores"], record["version"]
 
 
 def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> tuple[list[float], str]:
-    """Run COMET.
-
-    Args:
-        checkpoint: of a local model.
-        samples: N mappings with ``src``, ``mt`` and ``ref``.
-
-    Returns:
-        N scores, and COMET's version.
-    """
+    """The scores of N mappings with ``src``, ``mt`` and ``ref``, and COMET's version."""
+    python = comet_python()
+    if not python.is_file():
+        raise InputError(f"evaluate: comet: COMET's environment is missing ({python}); make it with scripts/comet.sh")
     # Isolated: this folder and PYTHONPATH hold modules that must not pass for COMET's.
-    command = [str(comet_python()), "-I", "-W", "ignore", str(_WORKER), str(checkpoint)]
+    command = [str(python), "-I", "-W", "ignore", str(_WORKER), str(checkpoint)]
     typed = "".join(json.dumps(sample) + "\n" for sample in samples)
     result = run_child(command, input=typed, stdout=PIPE, text=True, encoding="utf-8")
     if result.returncode:

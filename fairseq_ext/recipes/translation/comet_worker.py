@@ -36,11 +36,10 @@ def load_model(checkpoint: Path) -> Any:
     try:
         return load_from_checkpoint(str(checkpoint), local_files_only=True)
     except OSError as error:
+        reason = " ".join(str(error).split())
         sys.exit(
-            f"{checkpoint}: cannot be loaded ({' '.join(str(error).split())}). COMET's checkpoints leave tokenizer "
-            "and configuration of their encoder to the Hugging Face cache; if these are missing, fetch the model that "
-            f"hparams.yaml names as pretrained_model: {Path(sys.executable).parent}/hf download NAME "
-            "--include '*.json' '*.model'"
+            f"{checkpoint}: cannot be loaded ({reason}). Its encoder's tokenizer and configuration must be in the "
+            "Hugging Face cache: fetch the model that hparams.yaml names as pretrained_model"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -130,20 +129,11 @@ class Translation(Experiment[TranslationSystem]):
 
     # The base model and its control
 
-    def base_of(self, name: str) -> str | None:
-        """The base model of a system with adapters; None for other systems, and if it is none of the experiment."""
-        if not self.systems[name].has_adapters:
-            return None
-        start = self.systems[name].start
-        while start is not None and self.systems[start].has_adapters:
-            start = self.systems[start].start
-        return start
-
     @cached_property
     def base_systems(self) -> list[str]:
         """The base models of systems with adapters, in the order of the file."""
-        found = {self.base_of(name) for name in self.systems}
-        return [name for name in self.systems if name in found]
+        starts = {system.start for system in self.systems.values() if system.has_adapters}
+        return [name for name, system in self.systems.items() if name in starts and not system.has_adapters]
 
     @cached_property
     def continued_systems(self) -> dict[str, str]:
@@ -193,17 +183,11 @@ class Translation(Experiment[TranslationSystem]):
         plain = {*self.base_systems, *self.continued_systems}
         return [name for name, output in self.outputs.items() if output.system.name in plain]
 
-    @cached_property
-    def ablation(self) -> list[str]:
-        """The decoding runs of the table of the ablation."""
-        return self._chosen(self.evaluate.report.ablation, "report: ablation")
-
-    @cached_property
+    @property
     def main(self) -> list[str]:
-        """The decoding runs of the main tables."""
-        variants = self.ablation[1:]
-        chosen = self._chosen(self.evaluate.report.main, "report: main")
-        return chosen or [name for name in self.outputs if name not in variants]
+        """The decoding runs of the main tables: all but variants of the ablation."""
+        variants = self.evaluate.report.ablation[1:]
+        return [name for name in self.outputs if name not in variants]
 
     # Comparisons
 
@@ -213,20 +197,12 @@ class Translation(Experiment[TranslationSystem]):
         return list(self.outputs)
 
     @cached_property
-    def baseline(self) -> str | None:
-        """The decoding run that all others are compared with first; None if there is none."""
-        return self.evaluate.baseline or next(iter(self.outputs), None)
-
-    @cached_property
     def baselines(self) -> list[str]:
         """The decoding runs that all others are compared with."""
-        chosen = self._chosen(self.evaluate.compare, "compare") or self._default_baselines
-        return list(dict.fromkeys([*([self.baseline] if self.baseline else []), *chosen]))
-
-    @property
-    def _default_baselines(self) -> list[str]:
+        first = [self.evaluate.baseline] if self.evaluate.baseline else list(self.outputs)[:1]
         controls = [name for name, output in self.outputs.items() if output.system.name in self.continued_systems]
-        return [*controls, *(name for name, output in self.outputs.items() if output.domain_source == UNIFORM)]
+        uniform = [name for name, output in self.outputs.items() if output.domain_source == UNIFORM]
+        return list(dict.fromkeys([*first, *(self.evaluate.compare or [*controls, *uniform])]))
 
     @cached_property
     def pairs(self) -> Mapping[str, Sequence[str]]:
@@ -235,39 +211,23 @@ class Translation(Experiment[TranslationSystem]):
             return self.compare
         return {name: [other for other in self.baselines if other != name] for name in self.outputs}
 
-    def _chosen(self, patterns: Sequence[str], key: str) -> list[str]:
-        """The decoding runs that patterns name, in the order of the patterns, each once."""
-        chosen: dict[str, None] = {}
-        for pattern in patterns:
-            found = [name for name in self.outputs if fnmatch.fnmatchcase(name, pattern)]
-            if not found:
-                self._check_output(pattern, f"evaluate: {key}")
-            chosen |= dict.fromkeys(found)
-        return list(chosen)
-
     # Checks of what types alone cannot say
-
-    def _check_output(self, name: str, key: str) -> None:
-        if name not in self.outputs:
-            raise ValueError(f"{key}: no output {name!r}; there are {_listed(self.outputs)}")
 
     @model_validator(mode="after")
     def _check_outputs(self) -> Translation:
         for name, output in self.outputs.items():
             if output.system_name not in self.systems:
-                there = _listed(self.systems)
                 raise ValueError(
                     f"translate: outputs: {name}: system: no {output.system_name!r} under train: systems; "
-                    f"there are {there}"
+                    f"there are {_listed(self.systems)}"
                 )
             output._system = self.systems[output.system_name]
-        for name in self.evaluate.speed:
-            self._check_output(name, "evaluate: speed")
-        if self.evaluate.baseline:
-            self._check_output(self.evaluate.baseline, "evaluate: baseline")
-        for name in self.translate.examples:
-            self._check_output(name.partition("@")[0], f"translate: examples: {name}")
-        _ = self.main, self.baselines
+        evaluate = self.evaluate
+        named = {"speed": evaluate.speed, "compare": evaluate.compare, "report: ablation": evaluate.report.ablation}
+        for key, names in {**named, "baseline": [evaluate.baseline] if evaluate.baseline else []}.items():
+            for name in names:
+                if name not in self.outputs:
+                    raise ValueError(f"evaluate: {key}: no output {name!r}; there are {_listed(self.outputs)}")
         return self
 
     @model_validator(mode="after")
@@ -278,28 +238,10 @@ class Translation(Experiment[TranslationSystem]):
             raise ValueError(f"target_lang: {self.target_lang!r} is also the source_lang; change one")
         return self
 
-    @model_validator(mode="after")
-    def _check_lengths(self) -> Translation:
-        """No system has fewer updates than its start has epochs: then epochs were given for updates."""
-        for system in self.systems.values():
-            base = self.systems.get(system.start or "")
-            epochs = option_of(base.options, "max-epoch") if base else None
-            updates = option_of(system.options, "max-update")
-            if _is_count(epochs) and _is_count(updates) and updates < epochs:
-                raise InputError(
-                    f"{system.place('max-update')}: {updates} updates are fewer than the {epochs} epochs of "
-                    f"{system.start}; give more, or write max-epoch"
-                )
-        return self
-
 
 def load_config(path: Path) -> Translation:
     """Read and check the file of a translation experiment."""
     return load_as("translation", Translation, path)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and value > 0
 
 
 def _listed(names: Collection[str]) -> str:

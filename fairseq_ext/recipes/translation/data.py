@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from fairseq_ext.convert.steps import base_files
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
-from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.split import write_splits
 from fairseq_ext.corpora.subwords import MODEL_FILE, encode_splits, take_subwords, train_subwords
 from fairseq_ext.corpora.text_files import Pair, stream_lines
@@ -99,23 +98,21 @@ def _subword_steps(config: Translation) -> list[Step]:
         model = Path(config.subwords.base)
         return [Step(subwords, [model], {}, lambda folder: take_subwords(folder, model))]
     options = config.subwords.model_dump(exclude={"reuse", "base"})
-    train = Step(
-        subwords,
-        [splits],
-        {"langs": langs, "seed": config.seed, **options, "with": versions("sentencepiece")},
-        lambda folder: train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed),
-    )
-    return [train]
+    given = {"langs": langs, "seed": config.seed, **options, "with": versions("sentencepiece")}
+
+    def build(folder: Path) -> None:
+        train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed)
+
+    return [Step(subwords, [splits], given, build)]
 
 
 def _encode_step(config: Translation) -> Step:
     langs, splits, subwords = config.langs, config.work_dir / "splits", config.subwords_dir
-    return Step(
-        config.work_dir / "encoded",
-        [splits, subwords],
-        {"langs": langs},
-        lambda folder: encode_splits(folder, splits, subwords, langs),
-    )
+
+    def build(folder: Path) -> None:
+        encode_splits(folder, splits, subwords, langs)
+
+    return Step(config.work_dir / "encoded", [splits, subwords], {"langs": langs}, build)
 
 
 def _domains(config: Translation) -> Mapping[str, Sequence[str]]:
@@ -124,44 +121,33 @@ def _domains(config: Translation) -> Mapping[str, Sequence[str]]:
     return folder_entries(Path(config.corpora.folder or ""), config.langs)
 
 
-@dataclass(frozen=True)
-class _ImportDomain:
-    """The task that imports one domain."""
-
-    domains: Mapping[str, Sequence[str]]
-    langs: tuple[str, str]
-    on_bad_utf8: str
-    markup: Markup
-    downloads: Path
-
-    def __call__(self, index: int, output: Path) -> None:
-        name = sorted(self.domains)[index]
-        import_domain(
-            output,
-            name,
-            self.domains[name],
-            self.langs,
-            on_bad_utf8=self.on_bad_utf8,
-            downloads=self.downloads,
-            markup=self.markup,
-        )
-        sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in self.langs)
-        check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], self.langs, name)
+def _import_one(config: Translation, domains: Mapping[str, Sequence[str]], index: int, output: Path) -> None:
+    """Import the domain of this number."""
+    name, langs, corpora = sorted(domains)[index], config.langs, config.corpora
+    import_domain(
+        output,
+        name,
+        domains[name],
+        langs,
+        on_bad_utf8=corpora.on_bad_utf8,
+        downloads=config.work_dir / "downloads",
+        markup=corpora.markup,
+    )
+    sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in langs)
+    check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], langs, name)
 
 
 def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
     langs = config.langs
-    corpora, downloads = config.corpora, config.work_dir / "downloads"
-    task = _ImportDomain(domains, langs, corpora.on_bad_utf8, corpora.markup, downloads)
     # Reading is cheap and paths are relative to here, so no cluster is asked.
     here = Engine(engine.workers)
 
     def build(folder: Path) -> str:
         config.cleaning.check(langs)
         entries = [entry for name in sorted(domains) for entry in domains[name]]
-        fetch_entries(entries, langs, task.downloads)
+        fetch_entries(entries, langs, config.work_dir / "downloads")
         tasks = folder / TASKS_DIR
-        run_tasks(task, tasks, len(domains), here, "import")
+        run_tasks(partial(_import_one, config, domains), tasks, len(domains), here, "import")
         move_outputs(tasks, len(domains), folder)
         pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
         return f"{pairs:,} pairs of {len(domains)} domains"

@@ -1,8 +1,7 @@
-"""Translations of the test sets (``translations/RUN``) and of example lines, as steps."""
+"""Translations of the test sets as steps: ``translations/RUN``."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from fairseq_ext.recipes.translation.sections import OutputRun
 
 TASK = "multi_domain_translation"
 GATES_FILE = "gates.jsonl"
-EXAMPLES_FILE = "examples.txt"
 
 
 def decoding(config: Translation, run: OutputRun) -> tuple[list[Path], FairseqCommand]:
@@ -108,46 +106,3 @@ def read_hypotheses(lines: Iterable[str]) -> dict[int, str]:
             number, _, text = line[2:].split("\t", 2)
             found.setdefault(int(number), text)  # the first of an n-best list is the best
     return found
-
-
-# Examples
-
-
-def examples_step(config: Translation) -> Step:
-    """The step that translates ``translate: examples``, the lines of each decoding run with the first of its models."""
-    examples = config.translate.examples
-    runs = {name: config.output_runs(name)[0] for name in examples}
-    made = {name: decoding(config, run) for name, run in runs.items()}
-
-    def build(folder: Path) -> None:
-        blocks = []
-        for name, (inputs, command) in made.items():
-            printed, typed = folder / f"{name}.txt", "".join(f"{line}\n" for line in examples[name])
-            gates = ["--print-gates"] if runs[name].output.gates else []
-            arguments = [str(inputs[0]), *command.arguments, *gates, "--buffer-size", str(len(examples[name]))]
-            run_fairseq("interactive", arguments, output=printed, typed=typed, messages=folder / f"{name}.log")
-            blocks.append(f"{name}\n" + format_examples(examples[name], read_lines(printed)))
-        (folder / EXAMPLES_FILE).write_text("\n".join(blocks), encoding="utf-8")
-
-    inputs = sorted({path for paths, _ in made.values() for path in paths})
-    commands = [command for _, command in made.values()]
-    arguments = {name: list(command.arguments) for name, (_, command) in made.items()}
-    options = {"examples": examples, "arguments": arguments}
-    return Step(config.work_dir / "examples", inputs, options, build, commands=commands, side_by_side=True)
-
-
-def format_examples(sources: Sequence[str], printed: Iterable[str]) -> str:
-    """Source, translation and the largest gate weights of every line, from what fairseq-interactive printed."""
-    printed = list(printed)
-    hypotheses = read_hypotheses(printed)
-    gates = {int(number): text for number, text in re.findall(r"^G-(\d+)\t(.*)$", "\n".join(printed), re.MULTILINE)}
-    width = max(map(len, sources))
-    lines = []
-    for number, source in enumerate(sources):
-        line = f"  {source:<{width}}  →  {hypotheses[number]}"
-        if number in gates:
-            weights = [part.split("=") for part in gates[number].split()]
-            largest = sorted(weights, key=lambda pair: -float(pair[1]))[:3]
-            line += "\n" + " " * (width + 7) + " ".join(f"{name} {float(w):.2f}" for name, w in largest)
-        lines.append(line)
-    return "\n".join(lines) + "\n"

@@ -21,7 +21,6 @@ from sklearn.svm import LinearSVC
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.inputs.errors import InputError
 
 _DIMENSIONS = 100
 _LONGEST_NGRAM = 5
@@ -30,19 +29,13 @@ _SVM_C = 0.01
 
 
 def measure_distances(splits: Path, lang: str, *, sentences: int, seed: int) -> tuple[list[str], int, np.ndarray]:
-    """Measure the distances between the domains of an experiment, on the source side of their training text.
+    """D domains, the number of sentences of each, and their D×D distances, on the source side of the training text.
 
     All domains contribute the same number of distinct sentences, because larger samples have smaller errors.
-
-    Returns:
-        D domains, the number of sentences of each, and the D×D distances.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     samples = [draw_sample(stream_lines(splits / name / f"train.{lang}"), sentences, seed) for name in domains]
     size = min(map(len, samples))
-    if size < 2:
-        name = domains[[len(sample) for sample in samples].index(size)]
-        raise InputError(f"{splits / name}/train.{lang}: needs at least two distinct sentences")
     texts = [text for sample in samples for text in sample[:size]]
     return domains, size, pairwise_distances(embed_with_tfidf(texts).reshape(len(domains), size, -1))
 
@@ -52,12 +45,12 @@ def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
 
     Lines are distinct so that no sentence is in both halves.
     """
-    kept: dict[str, int] = {}
+    kept: set[tuple[int, str]] = set()
     for line in lines:
-        kept[line] = stable_hash(seed, "distances", line)
+        kept.add((stable_hash(seed, "distances", line), line))
         if len(kept) >= 2 * size + 1000:
-            kept = _lowest(kept, size)
-    return list(_lowest(kept, size))
+            kept = set(sorted(kept)[:size])
+    return [line for _, line in sorted(kept)[:size]]
 
 
 def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
@@ -69,10 +62,7 @@ def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
         result: N×H
     """
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, _LONGEST_NGRAM), min_df=2, sublinear_tf=True)
-    try:
-        features = vectorizer.fit_transform(texts)
-    except ValueError:
-        raise InputError("distances: the sentences share no letters; is the training text empty?") from None
+    features = vectorizer.fit_transform(texts)
     dimensions = min(_DIMENSIONS, *features.shape)
     vectors: np.ndarray = TruncatedSVD(dimensions, random_state=0).fit_transform(features)
     return vectors
@@ -110,8 +100,3 @@ def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
         machine.fit(features[halves != half], labels[halves != half])
         mistakes += int((machine.predict(features[halves == half]) != labels[halves == half]).sum())
     return mistakes / len(labels)
-
-
-def _lowest(keys: dict[str, int], size: int) -> dict[str, int]:
-    """The entries with the smallest keys, smallest first."""
-    return {text: keys[text] for text in sorted(keys, key=lambda text: (keys[text], text))[:size]}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.classifiers.classifier import MODEL_FOLDER
-from fairseq_ext.data.teacher_labels import TEACHER_FILE, read_teacher_record
+from fairseq_ext.data.teacher_labels import read_teacher_record
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.provenance import read_record
 from fairseq_ext.engine.steps import Step
@@ -47,10 +47,9 @@ def trained_run(config: Translation, name: str | None) -> Run:
     runs = config.runs_of(name)
     if len(runs) > 1:
         raise InputError(f"{config.path}: {name} has several runs; give one of {', '.join(run.name for run in runs)}")
-    if not best_checkpoint(config, runs[0].name).is_file():
-        raise InputError(
-            f"{config.path}: {runs[0].name} is not trained yet; run fairseq-ext train {config.path} {runs[0].name}"
-        )
+    name = runs[0].name
+    if not best_checkpoint(config, name).is_file():
+        raise InputError(f"{config.path}: {name} is not trained yet; run fairseq-ext train {config.path} {name}")
     return runs[0]
 
 
@@ -75,33 +74,28 @@ def export_run(config: Translation, run: Run, directory: Path) -> None:
 
 
 def _parts(config: Translation, run: Run) -> Parts:
-    classifier = config.work_dir / "teacher" / MODEL_FOLDER
+    classifier, system = config.work_dir / "teacher" / MODEL_FOLDER, config.systems[run.system.name]
+    is_routed = system.requires_domain or "adapter" in system.arch
     return Parts(
         best_checkpoint(config, run.name),
         run.system.data or config.work_dir / "data-bin",
-        classifier if _routes_by_domain(config, run) and classifier.is_dir() else None,
+        classifier if is_routed and classifier.is_dir() else None,
     )
 
 
 def _describe(config: Translation, run: Run) -> Manifest:
     parts = _parts(config, run)
-    domains = read_domain_names(parts.data / DOMAINS_FILE)
     record = read_record(parts.data)
     return Manifest(
         name=run.name,
         languages=(config.source_lang, config.target_lang),
-        domains=tuple(domains),
-        architecture=str(option_of(run.system.options, "arch")),
+        domains=tuple(read_domain_names(parts.data / DOMAINS_FILE)),
+        architecture=config.systems[run.system.name].arch,
         text=config.cleaning.normalise,
         generation=_search_options(config, run),
-        classifier=_classifier_kind(config, domains) if parts.classifier else None,
+        classifier=read_teacher_record(config.work_dir / "teacher")["backend"] if parts.classifier else None,
         data_fingerprint=record.fingerprint if record else None,
     )
-
-
-def _routes_by_domain(config: Translation, run: Run) -> bool:
-    system = config.systems[run.system.name]
-    return system.requires_domain or "adapter" in str(option_of(system.options, "arch"))
 
 
 def _search_options(config: Translation, run: Run) -> dict[str, Any]:
@@ -113,25 +107,15 @@ def _search_options(config: Translation, run: Run) -> dict[str, Any]:
     return {}
 
 
-def _classifier_kind(config: Translation, domains: Sequence[str]) -> str:
-    teacher = config.work_dir / "teacher"
-    record = read_teacher_record(teacher)
-    if record["domains"] != list(domains):
-        raise InputError(f"{teacher / TEACHER_FILE}: its domains are not those of the data; train the teacher again")
-    kind: str = record["backend"]
-    return kind
-
-
 def _scores(config: Translation, run: Run) -> dict[str, Any] | None:
     """Means by output, metric and set; None before they are measured."""
     path = config.work_dir / "scores" / RECORDS_FILE
     if not path.is_file():
         return None
     records = read_records(path)
+    outputs = [name for name, output in config.outputs.items() if output.system.name == run.system.name]
     found: dict[str, Any] = {}
-    for record in records:
-        if record.system in config.outputs and config.outputs[record.system].system.name == run.system.name:
-            mean = records.mean(record.system, record.metric, record.domain)
-            assert mean is not None
-            found.setdefault(record.system, {}).setdefault(record.metric, {})[record.domain] = round(mean.value, 2)
+    for name, metric, domain in dict.fromkeys((each.system, each.metric, each.domain) for each in records):
+        if name in outputs and (mean := records.value(name, metric, domain)) is not None:
+            found.setdefault(name, {}).setdefault(metric, {})[domain] = round(mean, 2)
     return found

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +81,9 @@ def import_sets(folder: Path, config: Translation) -> None:
             write_lines(folder / f"{name}.{lang}", normal)
     if config.evaluate.domain_switch:
         splits, count = config.work_dir / "splits", config.evaluate.domain_switch
-        drawn = draw_pairs(splits, langs, count, config.split.max_words, config.seed)
-        write_pairs(folder / DOMAIN_SWITCH, langs, drawn)
+        pairs = draw_pairs(splits, langs, count, config.split.max_words, config.seed)
+        for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
+            write_lines(folder / f"{DOMAIN_SWITCH}.{lang}", lines)
 
 
 def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
@@ -147,15 +147,7 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
 # The domain-switch set
 
 
-@dataclass(frozen=True)
-class JoinedPair:
-    """Two sentence pairs in a row: their domains; source and target."""
-
-    domains: tuple[str, str]
-    texts: tuple[str, str]
-
-
-def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int, seed: int) -> list[JoinedPair]:
+def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int, seed: int) -> list[tuple[str, str]]:
     """Join ``count`` test sentences of two domains, drawn by the seed; a domain comes as often as any other.
 
     ``splits`` holds ``DOMAIN/test.LANG``; a joined side has at most ``max_words``, as a sentence of the corpora.
@@ -167,7 +159,7 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
         )
     texts = {name: read_parallel(*(splits / name / f"test.{lang}" for lang in langs)) for name in domains}
     generator = np.random.default_rng(stable_hash(seed, "joined"))
-    found: dict[tuple[str, str], JoinedPair] = {}
+    found: dict[tuple[str, str], None] = {}
     for _ in range(_TRIES * count):
         if len(found) == count:
             break
@@ -176,17 +168,10 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
         sides = (f"{first[0]} {second[0]}", f"{first[1]} {second[1]}")
         lengths = [len(text.split()) for text in (*first, *second)]
         if min(lengths) >= _LEAST_WORDS and all(len(side.split()) <= max_words for side in sides):
-            found.setdefault(sides, JoinedPair((names[0], names[1]), sides))
+            found[sides] = None
     if len(found) < count:
         raise InputError(
             f"evaluate: domain_switch: {count} are more than the test sets give, which have {len(found)} of "
             f"{_LEAST_WORDS} words a sentence and {max_words} a pair; ask for fewer"
         )
-    return list(found.values())
-
-
-def write_pairs(stem: Path, langs: tuple[str, str], pairs: Sequence[JoinedPair]) -> None:
-    """Write ``STEM.LANG`` and, a line each, the two domains of every pair: ``STEM.domains.txt``."""
-    for side, lang in enumerate(langs):
-        write_lines(stem.with_name(f"{stem.name}.{lang}"), [pair.texts[side] for pair in pairs])
-    write_lines(stem.with_name(f"{stem.name}.domains.txt"), [" ".join(pair.domains) for pair in pairs])
+    return list(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,23 +24,6 @@ AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is th
 CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
 ALONE = ("states", "source")  # inputs of gates that see several
 OVER_LAYERS = "mean"  # of gates, among layers
-
-
-@dataclass(frozen=True)
-class GateWeights:
-    """The gates of all test sentences, in the order of the test sets.
-
-    Attributes:
-        layers: L names, ``encoder 1`` first.
-        weights: N×L×D, the decoder's averaged over the target positions.
-        states: the weights from a layer's states only; None unless gates have several inputs with states.
-        source: the weights from the source words only, N×1×D; None if they are no input.
-    """
-
-    layers: list[str]
-    weights: np.ndarray
-    states: np.ndarray | None = None
-    source: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -70,8 +53,14 @@ class ClassifiedSentences:
         return cls(domains, np.repeat(np.arange(len(domains)), [len(rows) for rows in probs]), np.concatenate(probs))
 
 
-def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
-    """Read the gates that :class:`~fairseq_ext.tasks.gate_report.GateReport` wrote."""
+def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Read the gates that :class:`~fairseq_ext.tasks.gate_report.GateReport` wrote.
+
+    Returns:
+        L names of layers, ``encoder 1`` first; and the weights, N×L×D, a decoder layer's averaged over the target
+        positions. Where gates have several inputs, also those that :data:`ALONE` names, by name: from a layer's states
+        only, N×L×D, and from the source words only, N×1×D.
+    """
     rows: dict[int, dict[str, np.ndarray]] = {}
     sizes: list[int] = []
     for number, line in enumerate(stream_lines(path), start=1):
@@ -82,46 +71,41 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> GateWeights:
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise InputError(f"{path}, line {number}: holds no gates of {num_domains} domains ({error})") from None
     if rows.keys() != set(range(num_sentences)):
-        missing = next((index for index in range(num_sentences) if index not in rows), num_sentences)
-        raise InputError(
-            f"{path}: has gates of {len(rows)} sentences, the test sets have {num_sentences}; they differ from "
-            f"sentence {missing + 1} on; translate them again"
-        )
+        raise InputError(f"{path}: has other sentences than the test sets, {num_sentences}; translate them again")
     layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
     names = [name for name in rows[0] if all(name in found for found in rows.values())]
-    return GateWeights(layers, **{name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names})
+    return layers, {name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names}
 
 
 def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
     """The weights of a sentence, and those of each input alone if gates have several: L×D each."""
-    parts = {"weights": SIDES, "states": STATES, "source": (SOURCE,)}
     found = {}
-    for name, sides in parts.items():
-        if name == "weights" or sides[0] in entry:
+    for name, sides in {"": SIDES, "states": STATES, "source": (SOURCE,)}.items():
+        if not name or sides[0] in entry:
             found[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
             if found[name].shape != (1 if name == "source" else num_layers, num_domains):
                 raise ValueError(f"not {num_domains} weights a layer")
     return found
 
 
-def gate_records(run: str, gates: GateWeights, sentences: ClassifiedSentences) -> Iterator[Record]:
+def gate_records(
+    run: str, layers: Sequence[str], weights: Mapping[str, np.ndarray], sentences: ClassifiedSentences
+) -> Iterator[Record]:
     """How often a run's largest gate is the classifier's choice or the true domain, and mean weights by true domain.
 
     The shares are by layer and over layers; of gates that see several inputs, also if one of these alone decided.
     """
     of = partial(Record, system=run.split("@")[0], run=run)
-    for name, weights in zip(("", *ALONE), (gates.weights, gates.states, gates.source), strict=True):
-        if weights is None:
-            continue
-        choices, suffix = weights.argmax(-1), f", {name} alone" if name else ""  # N×L
+    for name, found in weights.items():
+        choices, suffix = found.argmax(-1), f", {name} alone" if name else ""  # N×L
         for metric, labels in ((AGREES, sentences.teacher), (CORRECT, sentences.labels)):
             shares = [round(float(share), 4) for share in (choices == labels[:, None]).mean(0)]
-            by_layer = dict(zip(gates.layers, shares, strict=True)) if len(shares) == len(gates.layers) else {}
+            by_layer = {} if name == "source" else dict(zip(layers, shares, strict=True))
             for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares)}.items():
                 yield of(domain=layer, metric=f"{metric}{suffix}", value=100 * share)
     yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((sentences.teacher == sentences.labels).mean()), 4))
     for number, domain in enumerate(sentences.domains):
-        means = gates.weights[sentences.labels == number].mean(0).round(5).astype(float)  # L×D
+        means = weights[""][sentences.labels == number].mean(0).round(5).astype(float)  # L×D
         for gate, column in zip(sentences.domains, means.T.tolist(), strict=True):
             yield of(domain=domain, metric=weight_of(gate), value=statistics.fmean(round(each, 5) for each in column))
 

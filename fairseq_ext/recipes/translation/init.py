@@ -1,11 +1,10 @@
 """An experiment file for a folder of corpora: counted, of a fitting size, every key explained.
 
 What it says of the time is 2,450 target subwords a second and process, with a quarter for all that is not training:
-set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes (16 by this rule). The
-trainings of the small English-Polish experiment come to 1.3 hours by it; they took 2.5 of a shared machine, with code
-that was 1.7 times slower. Memory is what two processes of the small model need at 3,000 tokens each
-(docs/speed.md), as much again that they keep for the next batch (engine/fairseq_cli.py), and what an epoch of millions
-of pairs adds. Of GPUs both is arithmetic, not measured.
+set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes (16 by this rule).
+Memory is what two processes of the small model need at 3,000 tokens each (docs/speed.md), as much again that they keep
+for the next batch (engine/fairseq_cli.py), and what an epoch of millions of pairs adds. Of GPUs both is arithmetic, not
+measured.
 """
 
 from __future__ import annotations
@@ -115,8 +114,9 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     processes = gpus or min(2, cores)
     batch = _FILLED * max_tokens * processes
     runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
-    besides = _minutes_for(runs * size.updates * batch, size, processes) + _MINUTES_BESIDES
-    a_pass = _minutes_for(subwords, size, processes)
+    a_minute = 60 * size.subwords_a_second * processes / 1.25  # of subwords, with the use of what was trained
+    besides = runs * size.updates * batch / a_minute + _MINUTES_BESIDES
+    a_pass = subwords / a_minute
     good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
     passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
     if passes < 1:
@@ -137,11 +137,6 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
         good_passes * a_pass + besides,
         size.gigabytes if gpus else on_cores,
     )
-
-
-def _minutes_for(subwords: float, size: Size, processes: int) -> float:
-    """How long it takes to train on so many target subwords, and to use what was trained."""
-    return subwords / (size.subwords_a_second * processes) / 60 * 1.25
 
 
 def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str, *, is_paper: bool = False) -> None:

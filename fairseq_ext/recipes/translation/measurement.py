@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,9 +28,9 @@ from fairseq_ext.recipes.train import LOG_FILE, system_dir
 from fairseq_ext.recipes.translation import comet
 from fairseq_ext.recipes.translation.analyses import ANALYSES, analysis_dir
 from fairseq_ext.recipes.translation.config import Translation
-from fairseq_ext.recipes.translation.convergence import ValidationCurve, read_curve
+from fairseq_ext.recipes.translation.convergence import read_curve
 from fairseq_ext.recipes.translation.decoding import translation_dir
-from fairseq_ext.recipes.translation.extra_sets import OOD, TEST, column_of, extra_dir, sets_dir, sets_for
+from fairseq_ext.recipes.translation.extra_sets import OOD, column_of, extra_dir, sets_dir, sets_for
 from fairseq_ext.recipes.translation.sections import DOMAIN_SWITCH, OutputRun
 from fairseq_ext.recipes.translation.set_scores import (
     AVERAGE,
@@ -47,15 +46,14 @@ from fairseq_ext.recipes.translation.set_scores import (
 
 # Metrics beside those of translations.
 TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"
-UPDATES, TOTAL_UPDATES = "updates", "updates with those before"
-BITS, PERPLEXITY, BITS_BY_UPDATE = "validation bits", "validation perplexity", "validation bits by update"
+UPDATES, BITS, BITS_BY_UPDATE = "updates", "validation bits", "validation bits by update"
 # Names of sets in comparisons.
 ALL = "all"
 SET_NAMES = {AVERAGE: ALL, ERRORS: "classifier-error subset", f"{OOD}{DOMAIN_SWITCH}": "domain-switch set"}
 
 SIGNATURES_FILE = "signatures.json"
 TEACHER_FILE = "teacher/teacher.json"  # relative to the experiment's folder
-_VERSION = 6
+_VERSION = 7
 
 
 def all_records(config: Translation) -> Records:
@@ -75,26 +73,15 @@ def result_files(config: Translation) -> list[Path]:
 
 def curve_records(config: Translation) -> Iterator[Record]:
     """The updates of every run, and its validation loss by update."""
-    logs = {run.name: system_dir(config, run.name) / LOG_FILE for run in config.all_runs}
-    curves = {name: read_curve(path) for name, path in logs.items() if path.is_file()}
-    curves = {name: curve for name, curve in curves.items() if curve.updates}
     for run in config.all_runs:
-        if run.name in curves:
-            of, curve = partial(Record, system=run.system.name, run=run.name, seed=run.seed), curves[run.name]
-            yield of(metric=UPDATES, value=curve.updates[-1])
-            yield of(metric=TOTAL_UPDATES, value=total_updates(config, curves, run.name))
-            yield of(metric=BITS, value=min(curve.bits))
-            yield of(metric=PERPLEXITY, value=2 ** min(curve.bits))
-            for update, bits in zip(curve.updates, curve.bits, strict=True):
+        log = system_dir(config, run.name) / LOG_FILE
+        curve = read_curve(log) if log.is_file() else {}
+        if curve:
+            of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+            yield of(metric=UPDATES, value=max(curve))
+            yield of(metric=BITS, value=min(curve.values()))
+            for update, bits in curve.items():
                 yield of(domain=str(update), metric=BITS_BY_UPDATE, value=bits)
-
-
-def total_updates(config: Translation, curves: Mapping[str, ValidationCurve], name: str) -> int:
-    """The updates of a run and of all that it started from, as far as they are known."""
-    [run, *_] = config.runs_of(name)
-    own = curves[run.name].updates[-1] if run.name in curves else 0
-    start = config.start_of(run)
-    return own + (total_updates(config, curves, start.name) if start else 0)
 
 
 def teacher_records(config: Translation) -> Iterator[Record]:
@@ -135,26 +122,20 @@ class ScoredRun:
 
     def folders(self, config: Translation) -> list[Path]:
         """The folders of its translations, made or not."""
-        found: list[Path] = []
-        for part in self.parts:
-            found.append(translation_dir(config, part.name))
-            if sets_for(config, part):
-                found.append(extra_dir(config, part.name))
-        return found
+        extra = [extra_dir(config, part.name) for part in self.parts if sets_for(config, part)]
+        return [*(translation_dir(config, part.name) for part in self.parts), *extra]
 
     def files(self, config: Translation, tests: TestSets) -> dict[str, Path]:
         """The translations by test set, as far as they have been made."""
         files: dict[str, Path] = {}
         for part in self.parts:
-            translated, extra = translation_dir(config, part.name), extra_dir(config, part.name)
+            own, extra = translation_dir(config, part.name), extra_dir(config, part.name)
             domains = [part.run.domain] if part.run.domain else tests.domains
-            if translated.is_dir():
-                files |= {name: translated / f"{name}.{config.target_lang}" for name in domains}
-            if extra.is_dir():
-                found = {column_of(config, name): name for name in sets_for(config, part)}
-                known = {column: name for column, name in found.items() if column in tests.references}
-                files |= {column: extra / f"{name}.{config.target_lang}" for column, name in known.items()}
-        return files
+            files |= {name: own / f"{name}.{config.target_lang}" for name in domains}
+            files |= {
+                column_of(config, name): extra / f"{name}.{config.target_lang}" for name in sets_for(config, part)
+            }
+        return {name: path for name, path in files.items() if path.parent.is_dir() and name in tests.references}
 
 
 def find_runs(config: Translation) -> dict[str, list[ScoredRun]]:
@@ -183,8 +164,7 @@ def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
     }
     return TestSets(
         domains,
-        [name for name in further if name.startswith(TEST)],
-        [name for name in further if not name.startswith(TEST)],
+        list(further),
         sources,
         references,
         _errors(teacher, {name: len(references[name]) for name in domains}) if teacher.exists() else None,
@@ -204,17 +184,20 @@ def _errors(teacher: Path, lengths: Mapping[str, int]) -> dict[str, np.ndarray]:
 
 def scoring_step(config: Translation) -> Step:
     """The step that scores the translations that have been made; call it when they have been."""
-    expected = find_runs(config)
-    folders = [folder for runs in expected.values() for run in runs for folder in run.folders(config)]
-    translated = [folder for folder in folders if folder.is_dir()]
-    missing = [f"{folder.parent.name}/{folder.name}" for folder in folders if not folder.is_dir()]
-    started = {
-        output: [run for run in runs if any(folder.is_dir() for folder in run.folders(config))]
-        for output, runs in expected.items()
-    }
-    runs = {output: each for output, each in started.items() if each}
+    translated: list[Path] = []
+    missing: list[str] = []
+    runs: dict[str, list[ScoredRun]] = {}
+    for output, expected in find_runs(config).items():
+        for run in expected:
+            made = [folder for folder in run.folders(config) if folder.is_dir()]
+            translated += made
+            missing += [f"{path.parent.name}/{path.name}" for path in run.folders(config) if path not in made]
+            if made:
+                runs.setdefault(output, []).append(run)
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
-    checkpoint, teacher = comet_checkpoint(config), config.work_dir / "teacher"
+    of_text = text_metrics(config.evaluate.metrics, config.target_lang)
+    checkpoint = comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
+    teacher = config.work_dir / "teacher"
     inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *translated]
     inputs += [sets_dir(config)] if extra else []
     options = {
@@ -227,7 +210,7 @@ def scoring_step(config: Translation) -> Step:
         "resamples": config.evaluate.resamples,
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
-        "signatures": {name: metric.signature for name, metric in _text_metrics(config).items()},
+        "signatures": {name: metric.signature for name, metric in of_text.items()},
     }
 
     def build(folder: Path) -> None:
@@ -236,8 +219,12 @@ def scoring_step(config: Translation) -> Step:
         if not runs:
             raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext translate first")
         tests = read_tests(config, extra)
-        metrics, counts = _count(config, runs, tests)
-        columns = score_runs(runs, metrics, counts, tests, config.evaluate.resamples, config.seed)
+        metrics, counts = _count(config, runs, tests, of_text, checkpoint)
+        columns: RunColumns = {}
+        for name, metric in metrics.items():
+            given = (metric, tests, config.evaluate.resamples, config.seed)
+            own = (score_columns(counted, *given) for counted in counts[name])
+            columns[name] = {output: [next(own) for _ in each] for output, each in runs.items()}
         write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests)])
         write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, tested_pairs(config), tests))
         signatures = {name: metric.signature for name, metric in metrics.items()}
@@ -254,17 +241,12 @@ def tested_pairs(config: Translation) -> dict[str, list[str]]:
     }
 
 
-def comet_checkpoint(config: Translation) -> Path | None:
-    """The checkpoint of ``evaluate: comet``, which must be there."""
-    return comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
-
-
-def _text_metrics(config: Translation) -> dict[str, TextMetric]:
-    return text_metrics(config.evaluate.metrics, config.target_lang)
-
-
 def _count(
-    config: Translation, runs: Mapping[str, Sequence[ScoredRun]], tests: TestSets
+    config: Translation,
+    runs: Mapping[str, Sequence[ScoredRun]],
+    tests: TestSets,
+    of_text: Mapping[str, TextMetric],
+    checkpoint: Path | None,
 ) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
     """The metrics by name, and by metric the counts of every run."""
     files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
@@ -272,18 +254,15 @@ def _count(
         run: {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in paths.items()}
         for run, paths in files.items()
     }
-    of_text = _text_metrics(config)
     counts = count_text(of_text, list(texts.values()), tests)
-    checkpoint = comet_checkpoint(config)
     if checkpoint is None:
         return {**of_text}, counts
-    where = f"{config.path}: evaluate: comet"
     scored = [
-        comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, _samples(texts[run], tests), where)
+        comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, _samples(texts[run], tests))
         for run, paths in files.items()
     ]
-    counts["COMET"] = [{name: CometMetric.count(values) for name, values in run.scores.items()} for run in scored]
-    return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), scored[0].version)}, counts
+    counts["COMET"] = [{name: CometMetric.count(values) for name, values in scores.items()} for scores, _ in scored]
+    return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), scored[0][1])}, counts
 
 
 def _samples(texts: Mapping[str, Sequence[str]], tests: TestSets) -> dict[str, list[dict[str, str]]]:
@@ -297,22 +276,6 @@ def _samples(texts: Mapping[str, Sequence[str]], tests: TestSets) -> dict[str, l
 
 
 RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each of its runs
-
-
-def score_runs(
-    runs: Mapping[str, Sequence[Any]],
-    metrics: Mapping[str, CorpusMetric],
-    counts: Mapping[str, Sequence[Counts]],
-    tests: TestSets,
-    resamples: int,
-    seed: int,
-) -> RunColumns:
-    """Score all runs on the same resamples; ``counts`` are those of all runs by metric, in the order of ``runs``."""
-    found: RunColumns = {}
-    for name, metric in metrics.items():
-        columns = iter(score_columns(counts[name], metric, tests, resamples, seed))
-        found[name] = {output: [next(columns) for _ in each] for output, each in runs.items()}
-    return found
 
 
 def size_records(tests: TestSets) -> Iterator[Record]:
@@ -342,17 +305,12 @@ def compare_outputs(scores: RunColumns, pairs: Mapping[str, Sequence[str]], test
     The interval and p are about other sentences of the same kind, translated by these very runs. How much trainings
     differ is the standard deviation over runs.
     """
+    compared = [(output, baseline) for output, baselines in pairs.items() for baseline in baselines]
     for metric, outputs in scores.items():
         average = {output: means(of_runs) for output, of_runs in outputs.items()}
-        compared = [(output, baseline) for output, baselines in pairs.items() for baseline in baselines]
         for output, baseline in compared:
-            if output in average and baseline in average:
-                for column in shared_columns(average[output], average[baseline]):
-                    differences = average[output][column] - average[baseline][column]
-                    name = SET_NAMES.get(column, column)
+            one, other = average.get(output, {}), average.get(baseline, {})
+            for column in one:
+                if column in other and column != WEIGHTED_AVERAGE:
+                    differences, name = one[column] - other[column], SET_NAMES.get(column, column)
                     yield compare_resamples(output, baseline, metric, name, differences, tests.sizes[column])
-
-
-def shared_columns(one: Columns, other: Columns) -> list[str]:
-    """The sets on which two decoding runs are compared."""
-    return [column for column in one if column in other and column != WEIGHTED_AVERAGE]

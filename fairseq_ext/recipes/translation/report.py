@@ -27,14 +27,13 @@ from fairseq_ext.recipes.report import (
 )
 from fairseq_ext.recipes.translation import analyses, gates, measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
-from fairseq_ext.recipes.translation.convergence import ValidationCurve, warning, warning_of_control
+from fairseq_ext.recipes.translation.convergence import Curve, warning, warning_of_control
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.recipes.translation.speed import METHOD
 
-_VERSION = 8
+_VERSION = 9
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
-_HEADINGS = {ERRORS: "classifier errors"}
 _HIGHEST = 3  # times the lowest perplexity; curves above are not drawn
 _NOT_USABLE = "not usable: most sentences do not say what the source says"
 # Below this BLEU or chrF translations are of no use. A rule of thumb; both differ by language and by text.
@@ -55,32 +54,32 @@ def report(config: Translation) -> Step:
     step = report_step(
         config, [*sources, *training_files(config)], _VERSION, partial(measurement.all_records, config), make
     )
-    shown = {"main": config.main, "ablation": config.ablation, "pairs": dict(config.pairs)}
+    shown = {"main": config.main, "ablation": config.evaluate.report.ablation, "pairs": dict(config.pairs)}
     return replace(step, options={**step.options, **shown})
 
 
 def page(config: Translation, records: Records, comparisons: Sequence[Comparison], machine: str = "") -> Page:
     """The report of records; ``comparisons`` are with baselines and base models, ``machine`` is that of the timings."""
     warnings = warnings_of(config, curves_of(records))
-    metrics = metrics_of(records)
+    gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
     sections: Sections = {
         "Translation quality": [
             recommend(config, records, comparisons, warnings),
-            *(quality(config, records, metric) for metric in metrics),
+            *(quality(config, records, metric) for metric in metrics_of(records)),
         ],
-        "Classifier errors": _with_rows(classifier_errors(config, records)),
         "Own test sets": _with_rows(further_sets(config, records, "Own test sets", TEST)),
         "Out of domain": _with_rows(further_sets(config, records, "Table 8. Out of domain", OOD)),
         "Ablation": _with_rows(ablation(config, records)),
         "Speed": _with_rows(speed(config, records, machine)),
-        "Gates": [*agreement(config, records), *mean_gates(config, records)],
+        "Gates": [*(agreement(records, name) for name in gated), *(mean_gates(records, name) for name in gated)],
         "Classifier": [*_with_rows(classifier(records)), *confusion(records)],
         "Data": [data_sizes(records), *distances(records)],
-        "Trainings": [parameters(config, records), trainings(config, records), *curves(config, records)],
+        "Systems": [systems(config, records), *curves(config, records)],
         "Tuning": tuning_tables(records),
     }
     source, target = config.langs
-    summary = f"Translation from {source} to {target}: {len(scored(records))} decoding runs."
+    scored = {name for metric in metrics_of(records) for name in records.systems(metric)}
+    summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
     if config.base:
         summary += f" {MIX} is the model in {config.base.folder}, as it is."
     return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
@@ -97,12 +96,6 @@ def quality_and_advice(config: Translation) -> list[str]:
 def metrics_of(records: Records) -> list[str]:
     """The metrics of translations that were measured, the most trusted first."""
     return [metric for metric in METRICS if records.systems(metric)]
-
-
-def scored(records: Records) -> list[str]:
-    """The outputs that were scored."""
-    metrics = metrics_of(records)
-    return records.systems(metrics[0]) if metrics else []
 
 
 def domains_of(records: Records) -> list[str]:
@@ -124,23 +117,15 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 
 
 def quality(config: Translation, records: Records, metric: str) -> Table:
-    """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric."""
+    """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric, each with Table 5 as its last column."""
     number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
-    errors = [ERRORS] if ERRORS in records.domains(metric) else []
-    sets = [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE, *errors]
-    columns = {_HEADINGS.get(name, name): (metric, name) for name in sets}
+    columns = {name: (metric, name) for name in [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE]}
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
-    notes += ["Classifier errors are the sentences that the classifier takes for another domain's."] if errors else []
+    if ERRORS in records.domains(metric):  # Table 5
+        columns["classifier errors"] = (metric, ERRORS)
+        wrong = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
+        notes.append(f"Classifier errors are the {wrong:,.0f} sentences that it takes for another domain's.")
     return _scores(config, records, f"{number}Translation quality: {metric}", config.main, columns, notes)
-
-
-def classifier_errors(config: Translation, records: Records) -> Table:
-    """Table 5: the sentences that the classifier takes for another domain's."""
-    columns = {metric: (metric, ERRORS) for metric in metrics_of(records)}
-    size = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
-    total = sum(records.value("", measurement.TEST_SENTENCES, name) or 0 for name in domains_of(records))
-    notes = [f"{size:,.0f} of {total:,.0f} test sentences, which the classifier takes for another domain's."]
-    return _scores(config, records, "Table 5. The classifier-error subset", config.main, columns, notes)
 
 
 def further_sets(config: Translation, records: Records, title: str, prefix: str) -> Table:
@@ -156,7 +141,7 @@ def ablation(config: Translation, records: Records) -> Table:
     """Table 9: the whole system and its variants."""
     sets = (AVERAGE, WEIGHTED_AVERAGE)
     columns = {f"{metric}: {name}": (metric, name) for metric in metrics_of(records) for name in sets}
-    return _scores(config, records, "Table 9. Ablation", config.ablation, columns, [])
+    return _scores(config, records, "Table 9. Ablation", config.evaluate.report.ablation, columns, [])
 
 
 def _scores(
@@ -194,8 +179,6 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
     columns = [
         of("Sentences/s", analyses.SENTENCES_PER_SECOND, form=",.2f", best=max),
         of("Tokens/s", analyses.TOKENS_PER_SECOND, form=",.2f", best=max),
-        of("Seconds", analyses.DECODING_SECONDS, form=",.1f"),
-        of("Classifier's seconds", analyses.CLASSIFIER_SECONDS, form=",.1f"),
     ]
     timed = [name for name in config.outputs if name in records.systems(analyses.SENTENCES_PER_SECOND)]
     notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else [])]
@@ -205,12 +188,8 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 # Gates
 
 
-def agreement(config: Translation, records: Records) -> list[Table]:
-    """For each decoding run, how often the largest gate of a layer is the classifier's choice or the true domain."""
-    return [_agreement(records, name) for name in config.outputs if name in records.systems(gates.AGREES)]
-
-
-def _agreement(records: Records, output: str) -> Table:
+def agreement(records: Records, output: str) -> Table:
+    """How often the largest gate of a layer is the classifier's choice or the true domain."""
     of_output = [record for record in records if record.system == output and record.metric == gates.AGREES]
     layers = dict.fromkeys(record.domain for record in of_output if record.domain != gates.OVER_LAYERS)
     inputs = ["", *(f", {name} alone" for name in gates.ALONE)]
@@ -229,17 +208,12 @@ def _agreement(records: Records, output: str) -> Table:
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
 
 
-def mean_gates(config: Translation, records: Records) -> list[Plot]:
-    """For each decoding run, the mean weights of the gates by true domain, over layers and runs."""
+def mean_gates(records: Records, output: str) -> Plot:
+    """The mean weights of the gates by true domain, over layers and runs."""
     domains = domains_of(records)
-    outputs = [name for name in config.outputs if name in records.systems(gates.AGREES) and domains]
+    svg = heat_map(_matrix(records, output, gates.weight_of, domains), domains, domains, "gate", "true domain")
     note = "Rows: true domains of the test sentences. Columns: gates. Percent of the weight, the mean over layers."
-    plots = []
-    for name in outputs:
-        shares = _matrix(records, name, gates.weight_of, domains)
-        svg = heat_map(shares, domains, domains, "gate", "true domain")
-        plots.append(Plot(f"gates-{name}", f"Gate weights by true domain: {name}", svg, note))
-    return plots
+    return Plot(f"gates-{output}", f"Gate weights by true domain: {output}", svg, note)
 
 
 # Data and the classifier
@@ -254,9 +228,8 @@ def data_sizes(records: Records) -> Table:
 
 def distances(records: Records) -> list[Plot]:
     """Figure 3."""
-    known = domains_of(records)
-    domains = records.domains(analyses.distance_to(known[0])) if known else []
-    if not domains:
+    domains = domains_of(records)
+    if not domains or not records.domains(analyses.distance_to(domains[0])):
         return []
     matrix = _matrix(records, "", analyses.distance_to, domains)
     texts = [
@@ -309,62 +282,55 @@ def _matrix(
 # Trainings
 
 
-def parameters(config: Translation, records: Records) -> Table:
-    """Table 2."""
+def systems(config: Translation, records: Records) -> Table:
+    """Table 2, and how long systems were trained to which loss on the validation sets."""
+
+    def first(metric: str) -> Callable[[str], float | None]:
+        return lambda name: next((record.value for record in records.of(name, metric)), None)
+
     columns = [
-        Column("Parameters", lambda name: records.of(name, analyses.PARAMETERS)[0].value, ",.0f"),
-        Column("Trained", lambda name: records.of(name, analyses.TRAINED)[0].value, ",.0f"),
-        Column("Models", lambda name: float(len(records.of(name, analyses.PARAMETERS))), ".0f"),
+        Column("Parameters", first(analyses.PARAMETERS), ",.0f"),
+        Column("Trained", first(analyses.TRAINED), ",.0f"),
+        Column("Models", lambda name: float(len(config.runs[name])), ".0f"),
+        metric_column(records, "Updates", measurement.UPDATES, form=",.0f"),
+        metric_column(records, "Bits per token", measurement.BITS, form=".3f"),
         Column("Architecture", lambda name: config.systems[name].arch),
     ]
-    rows = [name for name in config.systems if records.of(name, analyses.PARAMETERS)]
-    notes = ["Of one model. Systems have one model per seed or, if trained per domain, per domain."]
-    return Table("Table 2. Parameters", "System", rows, columns, notes)
-
-
-def trainings(config: Translation, records: Records) -> Table:
-    """How long systems were trained, and the loss on the validation sets at the best update."""
-    of = partial(metric_column, records)
-    columns = [
-        of("Updates", measurement.UPDATES, form=",.0f"),
-        of("With those before", measurement.TOTAL_UPDATES, form=",.0f"),
-        of("Bits per token", measurement.BITS, form=".3f"),
-        of("Perplexity", measurement.PERPLEXITY, form=".1f"),
-    ]
-    rows = [name for name in config.systems if records.of(name, measurement.UPDATES)]
-    notes = [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]
-    return Table("Trainings", "System", rows, columns, ["On the validation sets, at the best update.", *notes])
+    rows = [name for name in config.systems if first(analyses.PARAMETERS)(name) or records.of(name, measurement.BITS)]
+    notes = ["Parameters of one model; there is one per seed or, if trained per domain, per domain."]
+    notes += ["Bits: on the validation sets, at the best update."]
+    notes += [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]
+    return Table("Table 2. Systems", "System", rows, columns, notes)
 
 
 def curves(config: Translation, records: Records) -> list[Plot]:
     """The validation perplexity of base models by update."""
-    found = {
-        name: {float(update): 2**bits for update, bits in zip(curve.updates, curve.bits, strict=True)}
-        for name, curve in curves_of(records).items()
-        if name.partition("@")[0] in config.base_systems
-    }
-    lowest = min((value for line in found.values() for value in line.values()), default=None)
-    if lowest is None:
+    found = {name: curve for name, curve in curves_of(records).items() if name.split("@")[0] in config.base_systems}
+    if not found:
         return []
-    lines = {name: {x: y for x, y in line.items() if y <= _HIGHEST * lowest} for name, line in found.items()}
+    highest = _HIGHEST * 2 ** min(bits for curve in found.values() for bits in curve.values())
+    lines = {
+        name: {float(update): 2**bits for update, bits in curve.items() if 2**bits <= highest}
+        for name, curve in found.items()
+    }
     note = f"On the validation sets. Perplexities above {_HIGHEST} times the lowest are left out."
     svg = line_panels({"": lines}, "update", "perplexity")
     return [Plot("curves", "Validation curves of the base models", svg, note)]
 
 
-def curves_of(records: Records) -> dict[str, ValidationCurve]:
+def curves_of(records: Records) -> dict[str, Curve]:
     """The validation loss of every run."""
     found: dict[str, dict[int, float]] = {}
     for record in records:
         if record.metric == measurement.BITS_BY_UPDATE:
             found.setdefault(record.run, {})[int(record.domain)] = record.value
-    return {name: ValidationCurve(list(curve), list(curve.values())) for name, curve in found.items()}
+    return {**found}
 
 
-def warnings_of(config: Translation, curves: Mapping[str, ValidationCurve]) -> list[str]:
+def warnings_of(config: Translation, curves: Mapping[str, Curve]) -> list[str]:
     """The warnings about base models that have not converged."""
-    is_base = {name: name.partition("@")[0] in config.base_systems for name in curves}
-    found = [warning(name, curve) for name, curve in curves.items() if is_base[name]]
+    bases = [name for name in curves if name.partition("@")[0] in config.base_systems]
+    found = [warning(name, curves[name]) for name in bases]
     for system, base in config.continued_systems.items():
         name, base_name = config.runs_of(system)[0].name, config.runs_of(base)[0].name
         if name in curves and base_name in curves:
@@ -377,33 +343,37 @@ def warnings_of(config: Translation, curves: Mapping[str, ValidationCurve]) -> l
 
 def recommend(config: Translation, records: Records, comparisons: Sequence[Comparison], warnings: Sequence[str]) -> str:
     """Which system to deploy, or none yet, and why."""
-    if not scored(records):
-        return "Nothing has been scored yet."
-    metric = metrics_of(records)[0]
+    metric = next(iter(metrics_of(records)), "")
     averages = {name: score for name in config.outputs if (score := records.value(name, metric, AVERAGE)) is not None}
     oracle = {name for name in averages if config.outputs[name].uses_oracle}
     candidates = [name for name in config.main if name in averages and name not in oracle]
     if not candidates:
         return "Nothing has been scored yet."
-    best = METRICS[metric].best(candidates, key=averages.__getitem__)
+    best_of = partial(METRICS[metric].best, key=averages.__getitem__)
+    best, plain = best_of(candidates), [name for name in candidates if name in config.plain_outputs]
     if _is_unusable(records, best):
         return f"Deploy nothing yet: {best} is the best system, and it is {_NOT_USABLE}. Train longer, or on more text."
     if warnings:
         return f"Deploy nothing yet: {warnings[0]}."
-    plain = [name for name in candidates if name in config.plain_outputs]
     if not plain:
         return f"Deploy {best}. No base model was scored, so the gain of its adapters is unknown."
-    advice = _against_base(records, comparisons, best, METRICS[metric].best(plain, key=averages.__getitem__))
-    of_all = METRICS[metric].best([*candidates, *oracle], key=averages.__getitem__)
+    advice = _against_base(records, comparisons, metric, best, best_of(plain))
+    of_all = best_of([*candidates, *oracle])
     if of_all in oracle:
         advice += f" If the domain of every text is known: {of_all} ({metric} {averages[of_all]:.1f})."
     return advice
 
 
-def _against_base(records: Records, comparisons: Sequence[Comparison], best: str, base: str) -> str:
+def _is_unusable(records: Records, output: str) -> bool:
+    for metric, least in _LEAST.items():
+        if (score := records.value(output, metric, AVERAGE)) is not None:
+            return score < least
+    return False
+
+
+def _against_base(records: Records, comparisons: Sequence[Comparison], metric: str, best: str, base: str) -> str:
     if best == base:
         return f"Deploy {best}: no system with adapters that needs no domain is better."
-    metric = metrics_of(records)[0]
     wanted = (best, base, metric, measurement.ALL)
     found = [each for each in comparisons if (each.system, each.baseline, each.metric, each.domain) == wanted]
     gain = METRICS[metric].gain(found[0].difference, 0) if found else 0.0
@@ -416,8 +386,3 @@ def _against_base(records: Records, comparisons: Sequence[Comparison], best: str
         "deviation over training runs. Use adapters where domains are added or removed, or where the base model must "
         "not change."
     )
-
-
-def _is_unusable(records: Records, output: str) -> bool:
-    scores = {metric: records.value(output, metric, AVERAGE) for metric in _LEAST}
-    return next((score < _LEAST[metric] for metric, score in scores.items() if score is not None), False)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     BeforeValidator,
@@ -42,8 +40,7 @@ from fairseq_ext.recipes.config import (
 )
 
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
-AVERAGE = "AVG"  # a column of the tables, so no set may have this name
-UNIFORM, _FORMER_UNIFORM = "uniform", "even"  # of domain-source: the same weight for every adapter
+UNIFORM = "uniform"  # of domain-source: the same weight for every adapter
 # Models whose ``needs_domains`` holds, and all that add adapters to a base model. Names of presets begin with their
 # model's. The models themselves cannot be asked without loading torch.
 _NEED_DOMAINS = ("transformer_domain_adapter",)
@@ -126,8 +123,6 @@ class TranslationSystem(System):
         for key in sorted({"label_noise", "unlabelled"} & self.model_fields_set):
             if not self.uses_teacher:
                 raise ValueError(f"{key}: changes the classifier's labels; write uses_teacher: true")
-            if option_of(self.options, "gate-target") == "domain":
-                raise ValueError(f"{key}: with gate-target domain no label is learnt; take one of them out")
         return self
 
 
@@ -175,19 +170,11 @@ class Output(Entry):
         """
         return self.domain_source != "classifier-soft" and (domain is not None or not self.uses_oracle)
 
-    @model_validator(mode="after")
-    def _check_source(self) -> Output:
-        if "@" in self.system_name:
-            raise ValueError(f"system: give the system's name, not that of its run {self.system_name!r}")
-        for name in self.options:
-            if name.replace("_", "-") == "domain-source" and self.options[name] == _FORMER_UNIFORM:
-                print(f"{self.place('domain-source')}: {_FORMER_UNIFORM} is now {UNIFORM}", file=sys.stderr)
-                self.options[name] = UNIFORM
-        return self
-
 
 class Translate(Section):
     """Decoding runs."""
+
+    removed_keys: ClassVar[Mapping[str, str]] = {"examples": "translate lines by fairseq-ext translate"}
 
     common: dict[OptionName, OptionValue] = Field(default_factory=dict)
     """What holds for every decoding run that does not say otherwise."""
@@ -195,8 +182,6 @@ class Translate(Section):
         default_factory=dict, max_length=MOST_ENTRIES
     )
     """Decoding runs by name; options of fairseq-generate are among their keys."""
-    examples: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(default_factory=dict)
-    """Lines to translate and show, by decoding run."""
 
     @model_validator(mode="before")
     @classmethod
@@ -214,15 +199,13 @@ class OwnTest(Section):
 
 
 class ReportOptions(Section):
-    """What the report shows; decoding runs are names or patterns such as ``gad-*``."""
+    """What the report shows."""
 
     removed_keys: ClassVar[Mapping[str, str]] = {
         "reading": "write about results under docs/results",
         "examples": "translations/ has all translations",
     }
 
-    main: Several[str] = ()
-    """Decoding runs of the main tables; by default all but the variants under ``ablation``."""
     ablation: Several[str] = ()
     """Decoding runs of the table of the ablation. The first is the whole system, the others are its variants."""
 
@@ -282,38 +265,26 @@ class Evaluate(Section):
 
     @model_validator(mode="after")
     def _check_sets(self) -> Evaluate:
-        reserved = {AVERAGE: "a column of the tables"}
-        if self.domain_switch:
-            reserved[DOMAIN_SWITCH] = "the domain-switch test set"
         for key, names in (("ood", self.ood), ("tests", self.tests)):
             if names:
                 as_value_error(check_domain_names, sorted(names), key)
-            for name in reserved.keys() & names.keys():
-                raise ValueError(f"{key}: {name} is {reserved[name]}; choose another name")
-        for name in self.tests:
-            if name in self.ood:
-                raise ValueError(f"tests: {name}: is also under ood; choose another name")
+            if self.domain_switch and DOMAIN_SWITCH in names:
+                raise ValueError(f"{key}: {DOMAIN_SWITCH} is the domain-switch test set; choose another name")
+        for name in self.tests.keys() & self.ood.keys():
+            raise ValueError(f"tests: {name}: is also under ood; choose another name")
         return self
 
     @field_validator("metrics")
     @classmethod
     def _check_metrics(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            if name == "COMET":
-                raise ValueError("COMET needs a model; name that under evaluate: comet")
             if name not in text_metric_names():
                 raise ValueError(f"{name!r} is unknown; choose one of {', '.join(text_metric_names())}")
         return names
 
 
-@dataclass(frozen=True)
-class OutputRun:
-    """A decoding run with one run of its system.
-
-    Attributes:
-        output: the decoding run.
-        run: the run of its system that translates.
-    """
+class OutputRun(NamedTuple):
+    """A decoding run with one run of its system."""
 
     output: Output
     run: Run

@@ -14,7 +14,7 @@ import numpy as np
 from fairseq_ext.metrics.bootstrap import average, resampled_sums
 from fairseq_ext.metrics.corpus_metrics import CorpusMetric, TextMetric
 
-AVERAGE, WEIGHTED_AVERAGE, ERRORS, OWN_AVERAGE = "AVG", "wAVG", "misclassified", "test:AVG"
+AVERAGE, WEIGHTED_AVERAGE, ERRORS = "AVG", "wAVG", "misclassified"
 
 Counts = Mapping[str, np.ndarray]  # N×S of a metric by test set, see corpus_metrics
 Columns = dict[str, np.ndarray]  # by column the score, then that of each of R resamples: 1+R
@@ -22,21 +22,19 @@ Columns = dict[str, np.ndarray]  # by column the score, then that of each of R r
 
 @dataclass(frozen=True)
 class TestSets:
-    """Test sets by name: every domain in order, then the user's own, then others.
+    """Test sets by name: every domain in order, then others.
 
     Attributes:
-        domains: D names, in order.
-        own: names of the user's own sets.
+        domains: their names, in order.
         others: names of further sets.
-        sources: N lines for each set.
+        sources: N lines of each set.
         references: their translations.
-        errors: N booleans for each domain: classifier errors; None without a classifier.
+        errors: of each domain, which of its N sentences are classifier errors; None without a classifier.
         train_sizes: training sentences of each domain, the weights of wAVG.
         files: of the references, for messages.
     """
 
     domains: Sequence[str]
-    own: Sequence[str]
     others: Sequence[str]
     sources: Mapping[str, Sequence[str]]
     references: Mapping[str, Sequence[str]]
@@ -54,72 +52,52 @@ class TestSets:
         """The sentences of every column of scores."""
         sizes = {name: len(lines) for name, lines in self.references.items()}
         total = sum(sizes[name] for name in self.domains)
-        own = sum(sizes[name] for name in self.own)
-        return {**sizes, AVERAGE: total, WEIGHTED_AVERAGE: total, ERRORS: self.num_errors, OWN_AVERAGE: own}
+        return {**sizes, AVERAGE: total, WEIGHTED_AVERAGE: total, ERRORS: self.num_errors}
 
 
 def count_text(
     metrics: Mapping[str, TextMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
 ) -> dict[str, list[Counts]]:
     """Count what metrics need in the lines of every run by test set; the result is by metric, run and test set."""
-    counts: dict[str, list[dict[str, np.ndarray]]] = {}
+    counts: dict[str, list[dict[str, np.ndarray]]] = {name: [{} for _ in translations] for name in metrics}
     for metric_name, metric in metrics.items():
-        runs = counts[metric_name] = [{} for _ in translations]
         for name, references in tests.references.items():
             having = [number for number, lines in enumerate(translations) if name in lines]
             counted = metric.count([translations[number][name] for number in having], references)
             for number, array in zip(having, counted, strict=True):
-                runs[number][name] = array
+                counts[metric_name][number][name] = array
     return {name: list(runs) for name, runs in counts.items()}
 
 
-def score_columns(
-    runs: Sequence[Counts], metric: CorpusMetric, tests: TestSets, resamples: int = 0, seed: int = 1
-) -> list[Columns]:
-    """All columns of the table for every run, on the test sentences and on R resamples of them.
+def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples: int, seed: int) -> Columns:
+    """All columns of the table for a run, on the test sentences and on R resamples of them.
 
     AVG is the plain average over domains, wAVG is weighted by training sentences (Klimaszewski et al. 2023, Table 4).
-    ``misclassified`` is the corpus of all classifier errors. ``test:AVG`` averages the user's own test sets, if there
-    are several. Sentences are drawn within each test set, and the draws are the same for all runs. A run without all
-    domains has neither averages nor ``misclassified``.
+    ``misclassified`` is the corpus of all classifier errors. Sentences are drawn within each test set, and the draws
+    are the same for all runs. A run without all domains has neither averages nor ``misclassified``.
 
     Shape:
-        result: of every run, by column, 1+R; 1 where sentences are too few
+        result: by column 1+R; 1 where sentences are too few
     """
-    runs = [_with_pool(run, tests) for run in runs]
-    found: list[Columns] = [{} for _ in runs]
-    for name in [*tests.domains, ERRORS, *tests.own, *tests.others]:
-        having = [number for number, run in enumerate(runs) if name in run]
-        if not having:
-            continue
-        # By name, so that a set more or less changes nothing for the others.
-        sums = resampled_sums(np.hstack([runs[number][name] for number in having]), resamples, [seed, *name.encode()])
-        for number, own in zip(having, np.split(sums, len(having), axis=1), strict=True):
-            found[number][name] = np.array([metric.score(row) for row in own.tolist()])
-    return [_with_averages(columns, tests) for columns in found]
-
-
-def _with_pool(run: Counts, tests: TestSets) -> Counts:
-    if not tests.num_errors or not run.keys() >= set(tests.domains):
-        return run
-    wrong = tests.errors or {}
-    return {**run, ERRORS: np.concatenate([run[name][wrong[name]] for name in tests.domains])}
+    if tests.num_errors and run.keys() >= set(tests.domains):
+        wrong = tests.errors or {}
+        run = {**run, ERRORS: np.concatenate([run[name][wrong[name]] for name in tests.domains])}
+    columns: Columns = {}
+    for name in [*tests.domains, ERRORS, *tests.others]:
+        if name in run:
+            # The seed has the name, so that a set more or less changes nothing for the others.
+            sums = resampled_sums(run[name], resamples, [seed, *name.encode()])
+            columns[name] = np.array([metric.score(row) for row in sums.tolist()])
+    return _with_averages(columns, tests)
 
 
 def _with_averages(columns: Columns, tests: TestSets) -> Columns:
-    columns = {**columns, **_own_average(columns, tests)}
     domains = {name: columns[name] for name in tests.domains if name in columns}
     if len(domains) < len(tests.domains):
         return columns
     values, weights = list(domains.values()), [tests.train_sizes[name] for name in domains]
     averages = {AVERAGE: average(values), WEIGHTED_AVERAGE: average(values, weights)}
     return {**domains, **averages, **{name: column for name, column in columns.items() if name not in domains}}
-
-
-def _own_average(columns: Columns, tests: TestSets) -> Columns:
-    if len(tests.own) < 2 or not columns.keys() >= set(tests.own):
-        return {}
-    return {OWN_AVERAGE: average([columns[name] for name in tests.own])}
 
 
 def means(runs: Sequence[Columns]) -> Columns:

@@ -20,7 +20,7 @@ from fairseq_ext.recipes.translation.analyses import analysis_steps
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.convergence import read_curve, warning
 from fairseq_ext.recipes.translation.data import base_step, preparation_steps, teacher_steps
-from fairseq_ext.recipes.translation.decoding import TASK, examples_step, translation_step
+from fairseq_ext.recipes.translation.decoding import TASK, translation_step
 from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
 from fairseq_ext.recipes.translation.measurement import scoring_step
 from fairseq_ext.recipes.translation.report import report
@@ -59,9 +59,7 @@ def _training(config: Translation, name: str) -> list[Step]:
 
 
 def _translation(config: Translation) -> list[Step]:
-    steps = [translation_step(config, run) for run in config.all_output_runs()]
-    examples = [examples_step(config)] if config.translate.examples else []
-    return [*steps, *extra_set_steps(config), *examples]
+    return [*(translation_step(config, run) for run in config.all_output_runs()), *extra_set_steps(config)]
 
 
 # Systems
@@ -130,8 +128,6 @@ def changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
 
     for name in system.unlabelled:
         check_choice(name, config.domains, system.place("unlabelled"))
-    if system.label_noise and len(config.domains) < 2:
-        raise InputError(f"{system.place('label_noise')}: a label of a single domain cannot be wrong; take it out")
     teacher, unlabelled = config.work_dir / "teacher", sorted(system.unlabelled)
     change: dict[str, Any] = {"noise": system.label_noise, "unlabelled": unlabelled, "seed": config.seed}
     folder = config.work_dir / "labels" / f"labels-{system.name}"

@@ -9,7 +9,7 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.dagru import needs_vectors
 from fairseq_ext.recipes.reranking.stages import stages_of
-from tests.recipes.reranking.small_experiment import TRANSLATION, load, write_domains
+from tests.recipes.reranking.small_experiment import load, write_domains
 
 
 def test_every_language_model_is_a_stage_a_row_and_a_training_a_domain(tmp_path: Path) -> None:
@@ -29,11 +29,3 @@ def test_without_the_translation_experiment_the_file_and_key_are_named(tmp_path:
     [translate] = [stage for stage in stages_of(config) if stage.name == "translate"]
     with pytest.raises(InputError, match=r"reranking\.yaml: translation: run: 'mix'"):
         translate.steps()
-
-
-def test_an_output_that_is_not_there_is_noticed_before_anything_is_trained(tmp_path: Path) -> None:
-    config = load(tmp_path, translation={"work_dir": str(tmp_path / "work"), **TRANSLATION, "outputs": ["mix"]})
-    write_domains(tmp_path, "bank")
-    [rerank] = [stage for stage in stages_of(config) if stage.name == "rerank"]
-    with pytest.raises(InputError, match=r"outputs: 'mix' has no .*translations/mix/bank\.de"):
-        rerank.steps()

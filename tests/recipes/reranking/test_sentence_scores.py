@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.encoding import LanguageModel
 from fairseq_ext.recipes.reranking import sentence_scores
 from fairseq_ext.recipes.reranking.fairseq_scores import FairseqScores
 from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
-from tests import toy_text
 from tests.recipes import small_lm
 
 TEXTS = ["w1 w2 w3", "", "w4", "w1 w2 w3 unknown w5 w6", "w4", "w9 w8"]
@@ -73,49 +72,23 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("max_tokens", [1, 12, 4096])
-def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: str, max_tokens: int) -> None:
+def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: str) -> None:
     path = small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **ARCHITECTURES[arch])
-    score = FairseqScores.load(path, data, max_tokens=max_tokens, cpu=True)
+    score = FairseqScores.load(path, data, cpu=True)
     with torch.inference_mode():
         expected = [by_hand(score.lm, text) for text in TEXTS]
-    assert score(TEXTS) == pytest.approx(np.array(expected), rel=1e-5)
-
-
-def test_hierarchical_adapters_score_over_given_paths(data: Path, tmp_path: Path) -> None:
-    tree = small_lm.make_tree_file(tmp_path / "tree.json")
-    path = small_lm.make_checkpoint(tmp_path / "lm.pt", data, toy_text.HIER, tree=tree)
-    found = {
-        paths: FairseqScores.load(path, data, paths=paths, cpu=True)(TEXTS) for paths in ("law", "law,med", "none")
-    }
-    assert len({values.tobytes() for values in found.values()}) == 3
-    score = FairseqScores.load(path, data, paths="law", cpu=True)
-    with torch.inference_mode():
-        assert found["law"][0] == pytest.approx(by_hand(score.lm, TEXTS[0]), rel=1e-5)
-    with pytest.raises(InputError, match=r"--lm hier: "):
-        FairseqScores.load(path, data, cpu=True, name="hier")
-
-
-def test_another_dictionary_and_needless_paths_are_refused(data: Path, checkpoint: Path, tmp_path: Path) -> None:
-    (tmp_path / "dict.txt").write_text("one 1\n")
-    with pytest.raises(InputError, match=r"lm.pt: "):
-        FairseqScores.load(checkpoint, tmp_path, cpu=True)
-    with pytest.raises(InputError, match="--lm-paths lm=law: "):
-        FairseqScores.load(checkpoint, data, paths="law", cpu=True, name="lm")
+    for max_tokens in (1, 12, 4096):
+        assert replace(score, max_tokens=max_tokens)(TEXTS) == pytest.approx(np.array(expected), rel=1e-5)
 
 
 def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -> None:
     path = small_lm.make_checkpoint(tmp_path / "short.pt", data, tokens_per_sample=5)
     score = FairseqScores.load(path, data, cpu=True)
-    pad = score.lm.dictionary.pad()
-    for length in range(1, 20):
-        tokens = torch.arange(10, 10 + length)
-        windows = list(score._windows(tokens))
-        assert all(len(inputs) == len(targets) <= 5 for inputs, targets in windows)
-        assert torch.cat([targets[targets != pad] for _, targets in windows]).equal(tokens)
-        for inputs, targets in windows:
-            # What comes before each target, and at least two more words where there are such.
-            assert all(i == t - 1 or t == 10 for i, t in zip(inputs, targets, strict=True) if t != pad)
+    tokens = torch.arange(10, 23)
+    windows = list(score._windows(tokens))
+    assert [len(inputs) for inputs, _ in windows] == [5, 5, 3]
+    assert torch.cat([targets for _, targets in windows]).equal(tokens)
+    assert torch.cat([inputs for inputs, _ in windows])[1:].equal(tokens[:-1])
     assert np.isfinite(score([" ".join(["w1"] * 50)])).all()
 
 

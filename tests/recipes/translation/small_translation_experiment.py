@@ -37,7 +37,6 @@ OUTPUTS = {
 TRANSLATE: dict[str, Any] = {
     "common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12},
     "outputs": OUTPUTS,
-    "examples": {"gad": ["show the red tree", "open the old account"]},
 }
 
 

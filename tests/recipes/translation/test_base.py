@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.data import base_step
+from fairseq_ext.recipes.translation.data import _check_tags
 from tests.convert import tiny_translation as tiny
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
@@ -92,7 +91,6 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no folder": ({"base": {"import": "nowhere"}}, "nowhere: no base model"),
     "a base and mix": ({"train": {"systems": {"mix": {"arch": "transformer"}}}}, "systems: mix: is the base"),
     "a base and subwords": ({"subwords": {"vocab_size": 70}}, "subwords: the base has its own"),
-    "no key": ({"base": {"folder": "x"}}, "import"),
 }
 
 
@@ -106,40 +104,10 @@ def test_mistakes_in_the_file_are_named_before_anything_runs(mistake: str, tmp_p
     assert not (tmp_path / "work").exists()
 
 
-@pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders ``hf`` and ``ours``: an OPUS-MT for two languages, and what ``import hf`` makes of it."""
-    root = tmp_path_factory.mktemp("imported")
-    tiny.make_marian(root / "hf", steps=0, targets=("deu", "fra"))
-    verb("import", "hf")([str(root / "hf"), str(root / "ours"), "--target-lang", "deu"])
-    return root
-
-
-def take(root: Path, folder: Path, systems: dict[str, Any] = SYSTEMS, **told: str) -> Path:
-    """Run the step of the base, and return its directory."""
-    write_corpora(root / "corpora")
-    step = base_step(load_config(write_experiment(root, {"import": str(folder), **told}, systems)))
-    run_steps([step])
-    return step.output
-
-
-def test_a_folder_of_hugging_faces_and_an_imported_one_are_one_base(imported: Path, tmp_path: Path) -> None:
-    one = take(tmp_path / "one", imported / "hf", target_lang="deu")
-    other = take(tmp_path / "other", imported / "ours")
-    vocabularies = [
-        {path.name: path.read_bytes() for path in (folder / "vocabulary").iterdir()} for folder in (one, other)
-    ]
-    assert vocabularies[0].keys() == {
-        "dict.en.txt", "dict.de.txt", "sentencepiece.model", "sentencepiece.de.model", "language-tokens.txt",
-    }  # fmt: skip
-    tokens = [files.pop("language-tokens.txt") for files in vocabularies]
-    assert tokens == [b"marian en deu\n", b"marian eng deu\n"]
-    assert vocabularies[0] == vocabularies[1]
-    weights = [torch.load(folder / "checkpoint_best.pt", weights_only=True)["model"] for folder in (one, other)]
-    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
-
-
-def test_tags_are_refused_where_the_base_has_no_symbols_for_them(imported: Path, tmp_path: Path) -> None:
+def test_tags_are_refused_where_the_base_has_no_symbols_for_them(tmp_path: Path) -> None:
+    write_corpora(tmp_path / "corpora")
     tag = {**PLAIN, "from": "mix", "arch": "transformer", "domain-tags": True}
+    config = load_config(write_experiment(tmp_path, {"import": str(tmp_path)}, {"tag": tag}))
+    (tmp_path / "dict.en.txt").write_text("<domain:garden> 1\n")
     with pytest.raises(InputError, match="tag: domain-tags: the base has no symbol <domain:bank>"):
-        take(tmp_path, imported / "ours", {"tag": tag})
+        _check_tags(config, tmp_path)

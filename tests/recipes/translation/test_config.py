@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.sections import Evaluate, ReportOptions
 from tests.small_corpus import write_config
@@ -12,15 +11,7 @@ def test_evaluation_has_defaults_and_may_be_empty(tmp_path: Path) -> None:
     assert load_config(write_config(tmp_path / "c.yaml", tmp_path)).evaluate == Evaluate()
     empty = {"baseline": None, "comet": None, "ood": {}, "speed": []}
     assert load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=empty)).evaluate == Evaluate()
-    given = {"ood": {"NEWS": "news.{lang}"}, "speed": ["mix"], "report": {"main": ["mix"]}}
+    given = {"ood": {"NEWS": "news.{lang}"}, "speed": ["mix"], "report": {"ablation": ["mix"]}}
     sections = {"train": {"systems": {"mix": {}}}, "translate": {"outputs": {"mix": {"system": "mix"}}}}
     evaluate = load_config(write_config(tmp_path / "c.yaml", tmp_path, evaluate=given, **sections)).evaluate
-    assert evaluate == Evaluate(ood={"NEWS": "news.{lang}"}, speed=("mix",), report=ReportOptions(main=("mix",)))
-
-
-def test_filters_are_in_the_order_of_the_cascade(tmp_path: Path) -> None:
-    clean = {"filters": {"identical": None, "length": {"max_words": 50}}, "normalise": None, "deduplicate": "pair"}
-    cleaning = load_config(write_config(tmp_path / "c.yaml", tmp_path, clean=clean)).cleaning
-    assert list(cleaning.filters) == ["empty", "length", "identical"]
-    assert cleaning.normalise == Normalise()
-    assert load_config(write_config(tmp_path / "c.yaml", tmp_path)).cleaning.normalise is None
+    assert evaluate == Evaluate(ood={"NEWS": "news.{lang}"}, speed=("mix",), report=ReportOptions(ablation=("mix",)))

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Translation
 from tests.recipes.translation.test_outputs import config_of
 
@@ -23,9 +20,6 @@ def systems(tmp_path: Path, **entries: dict[str, Any]) -> Translation:
 
 def test_the_base_is_the_model_below_all_adapters(tmp_path: Path) -> None:
     found = systems(tmp_path, mix=MIX, other=MIX, ad=AD, gad=GAD, alone=MIX)
-    assert {name: found.base_of(name) for name in found.systems} == {
-        "mix": None, "other": None, "ad": "mix", "gad": "mix", "alone": None,
-    }  # fmt: skip
     assert found.base_systems == ["mix"]
 
 
@@ -53,7 +47,7 @@ def test_outputs_are_compared_with_the_control_and_uniform_weights(tmp_path: Pat
     config = config_of(tmp_path, train=train, translate={"outputs": outputs})
     assert config.baselines == ["base", "more", "uniform"]
     assert config.plain_outputs == ["base", "more"]
-    chosen = config_of(tmp_path, train=train, translate={"outputs": outputs}, evaluate={"compare": ["b*", "ad"]})
+    chosen = config_of(tmp_path, train=train, translate={"outputs": outputs}, evaluate={"compare": ["ad"]})
     assert chosen.baselines == ["base", "ad"]
 
 
@@ -62,19 +56,7 @@ def test_variants_of_the_ablation_are_not_in_the_main_tables(tmp_path: Path) -> 
     report = {"ablation": ["whole", "part", "less"]}
     train = {"systems": {"mix": MIX}}
     config = config_of(tmp_path, train=train, translate={"outputs": outputs}, evaluate={"report": report})
-    assert (config.main, config.ablation) == (["mix", "whole"], ["whole", "part", "less"])
-    both = {**report, "main": ["p*", "mix"]}
-    chosen = config_of(tmp_path, train=train, translate={"outputs": outputs}, evaluate={"report": both})
-    assert chosen.main == ["part", "mix"]
-
-
-def test_fewer_updates_than_the_start_has_epochs_are_refused(tmp_path: Path) -> None:
-    def read(updates: int) -> None:
-        systems(tmp_path, mix={**MIX, "max-epoch": 30}, ad={**AD, "max-update": updates})
-
-    read(30)
-    with pytest.raises(InputError, match=r"ad: max-update: 29 updates are fewer than the 30 epochs of mix; give more"):
-        read(29)
+    assert config.main == ["mix", "whole"]
 
 
 def test_pairs_are_chosen_or_all_with_the_baselines(tmp_path: Path) -> None:
@@ -82,5 +64,3 @@ def test_pairs_are_chosen_or_all_with_the_baselines(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"train": {"systems": {"mix": MIX}}, "translate": {"outputs": outputs}}
     assert config_of(tmp_path, **changes).pairs == {"a": [], "b": ["a"], "c": ["a"]}
     assert dict(config_of(tmp_path, **changes, compare={"c": "b"}).pairs) == {"c": ("b",)}
-    with pytest.raises(InputError, match="compare: no system 'd'"):
-        config_of(tmp_path, **changes, compare={"c": "d"})

@@ -6,15 +6,11 @@ import random
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.distances import (
     draw_sample,
-    held_out_error,
     measure_distances,
 )
-from tests.classifiers.test_transformers_classifier import encoder  # noqa: F401  a fixture
 
 BANK = ["account", "credit", "loan", "interest", "cash", "payment", "debit", "transfer"]
 GARDEN = ["tree", "flower", "blossom", "weed", "root", "hedge", "lawn", "shrub"]
@@ -26,7 +22,7 @@ def sentences(words: list[str], count: int, seed: int) -> list[str]:
 
 
 def measure(root: Path, corpora: dict[str, list[str]], **options: object) -> dict:
-    """Write training text by domain and read the record."""
+    """Write training text by domain and measure it."""
     (root / "domains.txt").write_text("".join(f"{name}\n" for name in corpora))
     for name, lines in corpora.items():
         (root / name).mkdir(exist_ok=True)
@@ -65,15 +61,3 @@ def test_a_sample_has_every_sentence_once() -> None:
     assert sample == draw_sample(iter(sorted(set(lines))), 10000, seed=1)[:1000]
     assert sample != draw_sample(iter(lines), 1000, seed=2)
     assert draw_sample(["a", "a"], 10, seed=1) == ["a"]
-
-
-def test_a_domain_with_one_sentence_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"garden/train\.en"):
-        measure(tmp_path, {"bank": sentences(BANK, 30, 1), "garden": ["tree"] * 5})
-
-
-def test_error_of_points_on_a_line() -> None:
-    # Two clusters, but for one point in four, which lies in the other's place.
-    first, second = np.array([[0.0], [0.0], [0.0], [1.0]] * 50), np.array([[1.0], [1.0], [1.0], [0.0]] * 50)
-    rng = np.random.default_rng(1)
-    assert held_out_error(rng.permutation(first), rng.permutation(second)) == 0.25

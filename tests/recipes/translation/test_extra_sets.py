@@ -10,9 +10,8 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import extra_sets
 from fairseq_ext.recipes.translation.config import Translation, load_config
-from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps, import_sets, sets_for
+from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps, import_sets
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
-from tests.recipes.translation.test_measurement import LAW, MED, TESTS, Sets, chrf_columns
 from tests.verbs import verb
 
 
@@ -22,36 +21,10 @@ def config(tmp_path: Path) -> Translation:
     return load_config(write_translation_experiment(tmp_path))
 
 
-def test_an_unknown_domain_is_one_line_before_anything_is_trained(tmp_path: Path) -> None:
-    tests = {"MINE": {"corpus": "m.{lang}", "domain": "medicine"}}
-    path = write_translation_experiment(tmp_path, tests=tests)
-    with pytest.raises(InputError) as error:
+def test_an_unknown_domain_is_named_before_anything_is_trained(tmp_path: Path) -> None:
+    path = write_translation_experiment(tmp_path, tests={"MINE": {"corpus": "m.{lang}", "domain": "medicine"}})
+    with pytest.raises(InputError, match="evaluate: tests: MINE: domain: 'medicine' is unknown"):
         verb("run")([str(path)])
-    assert str(error.value) == (
-        f"{path}: evaluate: tests: MINE: domain: 'medicine' is unknown; choose one of bank, garden"
-    )
-    assert not (tmp_path / "work").exists()
-
-
-def test_who_must_be_told_the_domain_translates_sets_of_a_known_one_alone(config: Translation) -> None:
-    everything = ["NEWS", "FORUM", "PLANTS"]
-    assert {run.name: sets_for(config, run) for run in config.all_output_runs()} == {
-        "mix": everything,
-        "mix-continued": everything,
-        "ft@bank": [],  # PLANTS is of the garden
-        "ft@garden": ["PLANTS"],
-        "tag-oracle": ["PLANTS"],
-        "tag-classifier": everything,
-        "ad-classifier@1": everything,
-        "ad-classifier@2": everything,
-        "ad-uniform@1": everything,
-        "ad-uniform@2": everything,
-        "gad": everything,
-    }
-    made = [step.output.name for step in extra_set_steps(config)]
-    assert made[0] == "extra-sets"
-    assert "ft@garden" in made
-    assert "ft@bank" not in made
 
 
 def typed(config: Translation, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
@@ -81,24 +54,14 @@ def test_only_who_needs_it_is_told_the_domain(
     news = ["show the red tree", "open the old account", 'find "the" seed']
     forum, plants = ["close the blue loan", "show the green bed"], ["find the old root", "change the red rate"]
     plain = [*news, *forum, *plants]
+    everything = {"mix", "mix-continued", "tag-classifier", "gad"}
+    everything |= {f"ad-{source}@{seed}" for source in ("classifier", "uniform") for seed in (1, 2)}
+    assert given.keys() == {*everything, "ft@garden", "tag-oracle"}  # PLANTS is of the garden, the others of none
     assert given["tag-oracle"] == [f"<domain:garden> {line}" for line in plants]
     assert given["ft@garden"] == plants  # the model is the domain's already
     assert given["tag-classifier"] == given["ad-classifier@2"] == [f"<guessed> {line}" for line in plain]
     for run_name in ("mix", "mix-continued", "ad-uniform@1", "gad"):
         assert given[run_name] == plain
-
-
-def test_own_sets_have_an_average_where_all_are_translated() -> None:
-    texts = {**TESTS.references, "test:A": LAW, "test:B": MED}
-    tests = Sets(**{**vars(TESTS), "own": ["test:A", "test:B"], "references": texts})
-    columns = chrf_columns({**texts, "test:B": ["take one", "keep away"]}, tests)
-    assert columns["test:A"] == 100
-    assert 0 < columns["test:B"] < 100
-    assert columns["test:AVG"] == pytest.approx((100 + columns["test:B"]) / 2)
-    assert "test:AVG" not in chrf_columns({"test:A": LAW}, tests)
-    assert "test:AVG" in chrf_columns({"test:A": LAW, "test:B": MED}, tests)  # the domains do not matter
-    one = Sets(**{**vars(TESTS), "own": ["test:A"], "references": texts})
-    assert "test:AVG" not in chrf_columns(texts, one)
 
 
 DOMAINS = ["law", "med"]
@@ -118,14 +81,14 @@ def splits(tmp_path: Path) -> Path:
 
 def test_two_domains_both_sides_and_short_enough(splits: Path) -> None:
     pairs = draw_pairs(splits, ("en", "de"), 20, 12, seed=1)
-    assert len({pair.texts for pair in pairs}) == 20
-    assert {pair.domains for pair in pairs} == {("law", "med"), ("med", "law")}
+    assert len(set(pairs)) == 20
+    ends = set()
     for pair in pairs:
-        source, target = (text.split() for text in pair.texts)
+        source, target = (text.split() for text in pair)
         assert len(source) <= 12
-        assert source[0].startswith(f"{pair.domains[0]}en")
-        assert source[-1].startswith(f"{pair.domains[1]}en")
+        ends.add((source[0][:3], source[-1][:3]))
         assert [word.replace("en", "de") for word in source] == target
+    assert ends == {("law", "med"), ("med", "law")}
     assert draw_pairs(splits, ("en", "de"), 20, 12, seed=1) == pairs != draw_pairs(splits, ("en", "de"), 20, 12, seed=2)
 
 

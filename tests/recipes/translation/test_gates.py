@@ -23,10 +23,10 @@ from fairseq_ext.recipes.translation.gates import (
 # Two domains; law has two test sentences, med one. An encoder and a decoder layer.
 GATES = {
     0: {"encoder": [[0.75, 0.25]], "decoder": [[0.5, 0.5]]},  # law
-    1: {"encoder": [[0.25, 0.75]], "decoder": [[0.125, 0.875]]},  # med, the classifier: law
-    2: {"encoder": [[1.0, 0.0]], "decoder": [[0.25, 0.75]]},  # law, then med; the classifier: med
+    1: {"encoder": [[0.25, 0.75]], "decoder": [[0.125, 0.875]]},  # med
+    2: {"encoder": [[1.0, 0.0]], "decoder": [[0.25, 0.75]]},  # law, then med
 }
-PROBS = {"law": [[0.9, 0.1], [0.8, 0.2]], "med": [[0.0, 1.0]]}
+PROBS = {"law": [[0.9, 0.1], [0.2, 0.8]], "med": [[0.0, 1.0]]}  # the second sentence is taken for med
 
 
 @pytest.fixture
@@ -47,17 +47,20 @@ def sentences(tmp_path: Path) -> ClassifiedSentences:
 
 def values_of(gates: Path, sentences: ClassifiedSentences) -> dict[tuple[str, str], float]:
     """The records of a run, by metric and domain."""
-    records = list(gate_records("gad@2", read_gates(gates, 3, 2), sentences))
+    records = list(gate_records("gad@2", *read_gates(gates, 3, 2), sentences))
     assert {(record.system, record.run) for record in records} == {("gad", "gad@2")}
     return {(record.metric, record.domain): record.value for record in records}
 
 
 def test_agreement_and_mean_weights(gates: Path, sentences: ClassifiedSentences) -> None:
     values = values_of(gates, sentences)
-    for metric in (AGREES, CORRECT):
-        shares = {"encoder 1": 33.33, "decoder 1": 66.67, "mean": 50}
-        assert {domain: value for (name, domain), value in values.items() if name == metric} == pytest.approx(shares)
-    assert values[CLASSIFIER_CORRECT, ""] == 100
+    shares = {
+        AGREES: {"encoder 1": 66.67, "decoder 1": 100, "mean": pytest.approx(83.335)},
+        CORRECT: {"encoder 1": 33.33, "decoder 1": 66.67, "mean": 50},
+    }
+    for metric, expected in shares.items():
+        assert {domain: value for (name, domain), value in values.items() if name == metric} == expected
+    assert values[CLASSIFIER_CORRECT, ""] == 66.67
     weights = {("law", "law"): 0.40625, ("law", "med"): 0.59375, ("med", "law"): 0.625, ("med", "med"): 0.375}
     assert {key: values[weight_of(key[1]), key[0]] for key in weights} == weights
 
@@ -69,32 +72,19 @@ def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, senten
         lines.append(json.dumps({"id": number, **own, **parts}) + "\n")
     path.write_text("".join(lines))
     values = values_of(path, sentences)
-    assert values[f"{AGREES}, source alone", "mean"] == values[f"{CORRECT}, source alone", "mean"] == 33.33
+    assert values[f"{AGREES}, source alone", "mean"] == 66.67
+    assert values[f"{CORRECT}, source alone", "mean"] == 33.33
     assert (f"{AGREES}, source alone", "encoder 1") not in values  # the source has no layers
     alone = [values[f"{CORRECT}, states alone", layer] for layer in ("encoder 1", "decoder 1")]
     assert alone == [values[CORRECT, "decoder 1"], values[CORRECT, "encoder 1"]]
 
 
-def test_agreement_is_with_the_classifier_not_with_the_truth(gates: Path) -> None:
-    sentences = ClassifiedSentences(["law", "med"], np.array([0, 0, 1]), np.array([[0.1, 0.9], [0.2, 0.8], [0.0, 1.0]]))
-    values = values_of(gates, sentences)
-    # Sentences 0, 1, 2: the encoder says law, med, law; the decoder law, med, med; the classifier med.
-    assert (values[AGREES, "encoder 1"], values[AGREES, "decoder 1"]) == (33.33, 66.67)
-    assert (values[CORRECT, "encoder 1"], values[CORRECT, "decoder 1"]) == (33.33, 66.67)
-    assert values[CLASSIFIER_CORRECT, ""] == 33.33
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ('{"id": 0, "encoder": [[1]], "decoder": [[1]]}\n', ", line 1"),
-        ('{"id": 0, "encoder": [[1, 0]], "decoder": [[1, 0]]}\nnonsense\n', ", line 2"),
-        ('{"id": 1, "encoder": [[1, 0]], "decoder": [[1, 0]]}\n', ""),
-        ("", ""),
-    ],
-)
-def test_mistakes_are_named(tmp_path: Path, text: str, place: str) -> None:
+@pytest.mark.parametrize("text", ['{"id": 0, "encoder": [[1]], "decoder": [[1]]}', '{"id": 1}', "nonsense"])
+def test_mistakes_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "gates.jsonl"
-    path.write_text(text)
-    with pytest.raises(InputError, match=f"{path}{place}: "):
+    path.write_text(f"{text}\n")
+    with pytest.raises(InputError, match=f"{path}, line 1: "):
+        read_gates(path, 3, 2)
+    path.write_text(json.dumps({"id": 1, **GATES[1]}) + "\n")
+    with pytest.raises(InputError, match=f"{path}: has other sentences"):
         read_gates(path, 3, 2)

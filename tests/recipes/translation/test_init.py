@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import re
 from pathlib import Path
 
 import pytest
@@ -43,11 +41,7 @@ def test_what_is_written_is_an_experiment(folder: Path, capsys: pytest.CaptureFi
     assert config.work_dir == Path("runs/my")
     assert config.split.valid == config.split.test == 20
     assert set(config.systems) == {"mix", "mix-continued", "ft", "ad", "gad"}
-    printed = capsys.readouterr().out
-    assert re.search(r"^law +400 pairs$", printed, re.MULTILINE)
-    assert "my.yaml: from en to de (--source de for the other direction)" in printed
-    assert "mix: 60 passes over the text. About " in printed
-    assert printed.endswith("Next: fairseq-ext run my.yaml\n")
+    assert "mix: 60 passes over the text. About " in capsys.readouterr().out
 
 
 def test_systems_are_those_of_the_quickstart(folder: Path) -> None:
@@ -75,7 +69,7 @@ def test_gates_of_the_paper(folder: Path) -> None:
     assert set(load_config(Path("my.yaml")).systems) == set(systems)
 
 
-def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_pairs_and_gpus_make_the_papers_model(folder: Path) -> None:
     plans = [plan_for(corpora(pairs, words=20.0), 2, gpus=4) for pairs in (30_000, 400_000, 33_000_000)]
     assert [plan.size.arch for plan in plans] == ["_small", "", ""]
     assert [plan.vocab_size for plan in plans] == [4000, 16_000, 32_000]
@@ -87,10 +81,6 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path, capsys: pytest.
     assert systems["gad"].options["arch"] == "transformer_gated_adapter"
     assert systems["mix"].options["fp16"] is True
     assert "cpu-processes" not in systems["mix"].options
-    verb("init")([str(folder), "--gpus", "1", "--output", "gpu.yaml"])
-    assert "0.7 GB of memory on each GPU, of which there are 1: by arithmetic" in capsys.readouterr().out
-    with pytest.raises(InputError, match="--gpus: -1: give 0"):
-        verb("init")([str(folder), "--gpus", "-1", "--output", "none.yaml"])
 
 
 def test_minutes_shorten_the_base_alone() -> None:
@@ -111,29 +101,12 @@ def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     verb("init")([str(folder)])
     config = load_config(Path("my.yaml"))
     assert list(config.systems) == list(config.outputs) == ["mix", "mix-continued", "ad"]
-    assert config.systems["mix-continued"].options["max-update"] == config.systems["ad"].options["max-update"]
     assert "teacher" not in yaml.safe_load(Path("my.yaml").read_text(encoding="utf-8"))
     assert not config.outputs["ad"].uses_oracle  # nor needs text to say what it is
-    # Two trainings on top of the base, not four.
-    one, two = (Corpora(Path("x"), ("en", "de"), pairs, 15.0, {}) for pairs in ({"a": 2000}, {"a": 1000, "b": 1000}))
-    assert plan_for(one, cores=2).minutes < plan_for(two, cores=2).minutes - 2
-
-
-def test_a_table_of_pairs_is_named_with_all_other_corpora(folder: Path) -> None:
-    (folder / "no.tsv.gz").write_bytes(gzip.compress(b"yes\tja\n" * 200))
-    verb("init")([str(folder)])
-    config = load_config(Path("my.yaml"))
-    assert config.corpora.folder is None
-    assert config.corpora.domains == {
-        "law": (str(folder / "law.{lang}"),),
-        "no": (str(folder / "no.{lang}"), str(folder / "no.tsv.gz")),
-    }
 
 
 def test_nothing_is_overwritten(folder: Path) -> None:
     Path("my.yaml").write_text("mine")
     with pytest.raises(InputError, match="my.yaml: is there already"):
         verb("init")([str(folder)])
-    with pytest.raises(InputError, match="nowhere: no such folder"):
-        verb("init")(["nowhere"])
     assert Path("my.yaml").read_text() == "mine"

@@ -9,65 +9,24 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from fairseq_ext.data.teacher_labels import write_probs
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.comparison import read_comparisons
-from fairseq_ext.metrics.corpus_metrics import text_metrics
 from fairseq_ext.metrics.records import Records, read_records
 from fairseq_ext.recipes.translation.config import Translation
-from fairseq_ext.recipes.translation.measurement import compare_outputs, curve_records, scoring_step
+from fairseq_ext.recipes.translation.measurement import compare_outputs, read_tests, scoring_step
 from fairseq_ext.recipes.translation.set_scores import TestSets as Sets
-from fairseq_ext.recipes.translation.set_scores import count_text, score_columns
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
-from tests.recipes.translation.test_control import AD, GAD, MIX
-from tests.recipes.translation.test_convergence import EARLY, log
-from tests.recipes.translation.test_outputs import config_of
-
-LAW = ["the court is open today", "all rights are reserved here"]
-MED = ["take two tablets every day", "keep out of reach of children"]
-TESTS = Sets(
-    domains=["law", "med"],
-    own=[],
-    others=["ood:NEWS"],
-    sources={"law": LAW, "med": MED, "ood:NEWS": LAW},
-    references={"law": LAW, "med": MED, "ood:NEWS": LAW},
-    errors={"law": np.array([False, True]), "med": np.array([False, False])},
-    train_sizes={"law": 300, "med": 100},
-    files={},
-)
-
-
-def chrf_columns(translations: dict[str, list[str]], tests: Sets = TESTS) -> dict[str, float]:
-    chrf = text_metrics(["chrF"])
-    (columns,) = score_columns(count_text(chrf, [translations], tests)["chrF"], chrf["chrF"], tests)
-    return {name: float(column[0]) for name, column in columns.items()}
-
-
-def test_scores_are_sacrebleus_and_averages_are_plain_and_weighted() -> None:
-    hypotheses = {"law": ["the court is closed today", LAW[1]], "med": ["take one tablet a day", "keep away"]}
-    columns = chrf_columns(hypotheses)
-    law, med = (sacrebleu.corpus_chrf(hypotheses[d], [TESTS.references[d]]).score for d in ("law", "med"))
-    assert (columns["law"], columns["med"]) == (law, med)
-    assert columns["AVG"] == pytest.approx((law + med) / 2)
-    assert columns["wAVG"] == pytest.approx(0.75 * law + 0.25 * med)
-    assert columns["misclassified"] == 100.0  # only the second law sentence counts
-    assert "ood:NEWS" not in columns
-
-
-def test_misclassified_sentences_of_all_domains_are_one_corpus() -> None:
-    wrong = {"law": np.array([True, False]), "med": np.array([False, True])}
-    tests = Sets(**{**vars(TESTS), "errors": wrong})
-    hypotheses = {"law": ["the court", "x"], "med": ["y", "out of children"]}
-    expected = sacrebleu.corpus_chrf(["the court", "out of children"], [[LAW[0], MED[1]]]).score
-    assert chrf_columns(hypotheses, tests)["misclassified"] == expected
 
 
 def test_means_over_runs_are_compared() -> None:
     # One run wins on every other resample, the other always and by more: so does their mean.
     runs = [{"AVG": 40 + (-1.0) ** np.arange(101)}, {"AVG": np.full(101, 45.0)}]
     scores = {"chrF": {"one": runs, "base": [{"AVG": np.full(101, 40.0)}]}}
-    [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, TESTS)
+    tests = Sets(["law"], [], {}, {"law": ["a line"]}, None, {"law": 300}, {})
+    [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, tests)
     assert (found.difference, found.p) == (3.0, pytest.approx(2 / 101, abs=1e-4))
 
 
@@ -118,6 +77,13 @@ def test_records_have_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
     }  # fmt: skip
 
 
+def test_labels_of_other_test_sets_are_refused(tmp_path: Path) -> None:
+    config = write_experiment(tmp_path, {}, {})
+    write_probs(config.work_dir / "teacher/med/test.npy", np.array([[0.0, 1.0]]))
+    with pytest.raises(InputError, match=r"teacher/med/test\.npy: has 1 rows for 2 sentences"):
+        read_tests(config)
+
+
 def test_scores_are_made_again_when_translations_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_experiment(tmp_path, PERFECT, EVALUATE)
     shutil.rmtree(config.work_dir / "translations/gad@2")
@@ -133,15 +99,3 @@ def test_nothing_translated_and_unfit_translations_are_named(tmp_path: Path) -> 
     short = {"translations/mix": {**REFERENCES, "law": ["ein Satz"]}}
     with pytest.raises(InputError, match=r"translations/mix/law\.de: has 1 lines for the 3 of .*splits/law/test\.de"):
         score(write_experiment(tmp_path, short, EVALUATE))
-
-
-def test_updates_are_added_up_along_the_starts(tmp_path: Path) -> None:
-    config = config_of(tmp_path, train={"systems": {"mix": MIX, "ad": AD, "gad": GAD}}, translate={})
-    for run, updates in {"mix": 1000, "ad": 300, "gad": 200}.items():
-        path = config.work_dir / "systems" / run / "train.log"
-        path.parent.mkdir(parents=True)
-        path.write_text(log(EARLY if run == "mix" else {updates: 4.0}), encoding="utf-8")
-    records = Records(list(curve_records(config)))
-    found = {name: records.by_run(name, "updates with those before")[name] for name in ("mix", "ad", "gad")}
-    assert found == {"mix": 1000, "ad": 1300, "gad": 1500}
-    assert records.by_run("ad", "validation perplexity") == {"ad": 16.0}

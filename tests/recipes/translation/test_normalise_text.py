@@ -45,7 +45,7 @@ def test_text_is_normalised_as_configured(
     assert normalise("„a“,  5 % …\n\nb\n".encode(), *options, **changes) == f"{expected}\n\nb\n"
 
 
-@pytest.mark.parametrize("text", ["＜domain:a＞ b", "<domain:ａ> b", "<dom\ufeffain:a> b", "<domain:a> ＜domain:a＞"])
+@pytest.mark.parametrize("text", ["＜domain:a＞ b", "<domain:a> ＜domain:a＞"])
 def test_text_that_becomes_a_tag_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     changes = {"clean": {"normalise": {"unicode": "NFKC", "punctuation": None}}}
     config = write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora"), **changes)

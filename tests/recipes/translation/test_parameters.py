@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.analyses import count_parameters
 from tests import toy
 
@@ -38,22 +36,7 @@ def save(path: Path, data: Path, arch: str, *options: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("arch", "total", "trained"),
-    [
-        ("transformer_tiny", 540, 540),
-        ("transformer_domain_adapter_tiny", 540 + 180, 180),
-        ("transformer_gated_adapter_tiny", 540 + 180 + 24, 180 + 24),
-    ],
-)
-def test_counts(tmp_path: Path, data: Path, arch: str, total: int, trained: int) -> None:
+def test_counts(tmp_path: Path, data: Path) -> None:
     assert (BASE, ADAPTERS, GATES) == (540, 180, 24)
-    checkpoint = save(tmp_path / "checkpoint.pt", data, arch)
-    assert count_parameters(checkpoint, data) == (total, trained)
-
-
-def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path, data: Path) -> None:
     checkpoint = save(tmp_path / "checkpoint.pt", data, "transformer_gated_adapter_tiny")
-    other = toy.make_data(tmp_path, ["law", "med"], (4, 4))
-    with pytest.raises(InputError, match="the checkpoint's adapters are"):
-        count_parameters(checkpoint, other)
+    assert count_parameters(checkpoint, data) == (540 + 180 + 24, 180 + 24)

@@ -13,9 +13,15 @@ from fairseq_ext.recipes.translation.report import recommend
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 
 
-def scores(**averages: float) -> Records:
+def scores(**averages: float | tuple[float, ...]) -> Records:
+    """The averages of systems, of one run or of several."""
+    runs = {name: found if isinstance(found, tuple) else (found,) for name, found in averages.items()}
     return Records(
-        [Record(system=name, run=name, domain="AVG", metric="chrF", value=v) for name, v in averages.items()]
+        [
+            Record(system=name, run=f"{name}@{number}", domain="AVG", metric="chrF", value=value)
+            for name, values in runs.items()
+            for number, value in enumerate(values)
+        ]
     )
 
 
@@ -29,6 +35,7 @@ def gain(difference: float, p: float | None) -> list[Comparison]:
         (scores(mix=50, gad=52), gain(2, 0.01), [], "Deploy gad: +2.00 chrF over mix"),
         (scores(mix=50, gad=52), gain(2, 0.2), [], "Deploy mix: gad gains +2.00 chrF"),
         (scores(mix=50, gad=52), gain(2, None), [], "Deploy mix: gad gains"),
+        (scores(mix=50, gad=(49, 55)), gain(2, 0.01), [], "Deploy mix: gad gains +2.00 chrF"),
         (scores(mix=53, gad=52), [], [], "Deploy mix: no system with adapters that needs no domain"),
         (scores(gad=52), [], [], "Deploy gad. No base model was scored"),
         (scores(mix=50, gad=52), gain(2, 0.01), ["mix is young"], "Deploy nothing yet: mix is young."),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.translation.decoding import decoding, format_examples, write_hypotheses
+from fairseq_ext.recipes.translation.decoding import decoding, write_hypotheses
 from tests.recipes.translation.test_training import CONFIG, config_of
 
 TRANSLATE = (
@@ -49,10 +49,3 @@ def test_systems_with_tags_are_translated_with_tags(tmp_path: Path) -> None:
     assert made(tmp_path, tagged, "ad")[1][-1] == "--domain-tags"
     explicit = tagged.replace("{{system: mix}}", "{{system: mix, domain-tags: true}}")
     assert made(tmp_path, explicit, "mix")[1].count("--domain-tags") == 1
-
-
-def test_examples_show_the_largest_gates() -> None:
-    printed = ["D-0\t-1\tJa", "G-0\tit=0.100 law=0.700 med=0.150 sub=0.050", "D-1\t-1\tNein"]
-    assert format_examples(["Yes", "No"], printed) == (
-        "  Yes  →  Ja\n          law 0.70 med 0.15 it 0.10\n  No   →  Nein\n"
-    )
