@@ -45,6 +45,11 @@ class Likelihood:
     nats: float = 0.0
     tokens: int = 0
 
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
     def add(self, losses: Tensor) -> None:
         """Add the losses of some tokens."""
         # Summed in double precision, since there may be millions.

@@ -17,7 +17,7 @@ _ITERATIONS = 400
 
 def u_mass(
     topics: Sequence[Sequence[str]], documents: Sequence[Sequence[str]], tops: Sequence[int]
-) -> dict[str, float]:
+) -> dict[int, float]:
     """Mean coherence of topics by their first words (Mimno et al., 2010): at most 0, and higher is better.
 
     gensim's own form, as in the paper on the topic aware transformer: the mean over pairs of
@@ -41,7 +41,7 @@ def u_mass(
             topn=top,
             processes=1,
         )
-        found[str(top)] = float(statistics.fmean(model.get_coherence_per_topic()))
+        found[top] = float(statistics.fmean(model.get_coherence_per_topic()))
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +19,16 @@ from fairseq_ext.inputs.errors import InputError
 _BATCH = 32  # prompts
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """The first words of a text, and the rest of it."""
-
-    text: str
-    reference: str
-
-
-def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str) -> list[Prompt]:
-    """The first ``num_words`` words of the first ``count`` lines that have at least twice as many."""
-    prompts: list[Prompt] = []
+def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str) -> list[tuple[str, str]]:
+    """The first ``num_words`` words of the first ``count`` lines that have at least twice as many, and the rest."""
+    prompts: list[tuple[str, str]] = []
     for line in lines:
         words = line.split()
         if len(words) >= 2 * num_words and len(prompts) < count:
-            prompts.append(Prompt(" ".join(words[:num_words]), " ".join(words[num_words:])))
+            prompts.append((" ".join(words[:num_words]), " ".join(words[num_words:])))
     if not prompts:
         raise InputError(f"{where}: no line has {2 * num_words} words; lower topics: prompt_words")
     return prompts
-
-
-def check_prompt_length(num_tokens: int, max_len: int) -> None:
-    """Raise InputError if a prompt of this length leaves no room for a continuation."""
-    if num_tokens > max_len:
-        raise InputError(
-            f"topics: max_len: {max_len} leaves no room after a prompt of {num_tokens - 1} tokens; raise it"
-        )
 
 
 class Writer:
@@ -86,7 +69,8 @@ class Writer:
     def _encode(self, prompt: str) -> torch.Tensor:
         line = self.bpe.encode(prompt)
         tokens: torch.Tensor = self.task.source_dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
-        check_prompt_length(len(tokens), self.max_len)
+        if len(tokens) > self.max_len:
+            raise InputError(f"topics: max_len: {self.max_len} leaves no room after {prompt!r}; raise it")
         return tokens.long()
 
     def _write(self, prompts: Sequence[torch.Tensor]) -> Iterator[str]:
@@ -97,8 +81,5 @@ class Writer:
         written = self.task.inference_step(self.generator, [self.model], sample)
         for (best, *_), length in zip(written, lengths, strict=True):
             # The end of the prompt was not read; the text has its own.
-            yield self._decode(best["tokens"][length - 1 :])
-
-    def _decode(self, tokens: torch.Tensor) -> str:
-        text: str = self.bpe.decode(self.task.target_dictionary.string(tokens.cpu()))
-        return text.strip()
+            text = self.task.target_dictionary.string(best["tokens"][length - 1 :].cpu())
+            yield self.bpe.decode(text).strip()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,17 +16,6 @@ from fairseq_ext.recipes.perplexity import Batch, LanguageModelScorer, Likelihoo
 def has_topics(model: Any) -> bool:
     """Whether a language model has topics."""
     return hasattr(model, "num_topics")
-
-
-@contextmanager
-def only_topic(model: Any, topic: int) -> Iterator[None]:
-    """Restrict a model to one topic."""
-    before = model.decoder.forced_topic
-    model.decoder.forced_topic = topic
-    try:
-        yield
-    finally:
-        model.decoder.forced_topic = before
 
 
 def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likelihood:

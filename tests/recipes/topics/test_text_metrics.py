@@ -13,7 +13,6 @@ from fairseq_ext.recipes.topics.text_metrics import (
     meteor,
     rouge_l,
     text_metrics,
-    words_of,
 )
 
 
@@ -22,10 +21,8 @@ def test_distinct_share_is_over_all_texts() -> None:
     assert distinct_share(["a b a b", "b a"], 2) == pytest.approx(50)
     assert distinct_share(["a b a b", "b a"], 3) == pytest.approx(100)  # a b a, b a b
     assert distinct_share(["a", ""], 2) == 0
-
-
-def test_words_are_small_and_without_their_marks() -> None:
-    assert words_of("Good, really.") == ["good", ",", "really", "."]
+    # Words are small, and punctuation marks stand apart.
+    assert distinct_share(["Good, good ,"], 2) == pytest.approx(200 / 3)
 
 
 def test_bleu_is_of_the_corpus() -> None:

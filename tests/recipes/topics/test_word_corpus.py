@@ -19,18 +19,13 @@ LINES = [
 ]
 
 
-def test_whole_words_are_single_pieces() -> None:
-    assert list(whole_words(LINES[0].split())) == ["The", "plot", "was", "weak"]
-    assert list(whole_words(LINES[4].split())) == ["don"]
-    assert list(whole_words([])) == []
-
-
 def test_candidates_are_small_words_of_several_lines() -> None:
     texts = [list(whole_words(line.split())) for line in LINES]
     assert candidate_words(texts, 2) == ["camera", "plot"]
     # No stop words, no capitals, no short ones, nothing within a word; a line counts once.
     assert candidate_words(texts, 1) == ["camera", "plot", "weak"]
     assert candidate_words(texts, 3) == ["plot"]
+    assert list(whole_words([])) == []
 
 
 def test_documents_are_the_candidates_of_drawn_lines(tmp_path: Path) -> None:
