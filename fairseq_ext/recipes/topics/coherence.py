@@ -24,10 +24,8 @@ def u_mass(
     ``log(D(w_i, w_j)/D + 1e-12) − log(D(w_j)/D)``, w_j before w_i, with D documents of which D(·) hold the words. A
     pair that never shares a document thus counts −20 or so, and short documents make many of them.
 
-    Args:
-        topics: words of each, the first ones first; each word must be in some document.
-        documents: words of each.
-        tops: of how many words; each is a key of the result.
+    Returns:
+        The coherence by the number of words.
     """
     dictionary = Dictionary(documents)
     corpus = [dictionary.doc2bow(document) for document in documents]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,55 +31,42 @@ def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str)
     return prompts
 
 
-class Writer:
-    """Continues prompts by sampling from fairseq's own generator.
+def continue_prompts(
+    model: Any,
+    task: Any,
+    data: Path,
+    prompts: Sequence[str],
+    *,
+    max_len: int,
+    temperature: float,
+    top_k: int,
+    seed: int,
+) -> list[str]:
+    """The continuation of each prompt, up to the end of the line, sampled by fairseq's own generator.
 
-    Args:
-        model: in evaluation mode, on its device.
-        task: that it was loaded for.
-        data: directory of the subwords.
-        max_len: maximum tokens of a text, with the prompt and without the end of the line.
-        temperature: of sampling.
-        top_k: sample from the k most probable tokens.
+    A text has ``max_len`` tokens at most, with the prompt and without the end of the line. ``data`` has the subwords.
     """
-
-    def __init__(self, model: Any, task: Any, data: Path, *, max_len: int, temperature: float, top_k: int):
-        options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(data).items()}
-        self.model, self.task, self.max_len = model, task, max_len
-        self.bpe = encoders.build_bpe(Namespace(**options))
-        generation = GenerationConfig(
-            beam=1, sampling=True, sampling_topk=top_k, temperature=temperature, max_len_a=0, max_len_b=max_len
-        )
-        self.generator = task.build_generator([model], generation)
-
-    def write(self, prompts: Sequence[str], seed: int) -> list[str]:
-        """The continuation of each prompt, up to the end of the line or to ``max_len`` tokens, drawn by the seed."""
-        tokens = [self._encode(prompt) for prompt in prompts]
-        torch.manual_seed(seed)
-        found: dict[int, str] = {}
-        # Prompts of equal length together, so that no text of a batch starts before another.
-        order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
-        starts = range(0, len(order), _BATCH)
-        for start in tqdm(starts, desc="write", unit=" batches", leave=False, disable=None):
-            numbers = order[start : start + _BATCH]
-            for number, text in zip(numbers, self._write([tokens[each] for each in numbers]), strict=True):
-                found[number] = text
-        return [found[number] for number in range(len(tokens))]
-
-    def _encode(self, prompt: str) -> torch.Tensor:
-        line = self.bpe.encode(prompt)
-        tokens: torch.Tensor = self.task.source_dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
-        if len(tokens) > self.max_len:
-            raise InputError(f"topics: max_len: {self.max_len} leaves no room after {prompt!r}; raise it")
-        return tokens.long()
-
-    def _write(self, prompts: Sequence[torch.Tensor]) -> Iterator[str]:
-        lengths = [len(prompt) for prompt in prompts]
-        dataset = self.task.build_dataset_for_inference(prompts, lengths)
-        sample = dataset.collater([dataset[number] for number in range(len(prompts))])
-        sample = utils.move_to_cuda(sample) if next(self.model.parameters()).is_cuda else sample
-        written = self.task.inference_step(self.generator, [self.model], sample)
-        for (best, *_), length in zip(written, lengths, strict=True):
+    options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(data).items()}
+    bpe, source = encoders.build_bpe(Namespace(**options)), task.source_dictionary
+    tokens = [source.encode_line(bpe.encode(prompt), add_if_not_exist=False).long() for prompt in prompts]
+    if max(map(len, tokens)) > max_len:
+        raise InputError(f"topics: max_len: {max_len} leaves no room after the longest prompt; raise it")
+    generation = GenerationConfig(
+        beam=1, sampling=True, sampling_topk=top_k, temperature=temperature, max_len_a=0, max_len_b=max_len
+    )
+    generator = task.build_generator([model], generation)
+    torch.manual_seed(seed)
+    texts = [""] * len(prompts)
+    # Prompts of equal length together, so that no text of a batch starts before another.
+    order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
+    for start in tqdm(range(0, len(order), _BATCH), desc="write", unit=" batches", leave=False, disable=None):
+        numbers = order[start : start + _BATCH]
+        batch = [tokens[number] for number in numbers]
+        dataset = task.build_dataset_for_inference(batch, [len(prompt) for prompt in batch])
+        sample = dataset.collater([dataset[place] for place in range(len(batch))])
+        sample = utils.move_to_cuda(sample) if next(model.parameters()).is_cuda else sample
+        for number, (best, *_) in zip(numbers, task.inference_step(generator, [model], sample), strict=True):
             # The end of the prompt was not read; the text has its own.
-            text = self.task.target_dictionary.string(best["tokens"][length - 1 :].cpu())
-            yield self.bpe.decode(text).strip()
+            written = best["tokens"][len(tokens[number]) - 1 :].cpu()
+            texts[number] = bpe.decode(task.target_dictionary.string(written)).strip()
+    return texts

@@ -23,7 +23,7 @@ from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.perplexity import LanguageModelScorer
 from fairseq_ext.recipes.topics.coherence import learn_topics, u_mass
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.recipes.topics.continuations import Writer, choose_prompts
+from fairseq_ext.recipes.topics.continuations import choose_prompts, continue_prompts
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
     DEAD,
@@ -39,7 +39,6 @@ from fairseq_ext.recipes.topics.measurement import (
 from fairseq_ext.recipes.topics.text_metrics import text_metrics
 from fairseq_ext.recipes.topics.topic_models import (
     count_use,
-    has_topics,
     text_likelihood,
     words_by_use,
     words_near,
@@ -62,15 +61,16 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
     domains = config.domains_of(run.system.name)
     of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
     records = list(_perplexities(config, scorer, of, PERPLEXITY, domains))
-    if has_topics(scorer.model):
+    has_topics = hasattr(scorer.model, "num_topics")
+    if has_topics:
         scorer.model.decoder.forced_topic = 0
         records += _perplexities(config, scorer, of, TOPIC_0_PERPLEXITY, domains)
         scorer.model.decoder.forced_topic = None
-    samples = {domain: _continue_prompts(config, scorer, domain) for domain in domains}
+    samples = {domain: _samples(config, scorer, domain) for domain in domains}
     write_json(folder / SAMPLES_FILE, samples)
     for domain, texts in samples.items():
         records += _text_metrics(of, domain, texts)
-    if has_topics(scorer.model):
+    if has_topics:
         topics, figures = _find_topics(config, scorer, domains[0])
         write_json(folder / TOPICS_FILE, {"topics": topics})
         records += [of(domain=domains[0], metric=metric, value=value) for metric, value in figures.items()]
@@ -140,13 +140,20 @@ def _find_topics(
     return [{"share": share, USED: used, NEAR: near} for share, used, near in columns], figures
 
 
-def _continue_prompts(config: Topics, scorer: LanguageModelScorer, domain: str) -> list[dict[str, str]]:
+def _samples(config: Topics, scorer: LanguageModelScorer, domain: str) -> list[dict[str, str]]:
     """How the model continues test lines of a domain, with what followed in these."""
     path, how = text_path(config.work_dir / "splits", domain, "test"), config.topics
     prompts = choose_prompts(stream_lines(path), how.prompt_words, how.prompts, str(path))
-    data = config.work_dir / DATA_DIR
-    writer = Writer(scorer.model, scorer.task, data, max_len=how.max_len, temperature=how.temperature, top_k=how.top_k)
-    texts = writer.write([text for text, _ in prompts], stable_hash(config.seed, "sampling", domain))
+    texts = continue_prompts(
+        scorer.model,
+        scorer.task,
+        config.work_dir / DATA_DIR,
+        [text for text, _ in prompts],
+        max_len=how.max_len,
+        temperature=how.temperature,
+        top_k=how.top_k,
+        seed=stable_hash(config.seed, "sampling", domain),
+    )
     return [
         {"text": text, "reference": reference, "written": written}
         for (text, reference), written in zip(prompts, texts, strict=True)

@@ -40,12 +40,9 @@ def test_rouge_l_is_the_longest_common_part() -> None:
 
 def test_meteor_knows_stems_but_no_synonyms() -> None:
     # Three words in one chunk: F = 1, penalty 0.5·(1/3)³.
-    whole = 100 * (1 - 0.5 * (1 / 3) ** 3)
-    assert meteor(["the cats sat"], ["the cat sat"]) == pytest.approx(whole)
-    assert meteor(["a big house"], ["a large house"]) < meteor(["a houses"], ["a house"])
+    assert meteor(["the cats sat"], ["the cat sat"]) == pytest.approx(100 * (1 - 0.5 * (1 / 3) ** 3))
     # A word of two is right: F = 10·P·R/(R + 9·P), one chunk of one word.
-    assert meteor(["large one"], ["big one"]) == pytest.approx(100 * 0.5 * 0.5)
-    assert meteor([""], ["a word"]) == 0
+    assert meteor(["large one", ""], ["big one", "a word"]) == pytest.approx(100 * 0.5 * 0.5 / 2)
 
 
 def test_all_are_named() -> None:
