@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import NAME_PATTERN
-from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, as_tuple
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Several
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
 from fairseq_ext.recipes.config import Measuring, Run
 from fairseq_ext.recipes.hierarchy.induction import BY_VOTES, TREE_FILE, CountOrZero, Induction, PathWeights
@@ -67,9 +67,9 @@ class Evaluate(Measuring):
     """How many paths an unseen domain is given; all paths are always measured too."""
     path_weights: OneOrMore[PathWeights] = ("votes",)
     """How paths of an induced tree are averaged: by their votes, or uniform: each counts the same; or both, listed."""
-    choose_tokens: Annotated[tuple[CountOrZero, ...], BeforeValidator(as_tuple)] = (0, 32)
+    choose_tokens: Several[CountOrZero] = (0, 32)
     """Every block also chooses its own paths, by its first so many tokens; 0 is all of them, an empty list none."""
-    every_path: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    every_path: Several[str] = ()
     """Systems with a tree of which every path is measured on unseen domains. Single adapters always are."""
     max_tokens: Count = 4096
     """Tokens in a batch; changes no result."""

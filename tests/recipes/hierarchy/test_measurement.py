@@ -74,6 +74,9 @@ def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy,
     assert {(record.domain, record.n) for record in choices} == {("new", 4)}
     best = choices[0].metric.removeprefix("loss to choose by, ")
     assert records.by_run("deep", loss("chosen:1"), "new") == records.by_run("deep", loss(f"path:{best}"), "new")
+    by_path = [records.value("deep", loss(f"path:{leaf}"), "new") for leaf in TREE.leaves]
+    assert records.value("deep", loss("best path"), "new") == min(by_path)
+    assert records.value("deep", loss("mean path"), "new") == pytest.approx(sum(by_path) / 3)
     assert records.of("deep", loss("own", "word"), "law")[0].n == 5
 
 

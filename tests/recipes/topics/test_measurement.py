@@ -110,6 +110,7 @@ def test_topics_have_words_and_shares(measured: dict[str, Path]) -> None:
     topics = json.loads((measured["steered"] / "topics.json").read_text(encoding="utf-8"))["topics"]
     assert len(topics) == 4
     assert sum(topic["share"] for topic in topics) == pytest.approx(1)
+    assert max(topic["share"] for topic in topics) < 1
     assert {len(topic[way]) for topic in topics for way in ("near", "used")} == {4}
     assert {"tree", "seed"} & {word for topic in topics for word in topic["used"]}
     records = records_of(measured["steered"])
