@@ -61,19 +61,16 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
     domains = config.domains_of(run.system.name)
     of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
     records = list(_perplexities(config, scorer, of, PERPLEXITY, domains))
-    has_topics = hasattr(scorer.model, "num_topics")
-    if has_topics:
-        scorer.model.decoder.forced_topic = 0
-        records += _perplexities(config, scorer, of, TOPIC_0_PERPLEXITY, domains)
-        scorer.model.decoder.forced_topic = None
     samples = {domain: _samples(config, scorer, domain) for domain in domains}
     write_json(folder / SAMPLES_FILE, samples)
     for domain, texts in samples.items():
         records += _text_metrics(of, domain, texts)
-    if has_topics:
+    if hasattr(scorer.model, "num_topics"):
         topics, figures = _find_topics(config, scorer, domains[0])
         write_json(folder / TOPICS_FILE, {"topics": topics})
         records += [of(domain=domains[0], metric=metric, value=value) for metric, value in figures.items()]
+        scorer.model.decoder.forced_topic = 0  # last, because it stays so
+        records += _perplexities(config, scorer, of, TOPIC_0_PERPLEXITY, domains)
     write_records(folder / RECORDS_FILE, records)
 
 
