@@ -76,7 +76,7 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
 
 def measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
     """The coherence of what LDA and NMF find."""
-    how, corpus = config.topics, _word_corpus(config, domain)
+    how, corpus = config.topics, word_corpus(config, domain)
     for method in how.baselines:
         for number in how.baseline_topics:
             words = learn_topics(method, corpus.documents, number, how.topic_words, config.seed)
@@ -103,7 +103,7 @@ def _perplexities(
         yield of(domain=BASE_TEXT, metric=metric, value=math.exp(mean), n=tokens)
 
 
-def _word_corpus(config: Topics, domain: str) -> WordCorpus:
+def word_corpus(config: Topics, domain: str) -> WordCorpus:
     """The lines of a domain that topics are measured on, as words."""
     path, how = text_path(config.work_dir / "encoded", domain, "train"), config.topics
     data = config.work_dir / DATA_DIR
@@ -114,7 +114,7 @@ def _find_topics(
     config: Topics, scorer: LanguageModelScorer, domain: str
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """The share and the words of each topic, and by metric, how topics are used and how coherent they are."""
-    corpus = _word_corpus(config, domain)
+    corpus = word_corpus(config, domain)
     dictionary, decoder = scorer.task.target_dictionary, scorer.model.decoder
     counts = count_use(scorer.model, scorer.chosen_batches(domain, "train", corpus.numbers), dictionary.pad())
     shares = (counts.sum(0) / counts.sum()).numpy()

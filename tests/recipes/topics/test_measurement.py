@@ -15,7 +15,9 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record, read_records
 from fairseq_ext.recipes.language_models import preparation_steps
 from fairseq_ext.recipes.perplexity import LanguageModelScorer
+from fairseq_ext.recipes.topics.coherence import u_mass
 from fairseq_ext.recipes.topics.config import Topics
+from fairseq_ext.recipes.topics.measure import word_corpus
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
     PERPLEXITY,
@@ -106,7 +108,7 @@ def test_the_text_of_the_base_is_the_mean_over_its_domains(measured: dict[str, P
     assert records[PERPLEXITY, BASE_TEXT].value == pytest.approx(math.sqrt(math.prod(values)))
 
 
-def test_topics_have_words_and_shares(measured: dict[str, Path]) -> None:
+def test_topics_have_words_and_shares(config: Topics, measured: dict[str, Path]) -> None:
     topics = json.loads((measured["steered"] / "topics.json").read_text(encoding="utf-8"))["topics"]
     assert len(topics) == 4
     assert sum(topic["share"] for topic in topics) == pytest.approx(1)
@@ -116,6 +118,10 @@ def test_topics_have_words_and_shares(measured: dict[str, Path]) -> None:
     records = records_of(measured["steered"])
     for metric in ("entropy", "dead topics", coherence("near", 2), coherence("used", 3)):
         assert (metric, "garden_ask") in records
+    # Topic 0 is the base.
+    documents = word_corpus(config, "garden_ask").documents
+    expected = u_mass([topic["used"] for topic in topics[1:]], documents, [3])[3]
+    assert records[coherence("used", 3), "garden_ask"].value == pytest.approx(expected)
     assert not (measured["base"] / "topics.json").exists()
 
 
