@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fairseq_ext.corpora.encoders import load_encoder
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
@@ -17,6 +18,7 @@ from fairseq_ext.recipes.language_models import preparation_steps
 from fairseq_ext.recipes.perplexity import LanguageModelScorer
 from fairseq_ext.recipes.topics.coherence import u_mass
 from fairseq_ext.recipes.topics.config import Topics
+from fairseq_ext.recipes.topics.continuations import continue_prompts
 from fairseq_ext.recipes.topics.measure import word_corpus
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
@@ -148,3 +150,13 @@ def test_a_prompt_leaves_something_to_write(config: Topics, tmp_path: Path) -> N
     short = config.model_copy(update={"topics": config.topics.model_copy(update={"max_len": 2})})
     with pytest.raises(InputError, match="max_len"):
         topic_steps(short)[0].build(tmp_path)
+
+
+def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> None:
+    data, prompts = config.work_dir / "data-bin", ["tree seed"] * 20
+    checkpoint = config.work_dir / "systems/base/checkpoint_best.pt"
+    scorer = LanguageModelScorer.load(checkpoint, data, tokens_per_sample=LENGTH, cpu=True, by_line=True)
+    [pieces] = load_encoder(data)(prompts[:1])
+    options = {"max_len": len(pieces.split()) + 1, "temperature": 1.0, "top_k": 9, "seed": 1}
+    # There is room for one token.
+    assert any(continue_prompts(scorer.model, scorer.task, data, prompts, **options))
