@@ -39,7 +39,7 @@ def _induce_options(parser: ArgumentParser) -> None:
     parser.description = (
         "Induce a domain tree from text: a language model encodes sequences of every domain, a Gaussian mixture "
         "clusters them, and near clusters are joined to a binary tree. Writes tree.json, clusters.npz (what "
-        "fairseq-ext paths needs), clusters.json and pictures."
+        "fairseq-ext paths needs), clusters.json and a picture."
     )
     add = parser.add_argument
     add("checkpoint", type=Path, help="language model, a fairseq checkpoint (transformer_lm)")

@@ -15,11 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import field_validator, model_validator
 
-from fairseq_ext.corpora.encoders import (
-    BPE_FILES,
-    subword_files,
-    take_gpt2_subwords,
-)
+from fairseq_ext.corpora.encoders import BPE_FILES, subword_files, take_gpt2_subwords
 from fairseq_ext.corpora.line_split import LanguageModelSplit, text_path
 from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.corpora.subwords import DICT_FILE, SentencePiece
@@ -56,12 +52,6 @@ class Corpora(TextFolder):
 
     unseen: File | None = None
     """Text of domains that no model is trained on; none by default."""
-
-    @model_validator(mode="after")
-    def _check_folders(self) -> Corpora:
-        if self.unseen == self.folder:
-            raise ValueError("unseen: is also the folder of the training domains; choose another")
-        return self
 
 
 class Subwords(SentencePiece):
@@ -129,11 +119,12 @@ Config = LanguageModelExperiment[LanguageModel]
 def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps of the data preparation of language models, in order; all write below ``config.work_dir``."""
     files, unseen = _text_files(config)
+    sets = [(name, role) for name in sorted([*files, *unseen]) for role in SPLITS]
     steps = [
         import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
         split_step(config.work_dir, [*files, *unseen], config.split, config.seed),
         _subword_step(config, list(files)),
-        encode_step(config.work_dir, _sets([*files, *unseen]), engine),
+        encode_step(config.work_dir, sets, engine),
         _binarise_step(config, DATA_DIR, list(files), engine),
     ]
     return [*steps, _binarise_step(config, UNSEEN_DATA_DIR, list(unseen), engine)] if unseen else steps
@@ -160,10 +151,6 @@ def _subword_step(config: Config, names: Sequence[str]) -> Step:
         )
     texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
     return sentencepiece_step(output, texts, options, config.seed)
-
-
-def _sets(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(name, role) for name in sorted(names) for role in SPLITS]
 
 
 def _binarise_step(config: Config, output: str, names: Sequence[str], engine: Engine) -> Step:

@@ -35,15 +35,15 @@ Batch = dict[str, Any]
 
 @dataclass
 class Likelihood:
-    """The likelihood of a text.
+    """The likelihood of a text."""
 
-    Attributes:
-        nats: negative log-likelihood.
-        tokens: number of tokens.
-    """
-
-    nats: float = 0.0
+    nats: float = 0.0  # negative log-likelihood
     tokens: int = 0
+
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
 
     def add(self, losses: Tensor) -> None:
         """Add the losses of some tokens."""
@@ -137,15 +137,9 @@ class LanguageModelScorer:
     def score(
         self, batches: Sequence[Batch], weights: Weights | None = None, after: Sequence[int] = (0,)
     ) -> dict[int, Likelihood]:
-        """The likelihood of text with given adapter weights.
+        """For each number in ``after``, the likelihood of text after this many tokens of each block.
 
-        Args:
-            batches: of the task.
-            weights: of the adapters; None for a model without adapters.
-            after: numbers of tokens.
-
-        Returns:
-            For each number in ``after``, the likelihood after this many tokens of each block.
+        ``weights`` are those of the adapters; None for a model without adapters.
         """
         found = {start: Likelihood() for start in after}
         for losses, mask in self._losses(batches, weights):

@@ -34,9 +34,9 @@ def mistakes(value: Any, schema: Any, where: str = "", root: Schema | None = Non
     root = root or schema
     if "$ref" in schema:
         return mistakes(value, root["$defs"][schema["$ref"].rpartition("/")[2]], where, root)
-    if "anyOf" in schema:
-        found = [mistakes(value, each, where, root) for each in schema["anyOf"]]
-        return min(found, key=len)
+    alternatives = schema.get("anyOf", schema.get("oneOf"))
+    if alternatives:
+        return min((mistakes(value, each, where, root) for each in alternatives), key=len)
     allowed = schema.get("type", list(TYPES))
     if not any(TYPES[name](value) for name in ([allowed] if isinstance(allowed, str) else allowed)):
         return [f"{where}: type"]

@@ -13,9 +13,7 @@ Determinants are kept as logarithms: in a hundred dimensions they underflow.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,30 +23,13 @@ from fairseq_ext.inputs.path_chooser import GaussianClusters, finite
 
 _ROOT = "root"
 _LONGEST_FIT = 300  # iterations
-# Variances below this share of the largest one are rounding errors of zero.
-_SMALLEST_SHARE = 1e-10
 
 Settled = Mapping[int, Sequence[str]]  # domains by cluster
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How the fit went.
-
-    Args:
-        explained: share of the states' variance that is left in the coordinates.
-        iterations: of expectation maximisation.
-        has_converged: whether they ended by themselves.
-    """
-
-    explained: float
-    iterations: int
-    has_converged: bool
-
-
 def fit_clusters(
     states: np.ndarray, num_clusters: int, *, dimensions: int, covariance_floor: float, seed: int
-) -> tuple[GaussianClusters, Fit]:
+) -> tuple[GaussianClusters, dict[str, float]]:
     """Fit a Gaussian mixture with full covariances; equal arguments give equal bytes.
 
     Args:
@@ -58,9 +39,11 @@ def fit_clusters(
         covariance_floor: added to the variances, as a share of the states' own mean variance in the P dimensions. It
             is what keeps the covariance of a cluster with fewer than P sequences invertible.
         seed: draws the start.
+
+    Returns:
+        The clusters, and how the fit went; ``explained`` is the share of the states' variance in the P dimensions.
     """
     from sklearn.decomposition import PCA
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
     from threadpoolctl import threadpool_limits
 
@@ -69,11 +52,8 @@ def fit_clusters(
             f"{len(states)} sequences for {num_clusters} clusters; give more --sequences or fewer --components"
         )
     states = finite(states)
-    if not np.ptp(states, axis=0).any():
-        raise InputError("all sequences have the same state: nothing to cluster; is the language model trained?")
     # Sums in threads depend on how many there are, and EM makes much of little.
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # reported by the caller
+    with threadpool_limits(1):
         pca = PCA(min(dimensions, len(states) - 1, states.shape[1]), svd_solver="covariance_eigh").fit(states)
         projection = pca.components_.T / np.sqrt(pca.explained_variance_.mean())
         mixture = GaussianMixture(
@@ -85,19 +65,18 @@ def fit_clusters(
             reason = str(error).splitlines()[0]
             raise InputError(f"the mixture cannot be fitted ({reason}); raise --covariance-floor") from None
     clusters = GaussianClusters(pca.mean_, projection, mixture.weights_, mixture.means_, mixture.covariances_)
-    fit = Fit(float(pca.explained_variance_ratio_.sum()), int(mixture.n_iter_), bool(mixture.converged_))
-    return clusters, fit
+    return clusters, {
+        "explained": float(pca.explained_variance_ratio_.sum()),
+        "iterations": int(mixture.n_iter_),
+        "has_converged": bool(mixture.converged_),
+    }
 
 
 def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list[str]]:
     """Assign each domain to the cluster with most of its sequences, the first of equals.
 
-    Args:
-        counts: sequences by domain and cluster.
-        domains: names.
-
     Shape:
-        counts: D×K
+        counts: D×K, sequences by domain and cluster
     """
     settled: dict[int, list[str]] = {}
     for name, row in zip(domains, counts, strict=True):
@@ -112,11 +91,7 @@ def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list
 
 def name_leaves(settled: Settled) -> dict[int, str]:
     """A leaf has the name of its only domain, or ``cluster_K``."""
-    taken = [name for names in settled.values() for name in names]
-    return {
-        number: names[0] if len(names) == 1 else _free_name(f"cluster_{number}", taken)
-        for number, names in settled.items()
-    }
+    return {number: names[0] if len(names) == 1 else f"cluster_{number}" for number, names in settled.items()}
 
 
 def link(divergences: np.ndarray) -> np.ndarray:
@@ -132,18 +107,11 @@ def link(divergences: np.ndarray) -> np.ndarray:
 
 
 def tree_from_linkage(linkage: np.ndarray, settled: Settled, leaves: Mapping[int, str]) -> DomainTree:
-    """The binary tree of the merges, root first, leaves last.
-
-    Args:
-        linkage: of the clusters in the order of ``settled``.
-        settled: domains by cluster.
-        leaves: names of the leaves by cluster.
-    """
+    """The binary tree of the merges of the clusters in ``settled``, in their order: root first, leaves last."""
     count = len(settled)
-    taken = [*leaves.values(), *(name for names in settled.values() for name in names)]
     # scipy numbers leaves from 0 and joins after them, the root last.
     numbers = [*reversed(range(count, 2 * count - 1)), *range(count)]
-    inner = [_free_name(f"node_{rank}" if rank else _ROOT, taken) for rank in range(count - 1)]
+    inner = [f"node_{rank}" if rank else _ROOT for rank in range(count - 1)]
     rows = {number: row for row, number in enumerate(numbers)}
     parents = {int(child): rows[count + row] for row, join in enumerate(linkage) for child in join[:2]}
     domains = {name: rows[leaf] for leaf, names in enumerate(settled.values()) for name in names}
@@ -157,31 +125,17 @@ def tree_from_linkage(linkage: np.ndarray, settled: Settled, leaves: Mapping[int
 def symmetrised_divergences(means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
     """The divergence between every two of K Gaussians, ½ · [KL(N₀ ‖ N₁) + KL(N₁ ‖ N₀)] (Eq. 2).
 
-    All Gaussians get the same small minimum variance in every direction, a share of the largest variance. Otherwise the
-    divergence of singular covariances would be infinite.
-
     Shape:
-        means: K×P; covariances: K×P×P, symmetric; result: K×K, symmetric, the diagonal zero
+        means: K×P; covariances: K×P×P, positive definite; result: K×K, symmetric
     """
-    variances, directions = np.linalg.eigh((covariances + covariances.swapaxes(1, 2)) / 2)
-    variances = np.maximum(variances, _SMALLEST_SHARE * variances.max())
-    log_determinants = np.log(variances).sum(-1)  # K
-    # Coordinates in which a Gaussian's covariance is the identity, and back: K×P×P.
-    whitening = directions / np.sqrt(variances)[:, None, :]
-    factors = directions * np.sqrt(variances)[:, None, :]
+    roots = np.linalg.cholesky(covariances)
+    whitening = np.linalg.inv(roots)
+    log_determinants = 2 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(-1)  # K
     divergences = np.zeros((len(means), len(means)))
     for second in range(len(means)):
-        trace = np.square(whitening[second].T @ factors).sum((-2, -1))  # K
-        distance = np.square((means - means[second]) @ whitening[second]).sum(-1)  # K
+        trace = np.square(whitening[second] @ roots).sum((-2, -1))  # K
+        distance = np.square((means - means[second]) @ whitening[second].T).sum(-1)  # K
         log_ratio = log_determinants[second] - log_determinants
         divergences[:, second] = (trace + distance - means.shape[1] + log_ratio) / 2
-    divergences = np.maximum((divergences + divergences.T) / 2, 0)
-    np.fill_diagonal(divergences, 0)
-    return divergences
-
-
-def _free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, with a suffix if it is taken."""
-    while name in taken:
-        name += "_"
-    return name
+    # Rounding may leave equal Gaussians a little below zero.
+    return np.maximum((divergences + divergences.T) / 2, 0)

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import NAME_PATTERN
-from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, as_tuple
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Several
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
 from fairseq_ext.recipes.config import Measuring, Run
 from fairseq_ext.recipes.hierarchy.induction import BY_VOTES, TREE_FILE, CountOrZero, Induction, PathWeights
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment
 
 TREE, SINGLE, MULTI = ADAPTERS
-_STARTS = ("finetune-from-model", "restore-file")  # fairseq's own ways to start from a checkpoint
 
 
-def _file_or_section(schema: dict[str, Any]) -> None:
-    section = dict(schema)
-    schema.clear()
-    schema.update({"anyOf": [{"type": "string"}, section]})
+class InducedTree(Induction):
+    """Options of an induction."""
 
-
-class Tree(Induction):
-    """A tree of domains: the name of its file, or options of an induction."""
-
-    model_config = ConfigDict(json_schema_extra=_file_or_section)
-
-    file: File | None = None
-    """A tree drawn by hand; nothing else is given with it."""
     system: str | None = None
     """The language model whose states of the text the tree is induced from; by default the first system."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _take_name_of_file(cls, value: Any) -> Any:
-        return {"file": value} if isinstance(value, str) else value
 
-    @model_validator(mode="after")
-    def _check_file(self) -> Tree:
-        if self.file and len(self.model_fields_set) > 1:
-            raise ValueError("file: is a tree drawn by hand; take the options of an induction out")
-        return self
+def _kind_of_tree(value: Any) -> str:
+    return "[file]" if isinstance(value, str | Path) else "[induced]"
+
+
+# A tree drawn by hand is the name of its file.
+Tree = Annotated[
+    Annotated[File, Tag("[file]")] | Annotated[InducedTree, Tag("[induced]")], Discriminator(_kind_of_tree)
+]
 
 
 class HierarchyModel(LanguageModel):
@@ -65,13 +53,7 @@ class HierarchyModel(LanguageModel):
     def _check_adapters(self) -> HierarchyModel:
         if (self.tree is None) != (self.adapters is None):
             raise ValueError(f"tree: goes with an arch {HIERARCHICAL_ADAPTERS}*, and that with a tree")
-        if self.adapters is None:
-            return self
-        if self.adapters not in ADAPTERS:
-            raise ValueError(f"adapters: {self.adapters!r} is unknown; choose one of {', '.join(ADAPTERS)}")
-        if self.checkpoint is not None:
-            raise ValueError("checkpoint: is not trained, so it has no adapters; take them out")
-        if self.start is None and not any(option_of(self.options, key) for key in _STARTS):
+        if self.adapters is not None and self.start is None:
             raise ValueError("from: is missing; adapters go on a trained language model, which stays as it is")
         return self
 
@@ -85,9 +67,9 @@ class Evaluate(Measuring):
     """How many paths an unseen domain is given; all paths are always measured too."""
     path_weights: OneOrMore[PathWeights] = ("votes",)
     """How paths of an induced tree are averaged: by their votes, or uniform: each counts the same; or both, listed."""
-    choose_tokens: Annotated[tuple[CountOrZero, ...], BeforeValidator(as_tuple)] = (0, 32)
+    choose_tokens: Several[CountOrZero] = (0, 32)
     """Every block also chooses its own paths, by its first so many tokens; 0 is all of them, an empty list none."""
-    every_path: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    every_path: Several[str] = ()
     """Systems with a tree of which every path is measured on unseen domains. Single adapters always are."""
     max_tokens: Count = 4096
     """Tokens in a batch; changes no result."""
@@ -101,9 +83,9 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
     evaluate: Annotated[Evaluate, EMPTY_AS_DEFAULTS] = Evaluate()
 
     @property
-    def induced_trees(self) -> Sequence[str]:
-        """The names of the trees that are induced."""
-        return [name for name, tree in self.tree.items() if not tree.file]
+    def induced_trees(self) -> Mapping[str, InducedTree]:
+        """The trees that are induced, by name."""
+        return {name: tree for name, tree in self.tree.items() if isinstance(tree, InducedTree)}
 
     def systems_on(self, tree: str) -> dict[str, str]:
         """The systems on a tree by name, with their adapters."""
@@ -111,7 +93,8 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
 
     def tree_file(self, name: str) -> Path:
         """The file of a tree."""
-        return self.tree[name].file or self.work_dir / "trees" / name / TREE_FILE
+        tree = self.tree[name]
+        return tree if isinstance(tree, Path) else self.work_dir / "trees" / name / TREE_FILE
 
     def paths_dir(self, tree: str) -> Path:
         """Where the paths are that unseen domains choose of an induced tree."""
@@ -123,9 +106,8 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
 
     def induction_of(self, name: str) -> Induction:
         """How a tree is induced."""
-        tree = self.tree[name]
-        given = {"seed": self.seed, **tree.model_dump(exclude_unset=True, exclude={"file", "system"})}
-        return Induction(**given)
+        given = self.induced_trees[name].model_dump(exclude_unset=True, exclude={"system"})
+        return Induction(**{"seed": self.seed, **given})
 
     def encoder_of(self, name: str) -> Run:
         """The run whose states a tree is induced from."""
@@ -145,7 +127,7 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
 
     def _encoder(self, tree: str) -> str:
         first = next((name for name, system in self.systems.items() if system.start is None), "")
-        return self.tree[tree].system or first
+        return self.induced_trees[tree].system or first
 
     @model_validator(mode="after")
     def _check_trees(self) -> Hierarchy:
@@ -155,8 +137,13 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
                     f"train: systems: {name}: tree: no {system.tree!r} under tree; there are "
                     f"{', '.join(self.tree) or 'none'}"
                 )
+        plain = [name for name, system in self.systems.items() if system.adapters is None]
         for name in self.induced_trees:
-            self._check_encoder(name)
+            if self._encoder(name) not in plain:
+                raise ValueError(
+                    f"tree: {name}: system: {self._encoder(name)!r} is no language model without adapters; there are "
+                    f"{', '.join(plain) or 'none'}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -186,17 +173,6 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
             for name in with_tree:
                 self._check_clusters(name)
         return self
-
-    def _check_encoder(self, tree: str) -> None:
-        encoder = self._encoder(tree)
-        where = f"tree: {tree}: system: {encoder!r}"
-        plain = [name for name, system in self.systems.items() if system.adapters is None]
-        if encoder not in plain:
-            raise ValueError(f"{where} is no language model without adapters; there are {', '.join(plain) or 'none'}")
-        if len(self.runs[encoder]) > 1:
-            raise ValueError(f"{where} has several seeds; take one with one")
-        if self.needs_induced_tree(encoder):
-            raise ValueError(f"{where} needs an induced tree itself")
 
     def _check_clusters(self, name: str) -> None:
         """The clusters of a tree know only the states of the model that it was induced from."""

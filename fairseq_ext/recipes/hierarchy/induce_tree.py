@@ -7,8 +7,6 @@ over all dimensions, and a domain belongs to the cluster with most of its sequen
 
 from __future__ import annotations
 
-import dataclasses
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import numpy as np
 from pydantic import BaseModel
 
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.domain_tree import DomainTree, read_tree
 from fairseq_ext.inputs.json_file import read_json, write_json
@@ -25,7 +22,6 @@ from fairseq_ext.inputs.models import read_model
 from fairseq_ext.inputs.path_chooser import PathChooser
 from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.recipes.hierarchy.clustering import (
-    Fit,
     fit_clusters,
     link,
     name_leaves,
@@ -34,40 +30,21 @@ from fairseq_ext.recipes.hierarchy.clustering import (
     tree_from_linkage,
 )
 from fairseq_ext.recipes.hierarchy.induction import (
-    DENDROGRAM,
     DOMAINS_BY_CLUSTER,
     PATHS_FILE,
     RECORD_FILE,
     TREE_FILE,
-    UNIFORM,
     VOTES_FILE,
     Induction,
     PathChoice,
 )
-from fairseq_ext.recipes.hierarchy.pictures import draw_dendrogram, draw_domains_by_cluster
-
-_STATES_FOLDER = ".states"
-
-
-class Leaf(BaseModel):
-    """A cluster in the record of an induced tree."""
-
-    leaf: str
-    domains: list[str]
-
-    @property
-    def label(self) -> str:
-        """The name of the leaf, with its domains if the name differs."""
-        return self.leaf if self.domains == [self.leaf] else f"{self.leaf}: {', '.join(self.domains)}"
+from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, others_on
 
 
 class InductionRecord(BaseModel):
     """The content of ``clusters.json``, as far as it is read."""
 
     options: Induction
-    clusters: list[Leaf]
-    empty: list[int]
-    fit: Fit
 
 
 def read_record(directory: Path) -> InductionRecord:
@@ -77,51 +54,33 @@ def read_record(directory: Path) -> InductionRecord:
 
 
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
-    """Write tree, clusters, record and pictures; encoded domains survive an interruption."""
+    """Write tree, clusters, record and picture."""
     quieten_fairseq()
     domains = read_domain_names(data / DOMAINS_FILE)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
     options = options.model_copy(update={"tokens": block_length(options.tokens, model)})
-    states = [_encode(folder / _STATES_FOLDER, model, data, name, options) for name in domains]
+    states = [_encode(model, data, name, options) for name in domains]
     tree, chooser, record = induce(states, domains, options)
     (folder / TREE_FILE).write_text(tree.to_json(), encoding="utf-8")
     chooser.save(folder)
     write_json(folder / RECORD_FILE, record)
-    labels = [each.label for each in read_record(folder).clusters]
-    draw_dendrogram(np.array(record["linkage"]), labels, folder / DENDROGRAM)
     (folder / DOMAINS_BY_CLUSTER).write_text(draw_domains_by_cluster(tree, record), encoding="utf-8")
-    shutil.rmtree(folder / _STATES_FOLDER)
 
 
-def _encode(cache: Path, model: LanguageModel, data: Path, name: str, options: Induction) -> np.ndarray:
-    """The states of a domain's sequences, n×H, cached."""
-    path = cache / f"{name}.npy"
-    if not path.is_file():
-        log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
-        blocks = draw_blocks(
-            *(data, name, options.split, model.dictionary),
-            length=options.tokens,
-            count=options.sequences,
-            seed=options.seed,
-        )
-        with atomic_write(path) as temporary:
-            np.save(temporary, model.encode(blocks), allow_pickle=False)
-    states: np.ndarray = np.load(path, allow_pickle=False)
-    return states
+def _encode(model: LanguageModel, data: Path, name: str, options: Induction) -> np.ndarray:
+    """The states of a domain's sequences, n×H."""
+    log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
+    length, count, seed = options.tokens, options.sequences, options.seed
+    return model.encode(draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed))
 
 
 def induce(
     states: Sequence[np.ndarray], domains: Sequence[str], options: Induction
 ) -> tuple[DomainTree, PathChooser, dict[str, Any]]:
-    """Induce a tree from encoded sequences.
+    """The tree of encoded sequences, the clusters of its leaves, and the content of ``clusters.json``.
 
-    Args:
-        states: by domain, n×H each.
-        domains: names, in the same order.
-        options: how.
-
-    Returns:
-        The tree, the clusters of its leaves, and the content of ``clusters.json``.
+    Shape:
+        states: n×H for each domain
     """
     num_clusters = options.components or len(domains)
     clusters, fit = fit_clusters(
@@ -145,29 +104,21 @@ def induce(
         "counts": counts.tolist(),
         "divergences": divergences.round(4).tolist(),
         "linkage": [[int(a), int(b), round(float(c), 4), int(d)] for a, b, c, d in linkage],
-        "fit": dataclasses.asdict(fit),
+        "fit": fit,
         "mean_path_length": round(tree.mean_path_length, 4),
     }
     return tree, PathChooser(kept, tuple(leaves.values())), record
 
 
 def describe_tree(directory: Path) -> str:
-    """An induced tree as indented lines with the domains of its leaves, and a line with its size."""
-    tree, record = read_tree(directory / TREE_FILE), read_record(directory)
-    labels = {each.leaf: each.label for each in record.clusters}
+    """An induced tree as indented lines, with the domains of its leaves."""
+    tree = read_tree(directory / TREE_FILE)
 
     def lines(row: int, depth: int) -> list[str]:
         below = [line for child in tree.children[row] for line in lines(child, depth + 1)]
-        return ["  " * depth + labels.get(tree.names[row], tree.names[row]), *below]
+        return ["  " * depth + tree.names[row] + others_on(tree, tree.names[row]), *below]
 
-    size = (
-        f"{len(tree.leaves)} leaves, {len(tree.names)} nodes, mean path length {tree.mean_path_length:.2f}; "
-        f"{len(record.empty)} empty clusters dropped"
-    )
-    described = [*lines(tree.parents.index(None), 0), size]
-    if not record.fit.has_converged:
-        described.append(f"the mixture had not converged after {record.fit.iterations} iterations")
-    return "\n".join(described)
+    return "\n".join(lines(tree.parents.index(None), 0))
 
 
 def write_paths(
@@ -191,8 +142,7 @@ def write_paths(
         )
         # The model reads from left to right, so the first tokens' states are those of the first tokens alone.
         states = model.encode(blocks[:, : options.choose_tokens or length])
-        elected = chooser.elect(states, options.num_paths)
-        paths[name] = list(elected) if options.path_weights == UNIFORM else elected
+        paths[name] = chooser.elect(states, options.num_paths)
         votes[name] = dict(sorted(chooser.votes(states).items()))
     write_json(folder / PATHS_FILE, paths)
     write_json(folder / VOTES_FILE, votes)
@@ -201,9 +151,9 @@ def write_paths(
 def describe_paths(directory: Path, tree: Path) -> str:
     """The selected paths with their shares of the votes, one in each line (the paper's Table 9)."""
     paths, votes = (read_json(directory / name, "choose again") for name in (PATHS_FILE, VOTES_FILE))
-    labels = {each.leaf: each.label for each in read_record(tree).clusters}
+    induced = read_tree(tree / TREE_FILE)
     lines = []
     for domain, leaves in paths.items():
         total = sum(votes[domain].values())
-        lines += [f"{domain}  {votes[domain][leaf] / total:6.1%}  {labels[leaf]}" for leaf in leaves]
+        lines += [f"{domain}  {votes[domain][leaf] / total:6.1%}  {leaf}{others_on(induced, leaf)}" for leaf in leaves]
     return "\n".join(lines)

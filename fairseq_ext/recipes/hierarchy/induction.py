@@ -11,7 +11,7 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.models import LARGEST, Count, Number, Section, Seed
 
 TREE_FILE, RECORD_FILE = "tree.json", "clusters.json"  # of an induced tree
-DENDROGRAM, DOMAINS_BY_CLUSTER = "dendrogram.png", "domains-by-cluster.svg"
+DOMAINS_BY_CLUSTER = "domains-by-cluster.svg"
 PATHS_FILE, VOTES_FILE = "paths.json", "votes.json"
 _INDUCTION_VERSION, _CHOICE_VERSION = 1, 2
 
@@ -45,8 +45,6 @@ class PathChoice(Section):
 
     num_paths: Count = 2
     """Leaves per domain, at most; a leaf without votes is not chosen."""
-    path_weights: PathWeights = "votes"
-    """What a chosen path counts in the average: its votes, or uniform: each the same, as in the paper."""
     sequences: Count = 1000
     """Blocks that vote per domain, at most."""
     choose_tokens: CountOrZero = 0
@@ -67,7 +65,7 @@ def tree_step(output: Path, checkpoint: Path, data: Path, options: Induction, *,
         write_tree(folder, checkpoint, data, options, cpu=cpu)
 
     recorded = {"version": _INDUCTION_VERSION, **options.model_dump()}
-    return Step(output, [checkpoint, data], recorded, build, resumable=True)
+    return Step(output, [checkpoint, data], recorded, build)
 
 
 def paths_step(
@@ -85,6 +83,4 @@ def paths_step(
         write_paths(folder, checkpoint, tree, data, options, cpu=cpu)
 
     recorded = {"version": _CHOICE_VERSION, **options.model_dump()}
-    if options.path_weights == BY_VOTES:
-        del recorded["path_weights"]  # earlier records do not have it
     return Step(output, [checkpoint, tree, data], recorded, build)

@@ -1,13 +1,10 @@
-"""Pictures of trees; of induced ones also the dendrogram, and the clusters of their domains."""
+"""Pictures of trees, and of the clusters of their domains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from fairseq_ext.inputs.domain_tree import DomainTree
 from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure, heat_map
@@ -16,46 +13,11 @@ from fairseq_ext.metrics.render import Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LINE = "#2b5c8a"
-
-
-def draw_dendrogram(linkage: np.ndarray, labels: Sequence[str], path: Path) -> None:
-    """Draw the merges of the clusters, with the root at the left.
-
-    Args:
-        linkage: scipy's.
-        labels: of its leaves, in their order.
-        path: picture to write.
-    """
-    from matplotlib.figure import Figure
-    from scipy.cluster.hierarchy import dendrogram
-
-    figure = Figure(figsize=(10, 1.2 + 0.32 * len(labels)), layout="constrained")
-    axis = figure.subplots()
-    lines = dendrogram(linkage, labels=list(labels), no_plot=True)
-    for depths, heights in zip(lines["dcoord"], lines["icoord"], strict=True):
-        axis.plot(depths, heights, color=_LINE, linewidth=1.4)
-    # scipy puts its leaves ten units apart, the first at 5.
-    axis.set_yticks(np.arange(len(labels)) * 10 + 5, lines["ivl"])
-    axis.yaxis.tick_right()
-    axis.tick_params(axis="y", length=0)
-    axis.set_ylim(10 * len(labels), 0)
-    axis.set_xlim(1.03 * linkage[:, 2].max(), 0)
-    axis.set_xlabel("symmetrised KL divergence at which clusters are merged (average linkage)")
-    axis.spines[["left", "top", "right"]].set_visible(False)
-    # Without the drawing program's version, equal drawings give equal files.
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-
 
 def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> str:
-    """Draw the clusters of every domain's sequences, in percent and in the order of the tree.
+    """Draw the clusters of every domain's sequences, in percent and in the order of the tree, as SVG.
 
-    Args:
-        tree: the induced one.
-        record: the content of ``clusters.json``.
-
-    Returns:
-        SVG.
+    ``record`` is the content of ``clusters.json``.
     """
     counts = dict(zip(record["domains"], record["counts"], strict=True))
     number_of = {cluster["leaf"]: cluster["number"] for cluster in record["clusters"]}

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_tree import DomainTree, read_tree
@@ -23,7 +23,6 @@ from fairseq_ext.recipes.hierarchy.config import MULTI, SINGLE, TREE, Hierarchy
 from fairseq_ext.recipes.hierarchy.induction import PATHS_FILE, RECORD_FILE, UNIFORM, VOTES_FILE
 from fairseq_ext.recipes.hierarchy.measurement import (
     ALL,
-    BELOW,
     BEST_PATH,
     CHOOSING_LOSS,
     FLOPS,
@@ -43,10 +42,7 @@ from fairseq_ext.recipes.hierarchy.measurement import (
 from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
 
-if TYPE_CHECKING:
-    pass
-
-_VERSION = 6
+_VERSION = 7
 PERPLEXITY = "perplexity"  # of comparisons
 _AVERAGE = "average"
 _AVERAGES = "The average is the perplexity of the mean loss."
@@ -68,7 +64,8 @@ def report(experiment: Hierarchy) -> Step:
 
 def page(experiment: Hierarchy, records: Records) -> Page:
     """The report of records."""
-    setups = [Setup(experiment, tree, records) for tree in experiment.tree if experiment.systems_on(tree)]
+    files = {name: experiment.tree_file(name) for name in experiment.tree if experiment.systems_on(name)}
+    setups = [Setup(experiment, name, records, read_tree(path)) for name, path in files.items() if path.is_file()]
     sections: Sections = {
         "Cost": [costs(records, [name for setup in setups for name in setup.systems])],
         **{f"Tree: {setup.name}": setup.blocks() for setup in setups},
@@ -89,17 +86,12 @@ class Setup:
     experiment: Hierarchy
     name: str
     records: Records
+    tree: DomainTree
 
     @property
     def is_induced(self) -> bool:
         """Whether the tree is made from the text."""
         return self.name in self.experiment.induced_trees
-
-    @cached_property
-    def tree(self) -> DomainTree | None:
-        """The tree; None if it has not been induced yet."""
-        path = self.experiment.tree_file(self.name)
-        return read_tree(path) if path.is_file() else None
 
     @cached_property
     def systems(self) -> Mapping[str, str]:
@@ -142,7 +134,7 @@ class Setup:
     @property
     def domains(self) -> Sequence[str]:
         """The domains of the tree."""
-        return sorted(self.tree.domains) if self.tree else []
+        return sorted(self.tree.domains)
 
     @property
     def unseen(self) -> Sequence[str]:
@@ -152,28 +144,55 @@ class Setup:
     def blocks(self) -> list[Table | Plot]:
         """What is shown of the tree."""
         in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
+        title = f"Table {in_domain}. Perplexity in domain: {self.name}"
+        title_unseen = f"Table {unseen}. Perplexity on unseen domains: {self.name}"
         with_every_path = {*self.experiment.evaluate.every_path, *self.having(SINGLE)}
         return [
-            *([tree_figure(self.name, self.tree, self.is_induced)] if self.tree else []),
-            *self._clusters(),
-            self._perplexities(in_domain, "in domain", self.rows_in_domain(), self.domains),
-            self._perplexities(unseen, "on unseen domains", self.rows_unseen(), self.unseen),
-            *self._chosen_by_blocks(),
+            tree_figure(self.name, self.tree, self.is_induced),
+            *([self._clusters()] if self.is_induced else []),
+            perplexities(self.records, title, self.rows_in_domain(), self.domains),
+            perplexities(self.records, title_unseen, self.rows_unseen(), self.unseen),
+            *(self._chosen_by_blocks() if self.is_induced else []),
             *(self._every_path(name) for name in self.systems if name in with_every_path),
             *self._chosen_paths(),
         ]
 
-    def _perplexities(self, number: int, where: str, rows: Rows, domains: Sequence[str]) -> Table:
-        return perplexities(self.records, f"Table {number}. Perplexity {where}: {self.name}", rows, domains)
+    def _clusters(self) -> Plot:
+        """Figure 4: which clusters the blocks of every domain belong to."""
+        path = self.experiment.tree_file(self.name).parent / RECORD_FILE
+        svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
+        note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
+        return Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)
+
+    def _chosen_by_blocks(self) -> list[Table]:
+        # A choice by all tokens, 0, knows the text that is scored.
+        return [
+            perplexities(
+                self.records,
+                f"Paths chosen by the first {count} tokens of each block: {self.name}",
+                self.rows_unseen(count),
+                self.unseen,
+                after(count),
+                f"Perplexity on unseen domains of what follows the first {count} tokens of each block.",
+            )
+            for count in self.experiment.evaluate.choose_tokens
+            if count
+        ]
 
     def _every_path(self, name: str) -> Table:
-        """Table 4 (a tree) or 6 (single adapters): every path, and all paths below each inner node."""
+        """Table 4 (a tree) or 6 (single adapters): every path."""
         routings = [each.metric.removeprefix(loss("")) for each in self.records if each.system == name]
-        shown = [routing for routing in routings if routing.startswith((PATH, BELOW, BEST_PATH, MEAN_PATH))]
-        rows = {routing.removeprefix(PATH).replace(BELOW, "all below "): (name, routing) for routing in shown}
+        shown = [routing for routing in routings if routing.startswith((PATH, BEST_PATH, MEAN_PATH))]
+        rows = {routing.removeprefix(PATH): (name, routing) for routing in shown}
         number = "6. Single adapters" if name in self.having(SINGLE) else "4. Different paths"
         title, note = f"Table {number} on unseen domains: {name}", "The best path is the best of each test set."
         return perplexities(self.records, title, rows, self.unseen, note=note, best=None)
+
+    def _chosen_paths(self) -> list[Table]:
+        """Table 9 of an induced tree, whose clusters all systems share, or of each system."""
+        trees, count = self.having(TREE), max(self.experiment.evaluate.num_paths)
+        metric, names = (VOTES, [self.name] if trees else []) if self.is_induced else (CHOOSING_LOSS, trees)
+        return [chosen_paths(self.records, name, metric, self.tree, count) for name in names]
 
     def comparisons(self) -> list[Comparison]:
         """Averages of perplexity over domains, of every row against its baselines."""
@@ -197,36 +216,6 @@ class Setup:
         """All systems are compared with their base, and trees with the other adapters, too."""
         others = [*self.having(SINGLE), *self.having(MULTI)]
         return {name: [self.base, *(others if name in self.having(TREE) else [])] for name in self.systems}
-
-    def _clusters(self) -> list[Plot]:
-        """Figure 4: which clusters the blocks of every domain belong to."""
-        path = self.experiment.tree_file(self.name).parent / RECORD_FILE
-        if not self.is_induced or self.tree is None or not path.is_file():
-            return []
-        svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
-        note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
-        return [Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)]
-
-    def _chosen_by_blocks(self) -> list[Table]:
-        # A choice by all tokens, 0, knows the text that is scored.
-        counts = [count for count in self.experiment.evaluate.choose_tokens if count and self.is_induced]
-        return [
-            perplexities(
-                self.records,
-                f"Paths chosen by the first {count} tokens of each block: {self.name}",
-                self.rows_unseen(count),
-                self.unseen,
-                after(count),
-                f"Perplexity on unseen domains of what follows the first {count} tokens of each block.",
-            )
-            for count in counts
-        ]
-
-    def _chosen_paths(self) -> list[Table]:
-        count = max(self.experiment.evaluate.num_paths)
-        if self.is_induced:
-            return [chosen_paths(self.records, self.name, VOTES, self.tree, count)] if self.having(TREE) else []
-        return [chosen_paths(self.records, name, CHOOSING_LOSS, self.tree, count) for name in self.having(TREE)]
 
 
 # Tables
@@ -281,12 +270,12 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
     notes = [
         "Base model, added and active are parameters. Active are the adapters on a path of mean length, and the layer "
         "norms that all share. FLOPs per token are relative to the base model's 2N, N without embeddings. A leaf's "
-        "updates are counted as the mean leaf's share of the text; batches that mix domains update more leaves."
+        "updates are counted as the mean leaf's share of the text."
     ]
     return Table("Table 1. Parameters and training of the adapters", "System", measured, columns, notes)
 
 
-def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | None, count: int) -> Table:
+def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, count: int) -> Table:
     """Table 9: the leaves chosen for each unseen domain, best first, and the domains that they were trained on.
 
     ``metric`` is what they were chosen by: votes for a tree, or the loss of a system over their paths.
@@ -296,20 +285,15 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree | No
     for record in found:
         if record.run == found[0].run:
             leaf = record.metric.split(", ", 1)[1]
-            choices.setdefault(record.domain, []).append(_describe(record, leaf, tree))
-    counts = [record.n or 0 for record in found]
+            share = f"{record.value / (record.n or 1):.0%}"
+            support = share if metric == VOTES else f"{math.exp(record.value):.2f}"
+            choices.setdefault(record.domain, []).append(f"{leaf} ({support}){others_on(tree, leaf)}")
+    most = max((record.n or 0 for record in found), default=0)
     what = "share of the votes of" if metric == VOTES else "perplexity over that path of"
-    notes = [f"In brackets: the {what} up to {max(counts, default=0):,} blocks. Of several runs, the first is shown."]
-    leaves = Column(
-        "Leaves, and what they were trained on", lambda each: "; ".join(choices[each][:count]), is_text=True
-    )
-    return Table(f"Table 9. Chosen paths: {name}", "Unseen domain", list(choices), [leaves], notes)
-
-
-def _describe(record: Record, leaf: str, tree: DomainTree | None) -> str:
-    is_share = record.metric.startswith(VOTES)
-    support = f"{record.value / (record.n or 1):.0%}" if is_share else f"{math.exp(record.value):.2f}"
-    return f"{leaf} ({support}){others_on(tree, leaf) if tree else ''}"
+    note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown."
+    heading = "Leaves, and what they were trained on"
+    leaves = Column(heading, lambda domain: "; ".join(choices[domain][:count]), is_text=True)
+    return Table(f"Table 9. Chosen paths: {name}", "Unseen domain", list(choices), [leaves], [note])
 
 
 def _paths(count: int, weights: str = "") -> str:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.stages import Stage
@@ -60,8 +59,8 @@ def system_steps(experiment: Hierarchy, name: str) -> list[Step]:
 def tree_step(experiment: Hierarchy, name: str) -> Step:
     """The step that induces a tree."""
     output, data = experiment.tree_file(name).parent, experiment.work_dir / DATA_DIR
-    how = experiment.induction_of(name)
-    return induction.tree_step(output, encoder(experiment, name), data, how, cpu=experiment.evaluate.cpu)
+    checkpoint = checkpoint_of(experiment, experiment.encoder_of(name))
+    return induction.tree_step(output, checkpoint, data, experiment.induction_of(name), cpu=experiment.evaluate.cpu)
 
 
 def path_steps(experiment: Hierarchy) -> list[Step]:
@@ -74,12 +73,8 @@ def _paths_step(experiment: Hierarchy, name: str) -> Step:
     evaluate, data = experiment.evaluate, experiment.work_dir / UNSEEN_DATA_DIR
     choice = induction.PathChoice(num_paths=max(evaluate.num_paths), sequences=evaluate.sequences, seed=experiment.seed)
     output, tree = experiment.paths_dir(name), experiment.tree_file(name).parent
-    return induction.paths_step(output, encoder(experiment, name), tree, data, choice, cpu=evaluate.cpu)
-
-
-def encoder(experiment: Hierarchy, tree: str) -> Path:
-    """The checkpoint whose states a tree is induced from."""
-    return checkpoint_of(experiment, experiment.encoder_of(tree))
+    checkpoint = checkpoint_of(experiment, experiment.encoder_of(name))
+    return induction.paths_step(output, checkpoint, tree, data, choice, cpu=evaluate.cpu)
 
 
 RECIPE = Recipe(Hierarchy, preparation_steps, stages_of)

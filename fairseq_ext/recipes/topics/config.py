@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fairseq_ext.engine.fairseq_cli import check_counts, option_of
+from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, Number
-from fairseq_ext.modules.language_model_options import (
-    HIERARCHICAL_ADAPTERS,
-    NO_TDM,
-    NUM_TOPICS,
-    TDM,
-    TOPIC_CRITERION,
-    TOPIC_MODEL,
-)
+from fairseq_ext.modules.language_model_options import TOPIC_MODEL
 from fairseq_ext.recipes.config import Measuring
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment, text_files
 
 
 class Evaluation(Measuring):
     """How models are measured."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {
-        **Measuring.removed_keys,
-        "samples": "the report shows eight texts of a system",
-    }
 
     lines: Count = 10_000
     """Training lines drawn from a domain: topics get their words from them, the baselines learn from them."""
@@ -77,32 +65,9 @@ class TopicModel(LanguageModel):
         return [name.strip() for name in names if name.strip()]
 
     @property
-    def num_topics(self) -> int | None:
-        """Topics beside topic 0; 0 if only the output embedding is trained, None for any other language model."""
-        if not self.is_a(TOPIC_MODEL):
-            return None
-        number = option_of(self.options, "num-topics")
-        return NUM_TOPICS if number is None else int(number)
-
-    @property
-    def tdm(self) -> str:
-        """Its topic distribution modelling."""
-        if not self.num_topics or option_of(self.options, "criterion") != TOPIC_CRITERION:
-            return NO_TDM
-        return str(option_of(self.options, "tdm") or TDM[0])
-
-    def adds_only_tdm_to(self, other: TopicModel) -> bool:
-        """Whether it differs from another model in topic distribution modelling alone, which the other lacks."""
-        return self.tdm != NO_TDM == other.tdm and _without_tdm(self) == _without_tdm(other)
-
-    @model_validator(mode="after")
-    def _check_options_of_topics(self) -> TopicModel:
-        if self.is_a(HIERARCHICAL_ADAPTERS):
-            raise ValueError(f"arch: {HIERARCHICAL_ADAPTERS}* is of kind: hierarchy; choose another one")
-        if option_of(self.options, "tree") is not None:
-            raise ValueError("tree: is of kind: hierarchy; take it out")
-        check_counts(self.options, ["max-update", *(["num-topics"] if self.num_topics else [])], self.place.where)
-        return self
+    def has_topics(self) -> bool:
+        """Whether it has topics beside topic 0."""
+        return self.is_a(TOPIC_MODEL) and str(option_of(self.options, "num-topics")) != "0"
 
 
 class Topics(LanguageModelExperiment[TopicModel]):
@@ -157,8 +122,3 @@ class Topics(LanguageModelExperiment[TopicModel]):
                     f"{self.tokens_per_sample} of {self.adapted[0].name}; give all the same, apart from the base"
                 )
         return self
-
-
-def _without_tdm(system: TopicModel) -> dict[str, Any]:
-    options = {name.replace("_", "-"): value for name, value in system.options.items()}
-    return {name: value for name, value in options.items() if not name.startswith("tdm")}

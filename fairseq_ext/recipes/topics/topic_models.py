@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,28 +13,12 @@ from tqdm import tqdm
 from fairseq_ext.recipes.perplexity import Batch, LanguageModelScorer, Likelihood
 
 
-def has_topics(model: Any) -> bool:
-    """Whether a language model has topics."""
-    return hasattr(model, "num_topics")
-
-
-@contextmanager
-def only_topic(model: Any, topic: int) -> Iterator[None]:
-    """Restrict a model to one topic."""
-    before = model.decoder.forced_topic
-    model.decoder.forced_topic = topic
-    try:
-        yield
-    finally:
-        model.decoder.forced_topic = before
-
-
 def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likelihood:
     """The likelihood of text by a model with or without topics.
 
     Mixtures compute only the probabilities of the targets, a few tokens at a time.
     """
-    if not has_topics(scorer.model):
+    if not hasattr(scorer.model, "num_topics"):
         return scorer.score(batches)[0]
     device, pad = next(scorer.model.parameters()).device, scorer.task.target_dictionary.pad()
     found = Likelihood()
@@ -50,11 +33,6 @@ def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Li
 
 def count_use(model: Any, batches: Sequence[Batch], padding_idx: int) -> Tensor:
     """Sum the weights of the topics by predicted token.
-
-    Args:
-        model: with topics, in evaluation mode.
-        batches: of the task.
-        padding_idx: stands for no target.
 
     Shape:
         result: V×(Z+1), in double precision
@@ -73,14 +51,8 @@ def count_use(model: Any, batches: Sequence[Batch], padding_idx: int) -> Tensor:
 def words_near(embeddings: Tensor, output_weight: Tensor, candidates: Sequence[int], num_words: int) -> list[list[int]]:
     """The candidates with the nearest output embeddings to each topic's, by cosine, as in the paper.
 
-    Args:
-        embeddings: the columns of W_Z.
-        output_weight: W_V transposed.
-        candidates: tokens.
-        num_words: how many for each topic; all if there are fewer.
-
     Shape:
-        embeddings: (Z+1)×H; output_weight: V×H; result: Z+1 lists of tokens
+        embeddings: (Z+1)×H, W_Z transposed; output_weight: V×H, W_V transposed; result: Z+1 lists of tokens
     """
     index = torch.as_tensor(candidates, device=output_weight.device)
     cosines = F.normalize(embeddings, dim=1) @ F.normalize(output_weight[index], dim=1).T  # (Z+1)×C
@@ -90,15 +62,11 @@ def words_near(embeddings: Tensor, output_weight: Tensor, candidates: Sequence[i
 def words_by_use(counts: Tensor, candidates: Sequence[int], num_words: int) -> list[list[int]]:
     """The most typical predicted tokens of each topic, by ``p(w|z)·log(p(w|z)/p(w))``.
 
-    The probability alone prefers frequent words, the quotient alone rare ones.
-
-    Args:
-        counts: weights of the topics, summed by predicted token.
-        candidates: tokens; the distributions are over these alone.
-        num_words: how many for each topic; all if there are fewer.
+    The probability alone prefers frequent words, the quotient alone rare ones. The distributions are over the
+    candidates alone.
 
     Shape:
-        counts: V×(Z+1); result: Z+1 lists of tokens
+        counts: V×(Z+1), of :func:`count_use`; result: Z+1 lists of tokens
     """
     own = counts[torch.as_tensor(candidates)].double().clamp(min=1e-12)  # C×(Z+1)
     of_topic = own / own.sum(0)

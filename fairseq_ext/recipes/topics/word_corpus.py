@@ -77,12 +77,8 @@ def whole_words(pieces: Sequence[str]) -> Iterator[str]:
 def candidate_words(documents: Iterable[Sequence[str]], min_count: int) -> list[str]:
     """Content words, sorted.
 
-    They have at least three lower-case letters and nothing else, and are neither English stop words (scikit-learn's
-    list) nor prefixes of one.
-
-    Args:
-        documents: the words of each.
-        min_count: in how many documents a word has to occur.
+    They occur in at least ``min_count`` documents, have at least three lower-case letters and nothing else, and are
+    neither English stop words (scikit-learn's list) nor prefixes of one.
     """
     counts = Counter(word for words in documents for word in set(words))
     return sorted(word for word, count in counts.items() if count >= min_count and _can_be_topical(word))

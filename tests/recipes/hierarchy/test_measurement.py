@@ -9,18 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.inputs.domain_tree import Paths, multi_tree, single_tree, tree_from_json
+from fairseq_ext.inputs.domain_tree import Paths, single_tree, tree_from_json
 from fairseq_ext.metrics.records import Record, Records
-from fairseq_ext.recipes.hierarchy.config import Hierarchy, Tree
-from fairseq_ext.recipes.hierarchy.measurement import (
-    costs_of,
-    families_of,
-    loss,
-    measure,
-    records_of_losses,
-    routings_of,
-)
-from fairseq_ext.recipes.perplexity import LanguageModelScorer
+from fairseq_ext.recipes.hierarchy.config import Hierarchy, InducedTree
+from fairseq_ext.recipes.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
+from fairseq_ext.recipes.hierarchy.measurement import loss
+from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.recipes.registry import load_experiment
 from tests import toy_text
 from tests.recipes.small_lm import make_checkpoint
@@ -60,7 +54,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hierarchy, Recor
     checkpoint.parent.mkdir(parents=True)
     tree = toy_text.write_tree(work / "tree.json")
     make_checkpoint(checkpoint, text, toy_text.HIER, tokens_per_sample=toy_text.BLOCK, tree=tree)
-    return experiment, Records(list(measure(experiment, experiment.runs["deep"][0])))
+    return experiment, Records(list(measure_run(experiment, experiment.runs["deep"][0])))
 
 
 def routings(records: Records, domain: str) -> set[str]:
@@ -69,46 +63,30 @@ def routings(records: Records, domain: str) -> set[str]:
 
 
 def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy, Records]) -> None:
-    """In domain over its own path; unseen over all, each, families and chosen ones, the best of other text first."""
+    """In domain over its own path; unseen over all, each and chosen ones, the best of other text first."""
     _, records = measured
     assert routings(records, "law") == {"own"}
     assert routings(records, "new") == {
-        "all", "path:law", "path:med", "path:sub", "below:science", "chosen:1", "chosen:2", "best path", "mean path",
+        "all", "path:law", "path:med", "path:sub", "chosen:1", "chosen:2", "best path", "mean path",
     }  # fmt: skip
     choices = [record for record in records if record.metric.startswith("loss to choose by, ")]
     assert choices == sorted(choices, key=lambda record: record.value)
     assert {(record.domain, record.n) for record in choices} == {("new", 4)}
     best = choices[0].metric.removeprefix("loss to choose by, ")
     assert records.by_run("deep", loss("chosen:1"), "new") == records.by_run("deep", loss(f"path:{best}"), "new")
+    by_path = [records.value("deep", loss(f"path:{leaf}"), "new") for leaf in TREE.leaves]
+    assert records.value("deep", loss("best path"), "new") == min(by_path)
+    assert records.value("deep", loss("mean path"), "new") == pytest.approx(sum(by_path) / 3)
     assert records.of("deep", loss("own", "word"), "law")[0].n == 5
 
 
-def test_losses_are_those_of_the_scorer(measured: tuple[Hierarchy, Records]) -> None:
-    experiment, records = measured
-    scorer = LanguageModelScorer.load(
-        experiment.work_dir / "systems/deep/checkpoint_best.pt",
-        experiment.work_dir / "data-bin-unseen",
-        tokens_per_sample=toy_text.BLOCK,
-        max_tokens=32,
-        cpu=True,
-    )
-    both = scorer.score(scorer.batches("new", "test"), scorer.over(["law", "med"]))[0]
-    [record] = records.of("deep", loss("below:science"), "new")
-    assert record.value == pytest.approx(both.nats / both.tokens, rel=1e-5)
-    assert record.n == both.tokens
-
-
 def test_a_block_without_tokens_after_the_first_has_no_record() -> None:
-    records = Records(list(records_of_losses(Record, "a", {"own": {0: (1.0, 2), 8: (0.0, 0)}}, words=1)))
+    found = {"own": {0: Likelihood(1.0, 2), 8: Likelihood()}}
+    records = Records(list(records_of_losses(Record, "a", found, words=1)))
     assert {record.metric: (record.value, record.n) for record in records} == {
         "nats per token, own": (0.5, 2),
         "nats per word, own": (1.0, 1),
     }
-
-
-def test_families_are_inner_nodes_of_some_leaves() -> None:
-    assert families_of(TREE) == {"science": ["law", "med"]}
-    assert families_of(multi_tree(["a", "b"])) == families_of(single_tree(["a", "b"])) == {}
 
 
 def test_single_adapters_have_each_path_and_no_choice(tmp_path: Path) -> None:
@@ -117,30 +95,21 @@ def test_single_adapters_have_each_path_and_no_choice(tmp_path: Path) -> None:
     assert found == {"all": ["a", "b"], "path:a": ["a"], "path:b": ["b"]}
 
 
-def test_paths_are_chosen_by_votes_and_none_without(tmp_path: Path) -> None:
-    experiment = experiment_of(tmp_path, every_path=[])
-
-    def chosen(best: Paths) -> list[Paths]:
-        found = routings_of(experiment, experiment.runs["deep"][0], TREE, best)
-        return [found["chosen:1"], found["chosen:2"]]
-
-    assert chosen({"law": 3, "sub": 1}) == [{"law": 3}, {"law": 3, "sub": 1}]
-    assert chosen({"law": 4}) == [{"law": 4}, {"law": 4}]
-    assert chosen(["law", "sub", "med"]) == [["law"], ["law", "sub"]]
-
-
-def test_paths_of_induced_trees_are_also_weighted_uniformly(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("best", "one", "two"),
+    [
+        ({"law": 3, "sub": 1}, {"law": 3}, {"law": 3, "sub": 1}),
+        ({"law": 4}, {"law": 4}, {"law": 4}),  # no other has a vote
+        (["law", "sub", "med"], ["law"], ["law", "sub"]),
+    ],
+)
+def test_paths_are_chosen_by_votes(tmp_path: Path, best: Paths, one: Paths, two: Paths) -> None:
     experiment = experiment_of(tmp_path, every_path=[], path_weights=["uniform", "votes"])
-    run = experiment.runs["deep"][0]
-    assert "chosen:2:uniform" not in routings_of(experiment, run, TREE, ["law", "sub"])  # drawn by hand, without votes
-    induced = experiment.model_copy(update={"tree": {"toy": Tree()}})
-    found = routings_of(induced, run, TREE, {"law": 3, "sub": 1})
-    assert found == {
-        "all": list(TREE.leaves),
-        "chosen:1": {"law": 3},
-        "chosen:2": {"law": 3, "sub": 1},
-        "chosen:2:uniform": ["law", "sub"],
-    }
+    run, expected = experiment.runs["deep"][0], {"all": list(TREE.leaves), "chosen:1": one, "chosen:2": two}
+    # A tree that is drawn by hand has no votes.
+    assert routings_of(experiment, run, TREE, best) == expected
+    induced = experiment.model_copy(update={"tree": {"toy": InducedTree()}})
+    assert routings_of(induced, run, TREE, best) == {**expected, "chosen:2:uniform": list(two)}
 
 
 def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Records], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from fairseq_ext.recipes.hierarchy.measurement import loss
 from fairseq_ext.recipes.hierarchy.report import page
 from fairseq_ext.recipes.registry import load_experiment
 from tests.recipes.small_lm_experiment import write_lm_experiment
+from tests.recorded import restore
 
 
 def test_trees_are_compared_with_the_base_and_other_adapters_or_as_the_file_says(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_trees_are_compared_with_the_base_and_other_adapters_or_as_the_file_says
             for seed in (1, 2, 3)
         ]
     )
-    _, experiment = load_experiment(write_lm_experiment(tmp_path))
+    experiment = restore("hierarchy", write_lm_experiment(tmp_path))
     found = {(each.system, each.baseline): each for each in page(experiment, records).comparisons}
     assert found.keys() == {
         ("multi", "base"),

@@ -1,30 +1,32 @@
-"""What is measured of a tiny model: sums over lines, words, texts; and what text cannot be measured."""
+"""What is measured of a tiny model: sums over lines, words, texts."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from fairseq_ext.corpora.encoders import load_encoder
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record, read_records
+from fairseq_ext.recipes.language_models import preparation_steps
 from fairseq_ext.recipes.perplexity import LanguageModelScorer
+from fairseq_ext.recipes.topics.coherence import u_mass
 from fairseq_ext.recipes.topics.config import Topics
+from fairseq_ext.recipes.topics.continuations import continue_prompts
+from fairseq_ext.recipes.topics.measure import word_corpus
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
     PERPLEXITY,
     TOPIC_0_PERPLEXITY,
     coherence,
-    measured_text,
     topic_steps,
 )
-from fairseq_ext.recipes.topics.stages import look_at, prepare
 from tests.recipes.small_lm import make_checkpoint
 from tests.recipes.topics.small_experiment import SYSTEMS, TOPICS, load, write_topic_experiment
 
@@ -38,7 +40,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Topics:
     root = tmp_path_factory.mktemp("topics")
     systems = {name: {**SYSTEMS[name], "tokens-per-sample": LENGTH} for name in ("base", "steered")}
     config = load(write_topic_experiment(root, systems, HOW))
-    run_steps(prepare(config, Engine(1)))
+    run_steps(preparation_steps(config, Engine(1)))
     for name, arch in {"base": "transformer_lm_tiny", "steered": "transformer_lm_topic_tiny"}.items():
         folder = config.work_dir / "systems" / name
         folder.mkdir(parents=True)
@@ -70,10 +72,6 @@ def measured(config: Topics, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 def records_of(folder: Path) -> dict[tuple[str, str], Record]:
     return {(each.metric, each.domain): each for each in read_records(folder / "records.jsonl")}
-
-
-def json_of(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def perplexity_by_hand(config: Topics, system: str, topic: int | None) -> tuple[float, int]:
@@ -112,22 +110,25 @@ def test_the_text_of_the_base_is_the_mean_over_its_domains(measured: dict[str, P
     assert records[PERPLEXITY, BASE_TEXT].value == pytest.approx(math.sqrt(math.prod(values)))
 
 
-def test_topics_have_words_shares_and_texts(config: Topics, measured: dict[str, Path]) -> None:
-    found = json_of(measured["steered"] / "topics.json")
-    assert len(found["topics"]) == 4
-    assert sum(topic["share"] for topic in found["topics"]) == pytest.approx(1)
-    assert {len(topic[way]) for topic in found["topics"] for way in ("near", "used")} == {4}
-    assert {"tree", "seed"} & {word for topic in found["topics"] for word in topic["used"]}
-    assert len({topic["written"] for topic in found["topics"]}) > 1
+def test_topics_have_words_and_shares(config: Topics, measured: dict[str, Path]) -> None:
+    topics = json.loads((measured["steered"] / "topics.json").read_text(encoding="utf-8"))["topics"]
+    assert len(topics) == 4
+    assert sum(topic["share"] for topic in topics) == pytest.approx(1)
+    assert max(topic["share"] for topic in topics) < 1
+    assert {len(topic[way]) for topic in topics for way in ("near", "used")} == {4}
+    assert {"tree", "seed"} & {word for topic in topics for word in topic["used"]}
     records = records_of(measured["steered"])
-    for metric in ("entropy", "dead topics", "largest share", coherence("near", 2), coherence("used", 3)):
+    for metric in ("entropy", "dead topics", coherence("near", 2), coherence("used", 3)):
         assert (metric, "garden_ask") in records
+    # Topic 0 is the base.
+    documents = word_corpus(config, "garden_ask").documents
+    expected = u_mass([topic["used"] for topic in topics[1:]], documents, [3])[3]
+    assert records[coherence("used", 3), "garden_ask"].value == pytest.approx(expected)
     assert not (measured["base"] / "topics.json").exists()
-    assert measured_text(config, config.all_runs[1], "topics.json").parent.name == "steered"
 
 
 def test_texts_continue_their_prompts(config: Topics, measured: dict[str, Path]) -> None:
-    samples = json_of(measured["steered"] / "samples.json")["garden_ask"]
+    samples = json.loads((measured["steered"] / "samples.json").read_text(encoding="utf-8"))["garden_ask"]
     lines = (config.work_dir / "splits/garden_ask/test.txt").read_text().splitlines()
     long = [line for line in lines if len(line.split()) >= 4][:4]
     assert [f"{sample['text']} {sample['reference']}" for sample in samples] == long
@@ -145,11 +146,17 @@ def test_baselines_are_measured_by_the_same_coherence(config: Topics, tmp_path: 
     assert records.domains(coherence("used", 3)) == ["garden_ask"]
 
 
-@pytest.mark.parametrize("change", [{"max_len": 2}, {"prompt_words": 50}, {"min_count": 100}])
-def test_text_that_cannot_be_measured_is_named(config: Topics, change: dict[str, int]) -> None:
-    counts = look_at(config, "garden_ask")
-    assert counts["lines"] == 60
-    assert counts["prompts"] == 4
-    topics = config.topics.model_copy(update=change)
-    with pytest.raises(InputError, match=next(iter(change))):
-        look_at(config.model_copy(update={"topics": topics}), "garden_ask")
+def test_a_prompt_leaves_something_to_write(config: Topics, tmp_path: Path) -> None:
+    short = config.model_copy(update={"topics": config.topics.model_copy(update={"max_len": 2})})
+    with pytest.raises(InputError, match="max_len"):
+        topic_steps(short)[0].build(tmp_path)
+
+
+def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> None:
+    data, prompts = config.work_dir / "data-bin", ["tree seed"] * 20
+    checkpoint = config.work_dir / "systems/base/checkpoint_best.pt"
+    scorer = LanguageModelScorer.load(checkpoint, data, tokens_per_sample=LENGTH, cpu=True, by_line=True)
+    [pieces] = load_encoder(data)(prompts[:1])
+    options = {"max_len": len(pieces.split()) + 1, "temperature": 1.0, "top_k": 9, "seed": 1}
+    # There is room for one token.
+    assert any(continue_prompts(scorer.model, scorer.task, data, prompts, **options))

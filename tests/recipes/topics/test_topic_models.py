@@ -1,14 +1,13 @@
-"""Models with topics: what topics are used for, their words, and one of them alone."""
+"""Models with topics: what topics are used for, and their words."""
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from fairseq_ext.recipes.topics.topic_models import count_use, only_topic, words_by_use, words_near
+from fairseq_ext.recipes.topics.topic_models import count_use, words_by_use, words_near
 
 
 def test_the_nearest_are_so_by_angle() -> None:
@@ -23,14 +22,6 @@ def test_words_by_use_are_typical_and_frequent() -> None:
     counts = torch.tensor([[50.0, 50.0], [30.0, 1.0], [3.0, 0.0], [1.0, 30.0]])
     # Frequent everywhere, frequent in one topic, rare in one topic, frequent in the other.
     assert words_by_use(counts, [0, 1, 2, 3], 2) == [[1, 2], [3, 0]]
-
-
-def test_scores_are_those_of_the_formula() -> None:
-    counts = torch.tensor([[4.0, 1.0], [1.0, 2.0], [5.0, 7.0]])
-    p, q = [4 / 10, 1 / 10, 5 / 10], [5 / 20, 3 / 20, 12 / 20]
-    scores = [a * math.log(a / b) for a, b in zip(p, q, strict=True)]
-    order = sorted(range(3), key=lambda word: -scores[word])
-    assert words_by_use(counts, [0, 1, 2], 3)[0] == order
 
 
 class FixedTopics(torch.nn.Module):
@@ -56,10 +47,3 @@ def test_use_is_counted_by_the_token_that_follows() -> None:
     counts = count_use(FixedTopics(), [batch, batch], padding_idx=1)
     expected = torch.tensor([[0, 0], [0, 0], [0.8, 1.2], [1.4, 2.6]], dtype=torch.float64)
     torch.testing.assert_close(counts, expected)
-
-
-def test_a_topic_is_forced_for_a_time() -> None:
-    model = SimpleNamespace(decoder=SimpleNamespace(forced_topic=None))
-    with only_topic(model, 3), only_topic(model, 0):
-        assert model.decoder.forced_topic == 0
-    assert model.decoder.forced_topic is None

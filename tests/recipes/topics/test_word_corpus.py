@@ -19,18 +19,13 @@ LINES = [
 ]
 
 
-def test_whole_words_are_single_pieces() -> None:
-    assert list(whole_words(LINES[0].split())) == ["The", "plot", "was", "weak"]
-    assert list(whole_words(LINES[4].split())) == ["don"]
-    assert list(whole_words([])) == []
-
-
 def test_candidates_are_small_words_of_several_lines() -> None:
     texts = [list(whole_words(line.split())) for line in LINES]
     assert candidate_words(texts, 2) == ["camera", "plot"]
     # No stop words, no capitals, no short ones, nothing within a word; a line counts once.
     assert candidate_words(texts, 1) == ["camera", "plot", "weak"]
     assert candidate_words(texts, 3) == ["plot"]
+    assert list(whole_words([])) == []
 
 
 def test_documents_are_the_candidates_of_drawn_lines(tmp_path: Path) -> None:
@@ -40,9 +35,9 @@ def test_documents_are_the_candidates_of_drawn_lines(tmp_path: Path) -> None:
     assert corpus.numbers.tolist() == [0, 1, 2, 3, 4]
     assert corpus.words == {"▁camera": "camera", "▁plot": "plot"}
     assert corpus.documents == [["plot"], ["plot"], ["camera", "plot"], ["camera", "camera"], []]
-    part = read_word_corpus(path, tmp_path, "x", count=3, min_count=1, seed=1)
+    part, again = (read_word_corpus(path, tmp_path, "x", count=3, min_count=1, seed=1) for _ in range(2))
     assert len(part.documents) == 3
-    assert part.numbers.tolist() == read_word_corpus(path, tmp_path, "x", count=3, min_count=1, seed=1).numbers.tolist()
+    assert part.numbers.tolist() == again.numbers.tolist()
 
 
 def test_byte_level_pieces_are_numbers_of_what_they_spell(tmp_path: Path) -> None:
@@ -58,7 +53,6 @@ def test_byte_level_pieces_are_numbers_of_what_they_spell(tmp_path: Path) -> Non
 
 
 def test_no_candidate_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "train.txt"
-    path.write_text("17 29\n", encoding="utf-8")
+    (tmp_path / "train.txt").write_text("17 29\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"train\.txt: .*min_count"):
-        read_word_corpus(path, tmp_path, "x", count=9, min_count=1, seed=1)
+        read_word_corpus(tmp_path / "train.txt", tmp_path, "x", count=9, min_count=1, seed=1)

@@ -1,0 +1,213 @@
+"""Measure a run: what its adapters cost, and its losses on every domain over different paths."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fairseq  # noqa: F401  before the package's registrations
+from fairseq import checkpoint_utils
+
+from fairseq_ext.corpora.line_split import text_path
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_tree import DomainTree, Paths
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.metrics.records import Record
+from fairseq_ext.modules.freezing import is_adapter_key
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.hierarchy.config import TREE, Hierarchy
+from fairseq_ext.recipes.hierarchy.induction import UNIFORM
+from fairseq_ext.recipes.hierarchy.measurement import (
+    ALL,
+    BEST_PATH,
+    CHOOSING_LOSS,
+    FLOPS,
+    MEAN_PATH,
+    NONE,
+    OWN,
+    PATH,
+    TOKEN,
+    WORD,
+    after,
+    by_sequence,
+    chosen,
+    clusters_of,
+    has_every_path,
+    loss,
+    paths_file,
+)
+from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
+from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood, Weights
+from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
+
+_CHOOSING_SPLIT = "train"  # no model was trained on an unseen domain
+_EMBEDDINGS = ("embed_tokens", "embed_positions", "output_projection")
+
+
+def measure_run(experiment: Hierarchy, run: Run) -> Iterator[Record]:
+    """Measure a run: its cost, and its losses on the domains of its tree and on unseen domains."""
+    checkpoint, evaluate = checkpoint_of(experiment, run), experiment.evaluate
+    load = partial(
+        LanguageModelScorer.load,
+        checkpoint,
+        tokens_per_sample=experiment.systems[run.system.name].tokens_per_sample,
+        max_tokens=evaluate.max_tokens,
+        cpu=evaluate.cpu,
+    )
+    data, unseen = experiment.work_dir / DATA_DIR, experiment.work_dir / UNSEEN_DATA_DIR
+    model = _Model(experiment, run, load(data))
+    for metric, value in costs_of(model.scorer.model, checkpoint).items():
+        yield model.record(metric=metric, value=value)
+    for domain in sorted(model.tree.domains) if model.tree else read_domain_names(data / DOMAINS_FILE):
+        yield from model.losses(domain, {OWN: [domain]})
+    if experiment.corpora.unseen:
+        model = _Model(experiment, run, load(unseen))
+        for domain in read_domain_names(unseen / DOMAINS_FILE):
+            yield from model.losses_unseen(domain)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A model of a run, loaded for the domains of a data directory."""
+
+    experiment: Hierarchy
+    run: Run
+    scorer: LanguageModelScorer
+
+    @property
+    def tree(self) -> DomainTree | None:
+        return self.scorer.tree
+
+    def record(self, **values: Any) -> Record:
+        return Record(system=self.run.system.name, run=self.run.name, seed=self.run.seed, **values)
+
+    def losses(self, domain: str, routings: Mapping[str, Paths]) -> Iterator[Record]:
+        """The losses of a test set, over given routings and those that its blocks choose."""
+        weights: dict[str, Weights | None] = {NONE: None}
+        if self.tree is not None:
+            weights = {routing: self.scorer.over(paths) for routing, paths in routings.items()}
+            weights |= self._weights_by_sequence()
+        batches = self.scorer.batches(domain, "test")
+        starts = sorted({0, *self.experiment.evaluate.choose_tokens})
+        found = {routing: self.scorer.score(batches, each, starts) for routing, each in weights.items()}
+        text = stream_lines(text_path(self.experiment.work_dir / "splits", domain, "test"))
+        words = sum(len(line.split()) for line in text)
+        return records_of_losses(self.record, domain, found, words)
+
+    def losses_unseen(self, domain: str) -> Iterator[Record]:
+        """The losses of an unseen domain, and what a tree without clusters chooses its paths by."""
+        best: Paths = ()
+        if clusters_of(self.experiment, self.run):
+            best = read_json(paths_file(self.experiment, self.run), "choose the paths again")[domain]
+        elif self.experiment.systems[self.run.system.name].adapters == TREE:
+            losses, count = self._loss_by_leaf(domain)
+            best = sorted(losses, key=lambda leaf: losses[leaf])
+            for leaf in best:
+                yield self.record(domain=domain, metric=f"{CHOOSING_LOSS}, {leaf}", value=losses[leaf], n=count)
+        routings = routings_of(self.experiment, self.run, self.tree, best) if self.tree else {}
+        yield from self.losses(domain, routings)
+
+    def _loss_by_leaf(self, domain: str) -> tuple[dict[str, float], int]:
+        """The loss of some of a domain's text over the path of each leaf, and how many blocks it has."""
+        assert self.tree is not None
+        sequences, seed = self.experiment.evaluate.sequences, self.experiment.seed
+        batches, count = self.scorer.drawn_batches(domain, _CHOOSING_SPLIT, sequences, seed)
+        return {leaf: self.scorer.score(batches, self.scorer.over([leaf]))[0].loss for leaf in self.tree.leaves}, count
+
+    def _weights_by_sequence(self) -> dict[str, Weights]:
+        clusters, evaluate = clusters_of(self.experiment, self.run), self.experiment.evaluate
+        if clusters is None:
+            return {}
+        load = partial(
+            SequencePaths.load,
+            clusters,
+            self.scorer.model,
+            padding_idx=self.scorer.task.source_dictionary.pad(),
+            states=StatesOnce(evaluate.choose_tokens),
+        )
+        return {
+            by_sequence(count, start): load(num_paths=count, num_tokens=start)
+            for start in evaluate.choose_tokens
+            for count in evaluate.num_paths
+        }
+
+
+def routings_of(experiment: Hierarchy, run: Run, tree: DomainTree, best: Paths) -> dict[str, Paths]:
+    """The routings of an unseen domain that are the same for all its text, each with the paths that it averages.
+
+    ``best`` are the leaves chosen for the domain, best first, with their votes if they have any.
+    """
+    system = experiment.systems[run.system.name]
+    routings: dict[str, Paths] = {ALL: list(tree.leaves)}
+    if has_every_path(experiment, run):
+        routings |= {f"{PATH}{leaf}": [leaf] for leaf in tree.leaves}
+    if system.adapters != TREE or not best:
+        return routings
+    for count in experiment.evaluate.num_paths:
+        if count <= len(tree.leaves):
+            for weights in experiment.path_weights(system.tree, count):
+                routings[chosen(count, weights)] = _first(best, count, weights)
+    return routings
+
+
+def _first(paths: Paths, count: int, weights: str) -> Paths:
+    if isinstance(paths, Mapping) and weights != UNIFORM:
+        return dict(list(paths.items())[:count])
+    return list(paths)[:count]
+
+
+def records_of_losses(
+    of: Callable[..., Record], domain: str, found: Mapping[str, Mapping[int, Likelihood]], words: int
+) -> Iterator[Record]:
+    """The losses of a test set of so many words, by routing, and by after how many tokens of each block they start."""
+    for routing, by_start in found.items():
+        units = {TOKEN: by_start[0], WORD: Likelihood(by_start[0].nats, words)}
+        units |= {after(start): likelihood for start, likelihood in by_start.items() if start}
+        for unit, likelihood in units.items():
+            if likelihood.tokens:
+                yield of(domain=domain, metric=loss(routing, unit), value=likelihood.loss, n=likelihood.tokens)
+    by_path = [by_start[0].loss for routing, by_start in found.items() if routing.startswith(PATH)]
+    if by_path:
+        yield of(domain=domain, metric=loss(BEST_PATH), value=min(by_path))
+        yield of(domain=domain, metric=loss(MEAN_PATH), value=statistics.fmean(by_path))
+
+
+def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
+    """What the adapters of a model cost (the paper's Table 1, §2.4); its checkpoint knows the number of updates.
+
+    Returns:
+        ``base`` parameters and ``base_flops`` per token (2N, N without embeddings); of a model with adapters also
+        ``added`` parameters, ``active`` ones of these (on a path of mean length, and the shared norms), ``added_flops``
+        (4·L·H·b per adapter), ``updates``, and ``leaf_updates``: updates times the mean leaf's share of the text.
+    """
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    base = {name: size for name, size in sizes.items() if not is_adapter_key(name)}
+    dense = sum(size for name, size in base.items() if not any(part in name for part in _EMBEDDINGS))
+    costs = {"base": sum(base.values()), "base_flops": 2 * dense}
+    if not hasattr(model, "tree"):
+        return costs
+    tree, banks, updates = model.tree, model.banks, _updates_of(checkpoint)
+    length, nodes, added = tree.mean_path_length, len(tree.names), sum(sizes.values()) - costs["base"]
+    per_node = sum(getattr(bank, name)[0].numel() for bank in banks for name in bank.row_names)
+    added_flops = 4 * len(banks) * banks[0].embed_dim * banks[0].bottleneck_dim * length
+    return costs | {
+        "bottleneck_dim": banks[0].bottleneck_dim,
+        "num_adapters": nodes,
+        "mean_path_length": length,
+        "added": added,
+        "active": round(added - (nodes - length) * per_node),
+        "added_flops": added_flops,
+        "updates": updates,
+        "leaf_updates": round(updates / len(tree.leaves)),
+        FLOPS: added_flops / costs["base_flops"],
+    }
+
+
+def _updates_of(checkpoint: Path) -> int:
+    history = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint)).get("optimizer_history") or [{}]
+    return int(history[-1].get("num_updates", 0))

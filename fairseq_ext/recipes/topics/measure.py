@@ -1,0 +1,163 @@
+"""Measure a run, and topic models without a language model.
+
+A line of text is a row, cut at the same length for all models, so that all are measured on the same tokens.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.corpora.line_split import text_path
+from fairseq_ext.corpora.split import stable_hash
+from fairseq_ext.corpora.text_files import stream_lines
+from fairseq_ext.criterions.topic_language_modeling import count_dead_topics, topic_entropy
+from fairseq_ext.inputs.json_file import write_json
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
+from fairseq_ext.recipes.perplexity import LanguageModelScorer
+from fairseq_ext.recipes.topics.coherence import learn_topics, u_mass
+from fairseq_ext.recipes.topics.config import Topics
+from fairseq_ext.recipes.topics.continuations import choose_prompts, continue_prompts
+from fairseq_ext.recipes.topics.measurement import (
+    BASE_TEXT,
+    DEAD,
+    ENTROPY,
+    NEAR,
+    PERPLEXITY,
+    SAMPLES_FILE,
+    TOPIC_0_PERPLEXITY,
+    TOPICS_FILE,
+    USED,
+    coherence,
+)
+from fairseq_ext.recipes.topics.text_metrics import text_metrics
+from fairseq_ext.recipes.topics.topic_models import (
+    count_use,
+    text_likelihood,
+    words_by_use,
+    words_near,
+)
+from fairseq_ext.recipes.topics.word_corpus import WordCorpus, read_word_corpus
+
+Of = Callable[..., Record]  # a record of a run
+
+
+def measure_run(folder: Path, config: Topics, run: Run) -> None:
+    """Write the records of a run, its texts, and what its topics are."""
+    scorer = LanguageModelScorer.load(
+        checkpoint_of(config, run),
+        config.work_dir / DATA_DIR,
+        tokens_per_sample=config.tokens_per_sample,
+        max_tokens=config.topics.max_tokens,
+        cpu=config.topics.cpu,
+        by_line=True,
+    )
+    domains = config.domains_of(run.system.name)
+    of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+    records = list(_perplexities(config, scorer, of, PERPLEXITY, domains))
+    samples = {domain: _samples(config, scorer, domain) for domain in domains}
+    write_json(folder / SAMPLES_FILE, samples)
+    for domain, texts in samples.items():
+        records += _text_metrics(of, domain, texts)
+    if hasattr(scorer.model, "num_topics"):
+        topics, figures = _find_topics(config, scorer, domains[0])
+        write_json(folder / TOPICS_FILE, {"topics": topics})
+        records += [of(domain=domains[0], metric=metric, value=value) for metric, value in figures.items()]
+        scorer.model.decoder.forced_topic = 0  # last, because it stays so
+        records += _perplexities(config, scorer, of, TOPIC_0_PERPLEXITY, domains)
+    write_records(folder / RECORDS_FILE, records)
+
+
+def measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
+    """The coherence of what LDA and NMF find."""
+    how, corpus = config.topics, word_corpus(config, domain)
+    for method in how.baselines:
+        for number in how.baseline_topics:
+            words = learn_topics(method, corpus.documents, number, how.topic_words, config.seed)
+            name = f"{method.upper()}, {number} topics"
+            for top, value in u_mass(words, corpus.documents, how.coherence).items():
+                yield Record(system=name, domain=domain, metric=coherence(USED, top), value=value)
+
+
+def _perplexities(
+    config: Topics, scorer: LanguageModelScorer, of: Of, metric: str, domains: Sequence[str]
+) -> Iterator[Record]:
+    """The perplexities of the domains that a run is compared on, and of those of the base."""
+    how, base = config.topics, config.base_domains
+    found = {
+        domain: text_likelihood(scorer, scorer.drawn_batches(domain, "test", how.base_lines, config.seed)[0])
+        for domain in base
+    }
+    of_base = list(found.values())
+    found |= {domain: text_likelihood(scorer, scorer.batches(domain, "test")) for domain in domains}
+    for domain, likelihood in found.items():
+        yield of(domain=domain, metric=metric, value=math.exp(likelihood.loss), n=likelihood.tokens)
+    if of_base:
+        mean, tokens = statistics.fmean(each.loss for each in of_base), sum(each.tokens for each in of_base)
+        yield of(domain=BASE_TEXT, metric=metric, value=math.exp(mean), n=tokens)
+
+
+def word_corpus(config: Topics, domain: str) -> WordCorpus:
+    """The lines of a domain that topics are measured on, as words."""
+    path, how = text_path(config.work_dir / "encoded", domain, "train"), config.topics
+    data = config.work_dir / DATA_DIR
+    return read_word_corpus(path, data, domain, count=how.lines, min_count=how.min_count, seed=config.seed)
+
+
+def _find_topics(
+    config: Topics, scorer: LanguageModelScorer, domain: str
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """The share and the words of each topic, and by metric, how topics are used and how coherent they are."""
+    corpus = word_corpus(config, domain)
+    dictionary, decoder = scorer.task.target_dictionary, scorer.model.decoder
+    counts = count_use(scorer.model, scorer.chosen_batches(domain, "train", corpus.numbers), dictionary.pad())
+    shares = (counts.sum(0) / counts.sum()).numpy()
+    candidates, number = [dictionary.index(piece) for piece in corpus.words], config.topics.topic_words
+    tokens = {
+        NEAR: words_near(decoder.topics.steering.embeddings, decoder.output_weight, candidates, number),
+        USED: words_by_use(counts, candidates, number),
+    }
+    words = {
+        way: [[corpus.words[dictionary[token]] for token in topic] for topic in topics]
+        for way, topics in tokens.items()
+    }
+    figures = {ENTROPY: topic_entropy(shares), DEAD: count_dead_topics(shares)}
+    for way, (_, *topics) in words.items():
+        # Without topic 0, which is the base and which the baselines do not have.
+        if topics:
+            by_top = u_mass(topics, corpus.documents, config.topics.coherence)
+            figures |= {coherence(way, top): value for top, value in by_top.items()}
+    columns = zip(shares.tolist(), words[USED], words[NEAR], strict=True)
+    return [{"share": share, USED: used, NEAR: near} for share, used, near in columns], figures
+
+
+def _samples(config: Topics, scorer: LanguageModelScorer, domain: str) -> list[dict[str, str]]:
+    """How the model continues test lines of a domain, with what followed in these."""
+    path, how = text_path(config.work_dir / "splits", domain, "test"), config.topics
+    prompts = choose_prompts(stream_lines(path), how.prompt_words, how.prompts, str(path))
+    texts = continue_prompts(
+        scorer.model,
+        scorer.task,
+        config.work_dir / DATA_DIR,
+        [text for text, _ in prompts],
+        max_len=how.max_len,
+        temperature=how.temperature,
+        top_k=how.top_k,
+        seed=stable_hash(config.seed, "sampling", domain),
+    )
+    return [
+        {"text": text, "reference": reference, "written": written}
+        for (text, reference), written in zip(prompts, texts, strict=True)
+    ]
+
+
+def _text_metrics(of: Of, domain: str, samples: Sequence[Mapping[str, str]]) -> Iterator[Record]:
+    texts, references = ([sample[key] for sample in samples] for key in ("written", "reference"))
+    for metric, value in text_metrics(texts, references).items():
+        yield of(domain=domain, metric=metric, value=value, n=len(samples))
