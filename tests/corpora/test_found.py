@@ -29,7 +29,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_text_files_are_found_and_counted(folder: Path) -> None:
-    (folder / ".hidden.fr").write_text("x\n")
     (folder / "README").write_text("x\n")
     corpora = find_corpora(folder)
     assert corpora.langs == ("en", "de")
@@ -74,9 +73,7 @@ def test_languages_that_no_name_tells_have_to_be_named(tmp_path: Path) -> None:
     [
         ({"law.de": None}, "law.en"),
         ({"law.de": "a\nb\n"}, "law.en 3 and law.de 2"),
-        ({"law.de": "", "law.en": ""}, "law.en"),
         ({"law.de": None, "med.de": None}, "in en alone"),
-        ({"a.b.tsv": "a\tb\n"}, "'a.b' is no domain name"),
         ({"law.tsv": "a\n"}, "law.tsv, line 1"),
     ],
 )

@@ -1,10 +1,8 @@
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset
 from tests import toy
@@ -79,13 +77,6 @@ def test_training_is_routed_by_the_true_domain(data: Path, teacher: Path) -> Non
     assert not any("routed_weights" in dataset[i] for i in range(len(dataset)))
     dataset = load(data, "train", "--teacher-dir", str(teacher), "--domain-source", "classifier")
     assert all(dataset[i]["routed_id"] == dataset[i]["domain_id"] for i in range(len(dataset)))
-
-
-def test_plain_models_are_not_told_domains(data: Path) -> None:
-    dataset: Any = load(data, "test", arch="transformer_tiny")
-    batch = dataset.collater([dataset[i] for i in range(3)])
-    assert "domain_ids" not in batch["net_input"]
-    assert torch.equal(batch["domain_ids"], torch.zeros(3, dtype=torch.long))
 
 
 def test_first_evaluation_batches_are_of_all_domains(data: Path) -> None:
