@@ -25,7 +25,7 @@ from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.array_file import map_array
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import is_texts, read_json
 
 TEACHER_FILE = "teacher.json"
 DTYPE = np.dtype(np.float16)

@@ -134,7 +134,6 @@ class PathChooser:
             states: B×H
         """
         votes = self.votes(states)
-        # What makes probabilities of these is the same for all leaves.
         sums = dict(zip(self.names, self.clusters.log_joint(states).sum(0).tolist(), strict=True))
         order = sorted(self.names, key=lambda name: (votes[name], sums[name]), reverse=True)
         return {name: votes[name] for name in order[:k] if votes[name]}
