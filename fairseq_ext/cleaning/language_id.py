@@ -121,11 +121,7 @@ class Classifier:
         self._priors = package.nb_pc.astype(np.float64)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
-        """P(language | sentence) of N sentences, as the package's ``classify`` gives it.
-
-        Shape:
-            result: N×L
-        """
+        """P(language | sentence) of N sentences, N×L, as the package's ``classify`` gives it."""
         if not texts:
             return np.zeros((0, len(self.langs)))
         encoded = [self._encode(text) for text in texts]

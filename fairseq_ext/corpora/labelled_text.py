@@ -47,8 +47,6 @@ def read_examples(path: Path, columns: Columns) -> list[Example]:
 
     Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may enclose line feeds.
     """
-    if not is_table(path):
-        raise InputError(f"{path}: is no table; give {', '.join(TABLES)}")
     rows = TABLES[path.suffix](path)
     examples = [_example(row, columns, f"{path}, line {number}") for number, row in rows]
     if not examples:

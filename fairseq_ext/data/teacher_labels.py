@@ -55,14 +55,7 @@ class TeacherLabels:
         return len(self.raw)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        """Some rows as float32.
-
-        Args:
-            rows: K row numbers, a slice, or one number.
-
-        Shape:
-            result: K×D, or D; rows sum to 1, or are zero where they may be
-        """
+        """Some rows as float32, K×D, or one, D; they sum to 1, or are zero where they may be."""
         probs = np.asarray(self.raw[rows], dtype=np.float32)
         with np.errstate(invalid="ignore"):
             totals = probs.sum(axis=-1, keepdims=True)
@@ -92,9 +85,8 @@ class TeacherLabels:
 
     def best(self) -> np.ndarray:
         """The likeliest domain of every sentence, N; each row is checked."""
-        starts = range(0, len(self), _BLOCK_ROWS)
-        blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in starts]
-        return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
+        blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in range(0, len(self), _BLOCK_ROWS)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *blocks])
 
 
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
@@ -174,11 +166,7 @@ def load_probs(path: Path, num_domains: int) -> np.ndarray:
 
 
 def check_labels(teacher_dir: Path) -> int:
-    """Read all label files that are recorded, and compare their SHA-256.
-
-    Returns:
-        How many there are.
-    """
+    """Compare the SHA-256 of all label files that are recorded; returns how many there are."""
     labels = read_teacher_record(teacher_dir)["labels"]
     for name, recorded in labels.items():
         path = teacher_dir / name

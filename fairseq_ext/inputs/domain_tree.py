@@ -91,9 +91,6 @@ class DomainTree:
     def path_weights(self, paths: Paths) -> np.ndarray:
         """Routing weights of paths: the mean of the uniform weights of each; a node on several counts for each.
 
-        Args:
-            paths: where they start; no path means no adapter.
-
         Shape:
             result: N, float32; sums to 1, or is all zero without a path
         """
@@ -223,30 +220,24 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []
     names: Paths = [name.strip() for name in spec.split(",") if name.strip()]
-    if spec.endswith(".json"):
-        if domain is None:
-            raise InputError(f"--paths {spec}: typed text is of no domain of the data; give names of domains or leaves")
-        names = _paths_in_file(Path(spec), domain)
-    if not names:
-        raise InputError(f"--paths {spec!r}: no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
     try:
+        if spec.endswith(".json"):
+            names = _paths_in_file(Path(spec), domain)
         tree.path_weights(names)
     except InputError as error:
         raise InputError(f"--paths {spec}: {error}") from None
+    if not names:
+        raise InputError(f"--paths {spec!r}: no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
     return names
 
 
-def _paths_in_file(path: Path, domain: str) -> Paths:
-    try:
-        content = read_json(path, "choose paths with fairseq-ext paths")
-    except InputError as error:
-        raise InputError(f"--paths {error}") from None
+def _paths_in_file(path: Path, domain: str | None) -> Paths:
+    content = read_json(path, "choose paths with fairseq-ext paths")
     if domain not in content:
-        raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with fairseq-ext paths")
+        raise InputError(f"no paths for domain {domain}; choose them with fairseq-ext paths, or give names of leaves")
     try:
         return _IN_FILE.validate_python(content[domain])
     except ValidationError:
         raise InputError(
-            f"--paths {path}: domain {domain}: {shown(content[domain])} is no list of names, and no object of names "
-            "and numbers above zero"
+            f"domain {domain}: {shown(content[domain])} is no list of names or object of names and weights"
         ) from None
