@@ -17,7 +17,6 @@ from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, task_output
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 
 LANGS = ("en", "pl")
@@ -75,15 +74,6 @@ def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
     assert rows[2][3:] == ["A DOG .", "pies ."]
     counts = {"pairs": 5, "kept": 2, "changed": 1, "dropped by empty": 1, "dropped by length": 1}
     assert {metric: report["A", metric] for metric in counts} == counts
-
-
-def test_nothing_but_empty_pairs_goes_unasked(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="A: no pair passed"):
-        _clean(import_domains(tmp_path / "none", A=PAIRS[2:3]), tmp_path / "none")
-    cleaning = Cleaning()
-    _clean(import_domains(tmp_path, A=PAIRS), tmp_path / "clean", cleaning=cleaning)
-    assert read_lines(tmp_path / "clean" / "A.en") == [" ".join(en.split()) for en, _ in PAIRS if en]
-    assert not (tmp_path / "clean" / "rejected").exists()
 
 
 @pytest.fixture(scope="module")

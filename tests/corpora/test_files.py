@@ -1,6 +1,5 @@
 """Files, compressed or in archives: whole ones are read whole, damaged and hostile ones end in one line."""
 
-import io
 import os
 import re
 import tarfile
@@ -58,27 +57,10 @@ def test_damage_never_passes_for_whole(tmp_path: Path, suffix: str) -> None:
             read(path, data)
 
 
-def write_tar(path: Path, *members: tarfile.TarInfo, data: bytes = PO) -> Path:
-    with tarfile.open(path, "w") as tar:
-        for member in members:
-            member.size = len(data) if member.isreg() else 0
-            tar.addfile(member, io.BytesIO(data) if member.isreg() else None)
-    return path
-
-
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, link
     return info
-
-
-def test_links_lead_to_files_of_the_archive_alone_and_devices_are_left_out(tmp_path: Path) -> None:
-    for link in ("nowhere.po", "de.po", "/etc/hostname"):
-        with pytest.raises(InputError, match=r"x\.tar"):
-            read_members(write_tar(tmp_path / "x.tar", member("de.po", tarfile.SYMTYPE, link)), WANTED)
-    assert not read_members(write_tar(tmp_path / "x.tar", member("de.po", tarfile.FIFOTYPE)), WANTED)
-    path = write_tar(tmp_path / "x.tar", member("de_AT.po"), member("de.po", tarfile.SYMTYPE, "de_AT.po"))
-    assert read_members(path, WANTED) == {"de.po": PO}
 
 
 def test_size_below_zero_leads_to_no_endless_reading(tmp_path: Path) -> None:

@@ -59,15 +59,6 @@ def test_tables_and_memories_join_the_text_of_their_domain(folder: Path) -> None
     }
 
 
-def test_languages_that_no_name_tells_have_to_be_named(tmp_path: Path) -> None:
-    (tmp_path / "talk.tmx").write_text(TMX)
-    for given in ((None, None), ("en", None), ("en", "en")):
-        with pytest.raises(InputError, match="--source and --target"):
-            find_corpora(tmp_path, *given)
-    (tmp_path / "README.md").write_text("about these")
-    assert find_corpora(tmp_path, "de", "en").pairs == {"talk": 2}
-
-
 @pytest.mark.parametrize(
     ("change", "place"),
     [

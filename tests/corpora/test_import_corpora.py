@@ -8,29 +8,12 @@ import pytest
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.files import open_binary
-from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.inputs.errors import InputError
 from tests.corpora.test_entries import make
 from tests.small_corpus import read_tree
 from tests.verbs import verb
 
 LANGS = ("en", "pl")
-
-
-def import_law(folder: Path, *entries: str, on_bad_utf8: str = "fail") -> dict[str, int]:
-    folder.mkdir(exist_ok=True)
-    index = import_domain(folder, "law", entries, LANGS, on_bad_utf8=on_bad_utf8, downloads=folder / "downloads")
-    return index["tally"]
-
-
-def test_every_text_must_give_pairs_but_not_every_catalogue(tmp_path: Path) -> None:
-    (tmp_path / "empty.po").write_text('msgid "a"\nmsgstr ""\n')
-    import_law(tmp_path / "out", make(tmp_path, "x.po"), str(tmp_path / "empty.po"))
-    with pytest.raises(InputError, match=r"law: .*empty\.po"):
-        import_law(tmp_path / "out", str(tmp_path / "empty.po"))
-    (tmp_path / "empty.tsv").write_text("a\t\n\0\tb\n")
-    with pytest.raises(InputError, match=r"law: .*empty\.tsv"):
-        import_law(tmp_path / "out", make(tmp_path, "x.tsv"), str(tmp_path / "empty.tsv"))
 
 
 @pytest.mark.parametrize("compress", ["none", "gz"])

@@ -112,12 +112,6 @@ def test_canonical_text_has_only_single_spaces_and_no_controls() -> None:
         assert collapse(text) == " ".join(text.split())
 
 
-def test_what_is_mended_is_counted(tmp_path: Path) -> None:
-    tally: Counter[str] = Counter()
-    list(as_tsv(tmp_path, "\ufeffa\u2028b\nc\x01\nd\ufeff\n".encode(), "", "fail", tally))
-    assert tally == {"lines": 3, "byte_order_marks": 2, "line_separators": 1, "control_characters": 1}
-
-
 @pytest.mark.parametrize("policy", ON_BAD_UTF8)
 @READERS
 def test_bad_utf8_stops_or_is_dropped_or_replaced(tmp_path: Path, read: Read, policy: str) -> None:

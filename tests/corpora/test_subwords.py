@@ -21,7 +21,7 @@ from fairseq_ext.corpora.subwords import (
     train_sentencepiece,
     train_subwords,
 )
-from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines, write_parallel
+from fairseq_ext.corpora.text_files import Pair, write_lines, write_parallel
 from fairseq_ext.data.binarise import binarise
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
@@ -78,44 +78,23 @@ def test_each_language_is_cut_by_its_own_model_where_it_has_one(splits: Path, su
         assert [row.tolist() for row in found] == [row.tolist() for row in expected]
 
 
-def read_training_pairs(splits: Path) -> list[tuple[str, Pair]]:
-    return [
-        (name, pair) for name in NOUNS for pair in read_parallel(*(splits / name / f"train.{lang}" for lang in LANGS))
-    ]
+def test_too_many_lines_are_sampled_by_hash(tmp_path: Path) -> None:
+    """Whole rows are drawn, so both languages say the same; the order of lines does not matter."""
+    rows = [(f"{verb} the {noun}", f"{verb} das {noun}") for verb in "abcdefghij" for noun in "klmnopqrstuvwxyz"]
 
-
-def write_training_pairs(splits: Path, pairs: list[tuple[str, Pair]]) -> Path:
-    """Write training sets only, and return their folder."""
-    for domain in NOUNS:
-        files = [splits / domain / f"train.{lang}" for lang in LANGS]
-        write_parallel(*files, [pair for name, pair in pairs if name == domain])
-    write_lines(splits / "domains.txt", sorted(NOUNS))
-    return splits
-
-
-def test_too_many_lines_are_sampled_by_hash(
-    splits: Path, subwords: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def train(name: str, pairs: list[tuple[str, Pair]], max_sentences: int) -> dict[str, bytes]:
+    def train(name: str, rows: list[tuple[str, str]], max_sentences: int) -> dict[str, bytes]:
+        files = [tmp_path / f"{name}.{lang}" for lang in LANGS]
+        write_parallel(files[0], files[1], [Pair(*row) for row in rows])
         (tmp_path / name).mkdir()
-        text = write_training_pairs(tmp_path / f"{name} splits", pairs)
-        train_subwords(
-            tmp_path / name, text, LANGS, options=Subwords(vocab_size=70, max_sentences=max_sentences), seed=5
-        )
+        options = SentencePiece(vocab_size=40, max_sentences=max_sentences)
+        train_sentencepiece(tmp_path / name, [files], [], options=options, seed=5)
         return read_tree(tmp_path / name)
 
-    pairs = read_training_pairs(splits)
-    assert len(pairs) == 160
-    # Repeated pairs count as often as they occur.
-    pairs += pairs[:40]
-    chosen = sorted(pairs, key=lambda named: (stable_hash(5, *named[1]), named[1]))[:90]
-    sampled = train("sampled", pairs, 181)
-    assert "180 of 400 lines are trained on (subwords.max_sentences)" in capsys.readouterr().err
+    chosen = sorted(rows, key=lambda row: (stable_hash(5, *row), row))[:90]
+    sampled = train("sampled", rows, 181)
     assert sampled == train("chosen", chosen, 180)
-    assert sampled == train("shuffled", random.Random(1).sample(pairs, len(pairs)), 181)
-    whole = train("whole", pairs, 400)
-    assert whole != sampled
-    assert whole == train("unlimited", pairs, Subwords().max_sentences)
+    assert sampled == train("shuffled", random.Random(1).sample(rows, len(rows)), 181)
+    assert sampled != train("whole", rows, 320)
 
 
 def test_impossible_size_names_the_possible_one(splits: Path, tmp_path: Path) -> None:

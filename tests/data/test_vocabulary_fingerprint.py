@@ -6,9 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fairseq.data import Dictionary
 
-from fairseq_ext.data.vocabulary_fingerprint import check_fingerprint, check_vocabulary_files, fingerprint_of
+from fairseq_ext.data.vocabulary_fingerprint import check_vocabulary_files
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import write_config, write_corpora
@@ -44,15 +43,3 @@ def test_data_of_the_users_own_may_have_any_order(data: Path) -> None:
     (data / RECORD).unlink()
     reverse_lines(data / "dict.de.txt")
     check_vocabulary_files(data)
-
-
-def test_a_checkpoint_remembers_symbols_their_order_and_the_subwords(data: Path) -> None:
-    one = fingerprint_of({"dict.de.txt": Dictionary.load(str(data / "dict.de.txt"))}, data)
-    assert one.keys() == {"dict.de.txt", "sentencepiece.model"}
-    reverse_lines(data / "dict.de.txt")
-    other = fingerprint_of({"dict.de.txt": Dictionary.load(str(data / "dict.de.txt"))}, data)
-    assert one["sentencepiece.model"] == other["sentencepiece.model"]
-    check_fingerprint(one, {}, data)
-    check_fingerprint(one, {"dict.fr.txt": "0"}, data)
-    with pytest.raises(InputError, match=r"dict\.de\.txt: not the one that the checkpoint was trained with; use"):
-        check_fingerprint(other, one, data)

@@ -79,16 +79,6 @@ def test_missing_words_take_the_mean_of_those_found(tmp_path: Path, dictionary: 
     assert torch.equal(result.vectors[dictionary.eos()], torch.tensor(ROWS["</s>"]))
 
 
-def test_vectors_are_brought_to_a_scale(tmp_path: Path, dictionary: Dictionary) -> None:
-    """That of all words found, whatever those are that are missing; directions and proportions stay."""
-    plain = vectors_for(dictionary, write(tmp_path / "v", glove(ROWS)), "mean")
-    rms = ((1 + 4 + 9 + 0.0625 + 2.25 + 16) / 6) ** 0.5
-    assert plain.rms == pytest.approx(rms)
-    scaled = vectors_for(dictionary, tmp_path / "v", "mean", scale=0.05)
-    torch.testing.assert_close(scaled.vectors, plain.vectors * (0.05 / rms))
-    assert scaled.rms == pytest.approx(rms)
-
-
 @pytest.mark.parametrize(
     "content",
     [

@@ -75,13 +75,6 @@ def test_paths_and_weights() -> None:
     np.testing.assert_allclose(tree.path_weights({"yelp": 3, "frontiers": 1}), mixed, rtol=1e-6)
 
 
-def test_the_text_of_a_tree_is_stable() -> None:
-    tree = tree_from_json(as_json(), "t")
-    assert tree_from_json(tree.to_json(), "t") == tree
-    turned = tree_from_json(as_json(domains=dict(reversed(DOMAINS.items()))), "t")
-    assert turned.to_json() == tree.to_json()
-
-
 def test_the_baselines_are_trees() -> None:
     single, multi = single_tree(["a", "b"]), multi_tree(["a", "b"])
     assert single.path_weights(["b"]).tolist() == [0, 1]
