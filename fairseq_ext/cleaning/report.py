@@ -65,10 +65,7 @@ class Tally:
 def write_cleaning_report(
     folder: Path, langs: tuple[str, str], options: Mapping[str, Any], domains: Mapping[str, Tally]
 ) -> None:
-    """Write ``report.md``, ``report.html`` and ``records.jsonl``.
-
-    ``options`` are, by name, what can drop or change a pair: filters first, in their order.
-    """
+    """Write ``report.md``, ``report.html`` and ``records.jsonl``; of ``options``, by name, filters come first."""
     filters = [name for name in options if name != "normalise"]
     counts = {name: tally.counts for name, tally in domains.items()}
     if len(domains) > 1:

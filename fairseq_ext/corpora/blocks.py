@@ -33,7 +33,6 @@ class CorpusIndex(TypedDict):
         block: pairs a block at most.
         first_pairs: for each block, the number of its first pair, counted from 0.
         offsets: for each block, the bytes in the source and in the target file where it begins.
-        pairs: N.
         tally: what import read, left out and mended; see :mod:`fairseq_ext.corpora.import_corpora`.
     """
 

@@ -117,9 +117,9 @@ def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) 
         for entry in domains[name]:
             try:
                 entry_form(entry, langs)
-                paths += entry_paths(entry, langs)
             except InputError as error:
                 raise InputError(f"{name}: {error}") from None
+            paths += entry_paths(entry, langs)
     return paths
 
 

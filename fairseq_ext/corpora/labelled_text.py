@@ -29,13 +29,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a table has what.
-
-    Attributes:
-        label: name of the column of labels or, for a regression, of numbers.
-        texts: names of the one or two columns of text.
-        is_number: whether labels are numbers.
-    """
+    """The names of a table's columns of labels, which for a regression are numbers, and of one or two texts."""
 
     label: str
     texts: tuple[str, ...]

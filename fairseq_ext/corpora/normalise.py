@@ -1,15 +1,9 @@
 """One spelling of characters and punctuation for all corpora.
 
 Klimaszewski et al. (2023) normalise punctuation with Moses's script; sacremoses is its port, and its
-list of substitutions is used here, in its order. What they do beyond straight quotes and dashes, and
-may surprise: brackets get a space outside (``file(s)`` becomes ``file (s)``), backticks become
-apostrophes, two apostrophes a quotation mark with spaces around, ``5 %`` becomes ``5%``, spaces before
-colon and semicolon go; in English commas and periods move inside a closing quotation mark, in German,
-Spanish and French out of it.
-
-They would also take a no-break space between digits for a decimal separator: ``1 000`` for ``1.000``,
-or ``1,000`` in German, Spanish, French and Czech. Here no number changes, because lines come with white
-space collapsed, where no-break spaces are plain ones.
+list of substitutions is used here, in its order; docs/data.md says what they do. They would also take a
+no-break space between digits for a decimal separator. Here no number changes, because lines come with
+white space collapsed, where no-break spaces are plain ones.
 """
 
 from __future__ import annotations

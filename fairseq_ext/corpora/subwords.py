@@ -53,8 +53,7 @@ _REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
 class SentencePiece(Section):
     """How a SentencePiece model is trained.
 
-    SentencePiece keeps all lines in memory: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some
-    3.5 GB.
+    It keeps all lines in memory: 200,000 lines of 68 bytes took 0.34 GB.
     """
 
     vocab_size: Annotated[int, Field(ge=1, le=_MOST_SYMBOLS)] = 32000

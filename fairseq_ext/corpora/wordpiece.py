@@ -80,9 +80,8 @@ def write_wordpiece(folder: Path, vocabulary: WordPiece) -> None:
 
 def read_wordpiece(path: Path) -> WordPiece:
     """Read what :func:`write_wordpiece` wrote."""
-    content = read_json(path, _REMEDY)
     try:
-        vocabulary = TypeAdapter(WordPiece).validate_python(content)
+        vocabulary = TypeAdapter(WordPiece).validate_python(read_json(path, _REMEDY))
     except ValidationError as error:
         place = ": ".join(map(str, error.errors()[0]["loc"]))
         raise InputError(f"{path}: {place}: is no WordPiece vocabulary of an imported BERT; {_REMEDY}") from None

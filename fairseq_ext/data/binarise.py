@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
 def binarise_files(
     folder: Path, encoded: Path, dictionaries: Sequence[Path], files: Sequence[tuple[str, str]], engine: Engine
 ) -> str:
-    """Binarise files below ``folder``, as :class:`BinariseFile` does; returns what :func:`summary_of` says.
+    """Binarise files below ``folder``, as :class:`BinariseFile` does; returns in words how many pieces are unknown.
 
     ``dictionaries`` are one for each file, or one for all.
     """
@@ -78,13 +78,5 @@ def binarise_files(
     task = BinariseFile(encoded.resolve(), each, files)
     unknown = dict(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise"))
     move_outputs(folder / TASKS_DIR, len(files), folder)
-    return summary_of(unknown)
-
-
-def summary_of(unknown: Mapping[str, float]) -> str:
-    """In how many files there are unknown pieces, and where most, given their per cent by file."""
-    odd = {name: percent for name, percent in sorted(unknown.items()) if percent}
-    if not odd:
-        return "no unknown pieces"
-    worst = max(odd, key=lambda name: odd[name])
-    return f"unknown pieces in {len(odd)} of {len(unknown)} files, most in {worst}: {odd[worst]:.3f} %"
+    most, worst = max((percent, name) for name, percent in unknown.items())
+    return f"at most {most:.3f} % of pieces unknown, in {worst}" if most else "no unknown pieces"

@@ -42,8 +42,7 @@ class WordVectors:
         missing: words that it has not.
         rows: numbers of all symbols that it has, but for padding.
         rms: root mean square of the numbers of those found, in the file.
-        coverage: share of the running text that the found words are, by the dictionary's counts. A dictionary keeps no
-            counts of ``<unk>`` and ``</s>``, so they have no part in it.
+        coverage: share of the running text that the found words are, by the dictionary's counts.
 
     Shape:
         vectors: V×D, float32

@@ -82,9 +82,6 @@ def _terminate(*_: object) -> None:
 def run_command(main: Callable[[], None]) -> None:
     """Run a program; what its user can mend ends it with one line on stderr, and status 1.
 
-    Args:
-        main: reads the command line and does the work.
-
     Raises:
         SystemExit: with the line of an :class:`InputError`, or of an ``OSError`` that the user can mend; with 130 when
             stopped by Ctrl-C, and 143 by SIGTERM, after which it cleans up alike; with 141, as the shell has it, when

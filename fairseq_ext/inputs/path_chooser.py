@@ -105,12 +105,8 @@ class PathChooser:
     def leaves(self, states: np.ndarray, k: int) -> list[list[str]]:
         """The k most probable leaves of each sequence, most probable first.
 
-        Args:
-            states: of the base model, averaged over each sequence, see :mod:`fairseq_ext.models.states`.
-            k: from 1 to the number of leaves, see :meth:`check_number`.
-
         Shape:
-            states: B×H
+            states: B×H, of the base model, averaged over each sequence
         """
         # Stable, so that ties are decided alike everywhere.
         order = np.argsort(-self.clusters.log_joint(states), axis=1, kind="stable")[:, :k]
