@@ -17,6 +17,8 @@ from fairseq_ext.engine.provenance import check_contents, read_record
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 
+_ENTRY = "vocabulary"
+
 
 def check_vocabulary_files(data: Path) -> None:
     """Check that the files of a data directory that give its numbers their meaning are as its step wrote them.
@@ -29,32 +31,9 @@ def check_vocabulary_files(data: Path) -> None:
         check_contents(data, record, names)
 
 
-def fingerprint_of(dictionaries: Mapping[str, Any], data: Path) -> dict[str, str]:
-    """What a checkpoint remembers of the vocabulary it was trained with: SHA-256 by file name."""
-    found = {name: _digest(dictionary.symbols) for name, dictionary in dictionaries.items()}
-    return found | {name: hash_file(data / name) for name in _models_in(data) if (data / name).is_file()}
-
-
 def _models_in(data: Path) -> list[str]:
     """SentencePiece's own, and a language's where it has one; the first must be there if the record names it."""
     return [MODEL_FILE, *sorted(path.name for path in data.glob("sentencepiece.*.model"))]
-
-
-def check_fingerprint(own: Mapping[str, str], remembered: Mapping[str, str], data: Path) -> None:
-    """Compare the vocabulary of a data directory with that of a checkpoint; what only one of them has is left alone."""
-    for name in own.keys() & remembered.keys():
-        if own[name] != remembered[name]:
-            raise InputError(
-                f"{data / name}: not the one that the checkpoint was trained with; use the data directory of its "
-                "training, or data prepared with the same subwords"
-            )
-
-
-def _digest(symbols: list[str]) -> str:
-    return hashlib.sha256("\n".join(symbols).encode()).hexdigest()
-
-
-_ENTRY = "vocabulary"
 
 
 class VocabularyMemory:
@@ -79,10 +58,22 @@ class VocabularyMemory:
         super().load_state_dict({name: value for name, value in state_dict.items() if name != _ENTRY})  # type: ignore[misc]
 
     def check_vocabulary(self, state_dict: Mapping[str, Any]) -> None:
-        """Compare the data's vocabulary with what a checkpoint kept of its task."""
+        """Compare the data's vocabulary with what a checkpoint kept of its task; what only one has is left alone."""
         remembered = state_dict.get(_ENTRY)
-        if isinstance(remembered, Mapping):
-            check_fingerprint(self._fingerprint(), remembered, split_directories(self.cfg.data)[0])
+        if not isinstance(remembered, Mapping):
+            return
+        data, own = split_directories(self.cfg.data)[0], self._fingerprint()
+        for name in own.keys() & remembered.keys():
+            if own[name] != remembered[name]:
+                raise InputError(
+                    f"{data / name}: not the one that the checkpoint was trained with; use the data directory of its "
+                    "training, or data prepared with the same subwords"
+                )
 
     def _fingerprint(self) -> dict[str, str]:
-        return fingerprint_of(self.dictionaries(), split_directories(self.cfg.data)[0])
+        """SHA-256 of symbols and SentencePiece models, by file name."""
+        data = split_directories(self.cfg.data)[0]
+        symbols = {name: "\n".join(dictionary.symbols) for name, dictionary in self.dictionaries().items()}
+        found = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in symbols.items()}
+        models = [data / name for name in _models_in(data)]
+        return found | {path.name: hash_file(path) for path in models if path.is_file()}
