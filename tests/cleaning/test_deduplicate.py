@@ -31,6 +31,8 @@ def test_what_repeats_follows_the_sides_compared(by: str, expected: list[int]) -
 
 
 def test_cuts_and_buckets_do_not_matter() -> None:
+    half = np.array([[1, 2], [1, 3], [1, 2]], dtype=np.uint64)
+    assert find_repeats([half]).tolist() == [False, False, True]
     generator = random.Random(7)
     pairs = [Pair(str(generator.randrange(300)), "x") for _ in range(1000)]
     expected = [pair in pairs[:index] for index, pair in enumerate(pairs)]
