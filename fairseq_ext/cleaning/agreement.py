@@ -49,17 +49,10 @@ class Agreement(Filter):
     """Compare HTML and XML tags (their names, and how often they occur) and placeholders (``%s``, ``%(name)s``,
     ``{0}``, ``${name}``; as sets)."""
 
-    def scores(self, batch: Batch) -> Iterator[str | None]:
-        """The first disagreement, or None."""
+    def reasons(self, batch: Batch) -> Iterator[str | None]:
         langs = {base_language(lang) for lang in batch.langs}
         maybe = MAYBE.search
         return (self._compare(pair, langs) if maybe(pair[0]) or maybe(pair[1]) else None for pair in batch.pairs)
-
-    def accept(self, score: str | None) -> bool:
-        return score is None
-
-    def describe(self, score: str) -> str:
-        return score
 
     def _compare(self, pair: Pair, langs: Collection[str]) -> str | None:
         if max(map(len, pair)) > _MAX_CHARACTERS:

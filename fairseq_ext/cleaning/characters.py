@@ -76,35 +76,27 @@ class Characters(Filter):
                         f"characters: {side}_scripts: {script!r} is no script of Unicode; give names like Latin"
                     )
 
-    def scores(self, batch: Batch) -> Iterable[Sequence[float]]:
-        """Of source and target, the share of letters, and that of the language's scripts among these."""
-        sides = [
-            self._shares([pair[side] for pair in batch.pairs], scripts)
-            for side, scripts in enumerate(self._scripts(batch.langs))
-        ]
-        return np.hstack(sides).tolist()
+    def reasons(self, batch: Batch) -> Iterable[str | None]:
+        source, target = (self._side(batch, *side) for side in enumerate(self._scripts(batch.langs)))
+        return [one or other for one, other in zip(source, target, strict=True)]
 
-    def accept(self, score: Sequence[float]) -> bool:
-        source_letters, source_script, target_letters, target_script = score
-        return (
-            min(source_letters, target_letters) >= self.min_letters
-            and min(source_script, target_script) >= self.min_share
-        )
-
-    def describe(self, score: Sequence[float]) -> str:
-        for side, (letters, script) in zip(SIDES, (score[:2], score[2:]), strict=True):
+    def _side(self, batch: Batch, side: int, scripts: tuple[str, ...]) -> list[str | None]:
+        reasons: list[str | None] = [None] * len(batch.pairs)
+        shares = self._shares([pair[side] for pair in batch.pairs], scripts)
+        for row in np.flatnonzero((shares < (self.min_letters, self.min_share)).any(axis=1)).tolist():
+            letters, script = shares[row].tolist()
             if script < self.min_share:
-                return f"{_percent(script)} of the {side}'s letters are of its scripts"
-            if letters < self.min_letters:
-                return f"{_percent(letters)} of the {side} is letters"
-        raise ValueError(score)
+                reasons[row] = f"{_percent(script)} of the {SIDES[side]}'s letters are of its scripts"
+            else:
+                reasons[row] = f"{_percent(letters)} of the {SIDES[side]} is letters"
+        return reasons
 
     def _scripts(self, langs: tuple[str, str]) -> list[tuple[str, ...]]:
         given = (self.source_scripts, self.target_scripts)
         return [tuple(given[side] or scripts_of(langs[side], f"{SIDES[side]}_scripts")) for side in (0, 1)]
 
     def _shares(self, texts: Sequence[str], scripts: tuple[str, ...]) -> np.ndarray:
-        """Shape: N×2."""
+        """The share of letters, and that of the language's scripts among these. Shape: N×2"""
         expected, letters, characters = count_letters(texts, scripts).T
         shares = np.stack([_divide(letters, characters), _divide(expected, letters)], axis=1)
         suspects = np.flatnonzero(shares[:, 1] < self.min_share).tolist()

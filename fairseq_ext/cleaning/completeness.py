@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field
@@ -37,22 +37,6 @@ _USUAL_COUNT = 50
 _MIN_DEVIATION = 0.15
 
 
-class Score(NamedTuple):
-    """How far a pair is from the usual length, and what else speaks for a missing part."""
-
-    deviations: float  # of its length ratio
-    shorter: int = 0  # the side that is too short: 0 is the source
-    lacks_mark: bool = False  # only the longer side has a final mark
-    evidence: float = 0.0  # that the last words of the longer side have no translation
-
-    @property
-    def total(self) -> float:
-        return self.deviations + _NO_MARK * self.lacks_mark + _PER_EVIDENCE * self.evidence
-
-
-_COMPLETE = Score(0.0)
-
-
 class Completeness(Filter):
     """Drops pairs of which one side is shorter than it should be, by what such pairs of the corpora have.
 
@@ -67,35 +51,28 @@ class Completeness(Filter):
     exempt: Annotated[int, Field(ge=0)] = 15
     """Pairs with at most so many characters on the longer side pass: a term may be short here and long there."""
 
-    def scores(self, batch: Batch) -> Iterator[Score]:
-        """The score of every pair, ``_COMPLETE`` where lengths alone show that it is within the limit."""
+    def reasons(self, batch: Batch) -> Iterator[str | None]:
         lengths = batch.learned.load(LENGTHS_FILE, LengthRatios.read)
         evidence = batch.learned.load(EVIDENCE_FILE, lambda path: LexicalEvidence.read(path) if path.exists() else None)
         characters = count_characters(batch.pairs)
         deviations = lengths.deviations(np.maximum(characters, 1))
+        # What lengths alone show to be within the limit is not looked at.
         most = np.abs(deviations) + _NO_MARK + _PER_EVIDENCE * _MAX_EVIDENCE
         is_suspect = (most > self.max_deviation) & (characters.max(axis=1, initial=0) > self.exempt)
         for pair, deviation, suspect in zip(batch.pairs, deviations.tolist(), is_suspect.tolist(), strict=True):
-            yield _score(pair, deviation, evidence) if suspect else _COMPLETE
+            yield self._reason(pair, deviation, evidence) if suspect else None
 
-    def accept(self, score: Score) -> bool:
-        return score.total <= self.max_deviation
-
-    def describe(self, score: Score) -> str:
-        signs = [f"{score.deviations:.1f} deviations"]
-        if score.lacks_mark:
+    def _reason(self, pair: Pair, deviation: float, evidence: LexicalEvidence | None) -> str | None:
+        shorter, longer = (0, 1) if deviation > 0 else (1, 0)
+        total, signs = abs(deviation), [f"{abs(deviation):.1f} deviations"]
+        if _FINAL_MARK(pair[longer]) and not _FINAL_MARK(pair[shorter]):
+            total += _NO_MARK
             signs.append("no final mark")
-        if score.evidence:
-            signs.append(f"the {SIDES[1 - score.shorter]}'s last words not translated")
-        return f"{SIDES[score.shorter]} too short: {', '.join(signs)}"
-
-
-def _score(pair: Pair, deviation: float, evidence: LexicalEvidence | None) -> Score:
-    shorter = 0 if deviation > 0 else 1
-    longer = 1 - shorter
-    lacks_mark = bool(_FINAL_MARK(pair[longer]) and not _FINAL_MARK(pair[shorter]))
-    tail = min(evidence.tail(pair, longer), _MAX_EVIDENCE) if evidence else 0.0
-    return Score(abs(deviation), shorter, lacks_mark, tail)
+        tail = min(evidence.tail(pair, longer), _MAX_EVIDENCE) if evidence else 0.0
+        if tail:
+            total += _PER_EVIDENCE * tail
+            signs.append(f"the {SIDES[longer]}'s last words not translated")
+        return f"{SIDES[shorter]} too short: {', '.join(signs)}" if total > self.max_deviation else None
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,7 @@ _KEY_BYTES = 16
 
 
 def pair_keys(pairs: Iterable[Pair], by: str) -> np.ndarray:
-    """Hashes that are equal where pairs repeat each other.
-
-    Equal has to be the ``pair``, or one side (``source``, ``target``) whatever the other says.
-
-    Shape:
-        result: N×2 (uint64)
-    """
+    """Hashes, N×2 (uint64), that are equal where ``pair``, ``source`` or ``target`` of pairs repeat each other."""
     if by == "pair":
         texts = (f"{fold(source)}\0{fold(target)}" for source, target in pairs)
     else:

@@ -12,7 +12,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fairseq_ext.cleaning.filter import Batch, Filter
-from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence, stems, stems_of, supported_words
+from fairseq_ext.cleaning.lexical_evidence import (
+    EVIDENCE_FILE,
+    LexicalEvidence,
+    Sides,
+    stems,
+    stems_of,
+    supported_words,
+)
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
@@ -50,28 +57,19 @@ class Dictionary(Filter):
         if self.word_list is not None:
             read_word_list(Path(self.word_list))
 
-    def scores(self, batch: Batch) -> Iterator[tuple[float, int, int]]:
-        """Evidence against a pair, known words that have a translation, and known words; 0 where no limit asks."""
+    def reasons(self, batch: Batch) -> Iterator[str | None]:
         evidence = batch.learned.load(EVIDENCE_FILE, LexicalEvidence.read)
-        for pair in batch.pairs:
-            sides, translated, known = stems_of(pair), 0, 0
-            if self.min_share is not None:
-                translated = sum(map(len, supported_words(sides, evidence.translations)))
-                known = sum(len(words.keys() & side) for words, side in zip(evidence.missing, sides, strict=True))
-            yield 0.0 if self.max_evidence is None else evidence.of(sides), translated, known
+        return (self._reason(stems_of(pair), evidence) for pair in batch.pairs)
 
-    def accept(self, score: tuple[float, int, int]) -> bool:
-        return self._has_translations(score) and (self.max_evidence is None or score[0] <= self.max_evidence)
-
-    def describe(self, score: tuple[float, int, int]) -> str:
-        evidence, translated, known = score
-        if not self._has_translations(score):
-            return f"{translated} of {known} known words translated"
-        return f"evidence of {evidence:.1f} against it by its words"
-
-    def _has_translations(self, score: tuple[float, int, int]) -> bool:
-        _, translated, known = score
-        return self.min_share is None or known < _LEAST_KNOWN or translated >= self.min_share * known
+    def _reason(self, sides: Sides, evidence: LexicalEvidence) -> str | None:
+        if self.min_share is not None:
+            translated = sum(map(len, supported_words(sides, evidence.translations)))
+            known = sum(len(words.keys() & side) for words, side in zip(evidence.missing, sides, strict=True))
+            if known >= _LEAST_KNOWN and translated < self.min_share * known:
+                return f"{translated} of {known} known words translated"
+        if self.max_evidence is not None and (against := evidence.of(sides)) > self.max_evidence:
+            return f"evidence of {against:.1f} against it by its words"
+        return None
 
 
 def read_word_list(path: Path) -> dict[str, set[str]]:

@@ -1,10 +1,10 @@
-"""What a filter is: a score for every pair, and a limit that decides which scores are accepted."""
+"""What a filter is: of every pair it says why it is dropped, or nothing."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,19 +45,16 @@ class Filter(Section, ABC):
     """A section of an experiment file: its fields are the options of the filter."""
 
     @abstractmethod
-    def scores(self, batch: Batch) -> Iterable[Any]:
-        """Yield the score of every pair."""
-
-    @abstractmethod
-    def accept(self, score: Any) -> bool:
-        """Whether a pair with this score is kept."""
-
-    @abstractmethod
-    def describe(self, score: Any) -> str:
-        """Say in a few words why a score is not accepted."""
+    def reasons(self, batch: Batch) -> Iterable[str | None]:
+        """Yield for every pair, in a few words, why it is dropped; None where it is kept."""
 
     def check(self, langs: tuple[str, str]) -> None:  # noqa: B027
         """Raise InputError if the filter cannot judge these languages."""
+
+
+def by_side(batch: Batch, reason: Callable[[str, str], str | None]) -> Iterator[str | None]:
+    """The reasons of a filter that looks at a text and the name of its side, the source first."""
+    return (reason(source, "source") or reason(target, "target") for source, target in batch.pairs)
 
 
 def run_filters(filters: Mapping[str, Filter], batch: Batch) -> tuple[list[int], dict[int, tuple[str, str]]]:
@@ -65,17 +62,15 @@ def run_filters(filters: Mapping[str, Filter], batch: Batch) -> tuple[list[int],
 
     Returns the rows of the accepted pairs; of the others, by row, the name of the filter and its reason.
     """
-    rows, rejected = list(range(len(batch.pairs))), {}
-    for name, criterion in filters.items():
+    pairs = batch.pairs
+    rows, rejected = list(range(len(pairs))), {}
+    for name, each in filters.items():
         accepted = []
-        # Scores are many small objects: they are not kept.
-        for row, score in zip(rows, criterion.scores(batch), strict=True):
-            if criterion.accept(score):
+        for row, reason in zip(rows, each.reasons(batch), strict=True):
+            if reason is None:
                 accepted.append(row)
             else:
-                rejected[row] = (name, criterion.describe(score))
+                rejected[row] = (name, reason)
         if len(accepted) < len(rows):
-            kept = set(accepted)
-            pairs = [pair for row, pair in zip(rows, batch.pairs, strict=True) if row in kept]
-            rows, batch = accepted, Batch(pairs, batch.langs, batch.learned)
+            rows, batch = accepted, replace(batch, pairs=[pairs[row] for row in accepted])
     return rows, rejected

@@ -42,11 +42,11 @@ def learn_dictionary(pairs: Iterable[Pair], output: Path) -> None:
     sources, source_words = _occurrences([pair.source for pair in different])
     targets, target_words = _occurrences([pair.target for pair in different])
     candidates = _candidates(sources, targets)
+    if not candidates.nnz:
+        raise _nothing_found(len(different))
     probabilities = _train(sources, targets, candidates)
     rows = _row_numbers(candidates)
     chosen = np.flatnonzero(probabilities >= _MIN_PROBABILITY)
-    if not len(chosen):
-        raise _nothing_found(len(different))
     entries = zip(rows[chosen].tolist(), candidates.indices[chosen].tolist(), probabilities[chosen], strict=True)
     write_lines(output, (f"{source_words[row]}\t{target_words[column]}\t{value:.3f}" for row, column, value in entries))
 
@@ -110,11 +110,11 @@ def _train(sources: csr_array, targets: csr_array, candidates: csr_array) -> np.
 
 
 def _train_direction(chunks: Sequence[tuple[np.ndarray, np.ndarray]], given: np.ndarray) -> np.ndarray:
-    """Expectation maximisation from equal probabilities.
+    """Expectation maximisation from equal probabilities, C.
 
     Args:
         chunks: entries of candidates, and of the occurrences that these explain.
-        given: of each candidate the word that the probability is conditioned on. Shape: C, as the result
+        given: of each candidate the word that the probability is conditioned on, C
     """
     probabilities = _normalise(np.ones(len(given)), given)
     for _ in range(_ITERATIONS):
@@ -143,8 +143,6 @@ def _meetings(
     """
     width = candidates.shape[1]
     keys = _row_numbers(candidates) * width + candidates.indices
-    if not len(keys):
-        return
     lengths = np.diff(sources.indptr), np.diff(targets.indptr)
     sizes = lengths[0].astype(np.int64) * lengths[1]
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _ENTRIES_A_CHUNK)) + 1

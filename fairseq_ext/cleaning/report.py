@@ -65,10 +65,7 @@ class Tally:
 def write_cleaning_report(
     folder: Path, langs: tuple[str, str], options: Mapping[str, Any], domains: Mapping[str, Tally]
 ) -> None:
-    """Write ``report.md``, ``report.html`` and ``records.jsonl``.
-
-    ``options`` are, by name, what can drop or change a pair: filters first, in their order.
-    """
+    """Write ``report.md``, ``report.html`` and ``records.jsonl``; of ``options``, by name, filters come first."""
     filters = [name for name in options if name != "normalise"]
     counts = {name: tally.counts for name, tally in domains.items()}
     if len(domains) > 1:
@@ -112,8 +109,7 @@ def _imports(counts: Mapping[str, Counter[str]]) -> list[Table]:
         return Column(key.removeprefix(_IMPORTED).replace("_", " "), lambda name: counts[name][key], ",")
 
     found = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(_IMPORTED) and each[key])
-    title = "What import read, left out and mended"
-    return [Table(title, "domain", list(counts), list(map(column, found)))] if found else []
+    return [Table("What import read, left out and mended", "domain", list(counts), list(map(column, found)))]
 
 
 def _options_table(options: Mapping[str, Any]) -> Table:
@@ -127,20 +123,17 @@ def _options_table(options: Mapping[str, Any]) -> Table:
 
 
 def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[str, str]) -> list[Table]:
-    drops = {
-        name: {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
-        for name in filters
-    }
-
-    def table(name: str) -> Table:
-        def column(heading: str, field: str) -> Column:
-            return Column(heading, lambda row: _cut(getattr(drops[name][row], field)), is_text=True)
-
-        headings = {"reason": "reason", "source": langs[0], "target": langs[1]}
-        columns = [column(heading, field) for field, heading in headings.items()]
-        return Table(name, "domain and line", list(drops[name]), columns)
-
-    return [table(name) for name, rows in drops.items() if rows]
+    """A table for each filter that dropped something."""
+    tables = []
+    for name in filters:
+        rows = {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
+        columns = [
+            Column(heading, lambda row, rows=rows, field=field: _cut(getattr(rows[row], field)), is_text=True)
+            for heading, field in (("reason", "reason"), (langs[0], "source"), (langs[1], "target"))
+        ]
+        if rows:
+            tables.append(Table(name, "domain and line", list(rows), columns))
+    return tables
 
 
 def _cut(text: str) -> str:
@@ -148,8 +141,4 @@ def _cut(text: str) -> str:
 
 
 def _percent(value: int, whole: int) -> str:
-    """The share to a decimal, never rounded to nothing or to all."""
-    share = 100 * value / max(whole, 1)
-    if 0 < share < 0.05:
-        return "<0.1 %"
-    return ">99.9 %" if 99.95 <= share < 100 else f"{share:.1f} %"
+    return f"{100 * value / max(whole, 1):.1f} %"

@@ -33,7 +33,6 @@ class CorpusIndex(TypedDict):
         block: pairs a block at most.
         first_pairs: for each block, the number of its first pair, counted from 0.
         offsets: for each block, the bytes in the source and in the target file where it begins.
-        pairs: N.
         tally: what import read, left out and mended; see :mod:`fairseq_ext.corpora.import_corpora`.
     """
 
@@ -58,9 +57,7 @@ def load_index(folder: Path, name: str) -> CorpusIndex:
     try:
         index = _INDEX.validate_python(read_json(path, "import it again"))
     except ValidationError as error:
-        mistake = error.errors()[0]
-        where = ".".join(map(str, mistake["loc"]))
-        raise InputError(f"{path}: {where}: {mistake['msg'].lower()}; import the corpus again") from None
+        raise InputError(f"{path}: {error.errors()[0]['msg']}; import the corpus again") from None
     if index["block"] != BLOCK_PAIRS or len(index["first_pairs"]) != len(index["offsets"]):
         raise InputError(f"{path}: was written for blocks of another size; import the corpus again")
     return index

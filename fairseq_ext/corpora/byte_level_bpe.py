@@ -87,14 +87,15 @@ def read_spellings(path: Path) -> dict[str, str]:
 
 def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
     """Read ``vocab.json`` and ``merges.txt``, or ``tokenizer.json`` where these are not given."""
-    if (folder / VOCAB_FILE).is_file() or not (folder / TOKENIZER_FILE).is_file():
-        where = folder / VOCAB_FILE
-        bpe = ByteLevelBpe(_read(where), _merge_lines(folder / MERGES_FILE), kind)
+    where = folder / VOCAB_FILE
+    if where.is_file() or not (folder / TOKENIZER_FILE).is_file():
+        ids, lines = _read(where), read_lines(folder / MERGES_FILE)
+        has_header = lines[0].startswith("#version")
+        bpe = ByteLevelBpe(ids, [line for line in lines[has_header:] if line], kind)
     else:
         where = folder / TOKENIZER_FILE
         bpe = _from_tokenizer(_read(where), where, kind)
     _check_ids(bpe, where)
-    _check_merges(bpe, folder / MERGES_FILE if where.name == VOCAB_FILE else where)
     return bpe
 
 
@@ -116,11 +117,6 @@ def read_imported_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
     return bpe
 
 
-def _merge_lines(path: Path) -> list[str]:
-    lines = read_lines(path)
-    return [line for line in lines[lines[0].startswith("#version") :] if line]
-
-
 def _from_tokenizer(content: Mapping[str, Any], where: Path, kind: BpeKind) -> ByteLevelBpe:
     try:
         model, added = content["model"], content.get("added_tokens", [])
@@ -133,7 +129,7 @@ def _from_tokenizer(content: Mapping[str, Any], where: Path, kind: BpeKind) -> B
 
 
 def _check_way_of_text(content: Mapping[str, Any], where: Path) -> None:
-    """Nothing but bytes and merges may make symbols of a text: fairseq knows no more."""
+    """Check that nothing but bytes and merges makes symbols of a text: fairseq knows no more."""
     way = content.get("pre_tokenizer")
     is_plain = isinstance(way, dict) and way.get("type") == "ByteLevel" and not way.get("add_prefix_space")
     if content.get("normalizer") is not None or not is_plain:
@@ -144,27 +140,14 @@ def _check_way_of_text(content: Mapping[str, Any], where: Path) -> None:
 
 
 def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
-    ids, kind = bpe.ids, bpe.kind
-    wrong = next((symbol for symbol, number in ids.items() if type(number) is not int), None)
-    if wrong is not None:
-        raise InputError(f"{where}: the number of {wrong!r} is {ids[wrong]!r}, which is no whole number")
-    if sorted(ids.values()) != list(range(len(ids))):
-        raise InputError(f"{where}: the {len(ids)} symbols are not numbered 0 to {len(ids) - 1}, each once")
-    bytes_ = byte_symbols()
-    own = [name for name in (*kind.first, *kind.last) if name not in bytes_]
-    missing = next((name for name in (*own, *bytes_) if name not in ids), None)
-    if missing is not None:
-        raise InputError(
-            f"{where}: {missing!r} is missing; a byte-level BPE of {kind.model}'s kind has {', '.join(own)} and a "
-            "symbol for each of the 256 bytes"
-        )
-
-
-def _check_merges(bpe: ByteLevelBpe, where: Path) -> None:
-    for number, merge in enumerate(bpe.merges, start=1):
-        parts = merge.split(" ")
-        if len(parts) != 2 or not {*parts, "".join(parts)} <= bpe.ids.keys():
-            raise InputError(f"{where}: merge {number} ({merge!r}) is no pair of symbols that make a third")
+    if {*bpe.ids.values()} != {*range(len(bpe))}:
+        raise InputError(f"{where}: the {len(bpe)} symbols are not numbered 0 to {len(bpe) - 1}, each once")
+    for name in (*bpe.kind.first, *bpe.kind.last, *byte_symbols()):
+        if name not in bpe.ids:
+            raise InputError(
+                f"{where}: {name!r} is missing; a byte-level BPE of {bpe.kind.model}'s kind has it, and a symbol for "
+                "each of the 256 bytes"
+            )
 
 
 END_OF_TEXT = "<|endoftext|>"

@@ -24,7 +24,6 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 from tqdm import tqdm
 
-from fairseq_ext.corpora.files import DAMAGE
 from fairseq_ext.engine.children import run_child
 from fairseq_ext.inputs.errors import InputError
 
@@ -33,7 +32,6 @@ _API = "https://opus.nlpl.eu/opusapi/"
 _API_VARIABLE = "OPUS_API"
 _OPUS = re.compile(r"opus:(?P<corpus>[A-Za-z0-9][\w.-]*)/(?P<version>[A-Za-z0-9][\w.-]*)", re.ASCII)
 _TIMEOUT_SECONDS = 60
-_NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError)
 # One platform for everybody: the text in a wheel is the same for all, and so is then its checksum.
 _PLATFORM = (
     *("--platform=manylinux_2_28_x86_64", "--platform=manylinux2014_x86_64", "--platform=any"),
@@ -66,13 +64,12 @@ def check_opus(entry: str) -> tuple[str, str]:
 def fetch_opus(entries: Sequence[str], langs: tuple[str, str], folder: Path) -> dict[str, Path]:
     """Return every entry's zip, fetching into ``folder`` those it does not hold; the languages may be in any order."""
     zips = {}
-    for number, entry in enumerate(entries, start=1):
+    for entry in entries:
         corpus, version = check_opus(entry)
-        path = folder / f"OPUS-{corpus}" / version / "moses" / f"{'-'.join(sorted(langs))}.txt.zip"
-        if not path.is_file():
-            print(f"fetching {entry} ({number} of {len(entries)})", file=sys.stderr, flush=True)
-            _fetch_zip(entry, langs, path)
-        zips[entry] = path
+        zips[entry] = folder / f"OPUS-{corpus}" / version / "moses" / f"{'-'.join(sorted(langs))}.txt.zip"
+        if not zips[entry].is_file():
+            print(f"fetching {entry}", file=sys.stderr, flush=True)
+            _fetch_zip(entry, langs, zips[entry])
     return zips
 
 
@@ -86,11 +83,14 @@ def _fetch_zip(entry: str, langs: tuple[str, str], path: Path) -> None:
             raise InputError(f"{entry}: OPUS has {len(urls) or 'no'} such corpora for {given}")
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=path.parent) as temporary:
             fetched = Path(temporary) / path.name
-            _download(urls[0], fetched, entry)
+            with urlopen(urls[0], timeout=_TIMEOUT_SECONDS) as answer, fetched.open("wb") as file:
+                size = int(answer.headers.get("Content-Length") or 0)
+                with tqdm.wrapattr(answer, "read", size or None, desc=entry, disable=None) as body:
+                    shutil.copyfileobj(body, file, 1 << 18)
+            # What was cut off has no directory of its files, which ends a zip.
             with zipfile.ZipFile(fetched):
-                pass
-            shutil.move(fetched, path)
-    except (*_NETWORK_ERRORS, *DAMAGE) as error:
+                shutil.move(fetched, path)
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(
             f"{entry}: cannot be fetched ({type(error).__name__}: {error}); check the network, or fetch the zip "
             "yourself and give its path"
@@ -107,15 +107,6 @@ def _look_up(entry: str, langs: tuple[str, str]) -> list[str]:
         return [str(corpus["url"]) for corpus in json.load(answer)["corpora"]]
 
 
-def _download(url: str, path: Path, label: str) -> None:
-    with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-        size = int(answer.headers.get("Content-Length") or 0)
-        with tqdm.wrapattr(answer, "read", size or None, desc=label, disable=None) as body, path.open("wb") as file:
-            shutil.copyfileobj(body, file, 1 << 18)
-    if size and path.stat().st_size != size:
-        raise EOFError(f"{url} ended after {path.stat().st_size} of {size} bytes")
-
-
 def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]:
     """Return every pinned package's wheel, fetching into ``folder`` those it does not hold.
 
@@ -127,10 +118,7 @@ def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]
         print(f"fetching {len(missing)} packages, {missing[0]} first", file=sys.stderr, flush=True)
     if len(missing) > 1:
         _run_pip(missing, folder)  # by one pip, which is fastest; what it refuses together is fetched one by one
-    return {
-        requirement: find_wheel(requirement, folder) or _fetch_wheel(requirement, folder)
-        for requirement in requirements
-    }
+    return {name: find_wheel(name, folder) or _fetch_wheel(name, folder) for name in requirements}
 
 
 def find_wheel(requirement: str, folder: Path) -> Path | None:
@@ -148,13 +136,12 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
 
 
 def _fetch_wheel(requirement: str, folder: Path) -> Path:
-    complaints = [line for line in _run_pip([requirement], folder).splitlines() if line.strip()]
+    complaints = _run_pip([requirement], folder).strip().splitlines()
     if wheel := find_wheel(requirement, folder):
         return wheel
-    errors = [line.removeprefix("ERROR: ") for line in complaints if line.startswith("ERROR")]
-    reason = (errors or complaints or ["pip gave no reason"])[-1]
+    errors = [line for line in complaints if line.startswith("ERROR")] or complaints or ["pip gave no reason"]
     raise InputError(
-        f"{requirement}: cannot be fetched ({reason}); check the network and the version, or fetch the package "
+        f"{requirement}: cannot be fetched ({errors[-1]}); check the network and the version, or fetch the package "
         "yourself and give the archive's path"
     )
 

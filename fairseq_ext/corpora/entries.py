@@ -117,9 +117,9 @@ def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) 
         for entry in domains[name]:
             try:
                 entry_form(entry, langs)
-                paths += entry_paths(entry, langs)
             except InputError as error:
                 raise InputError(f"{name}: {error}") from None
+            paths += entry_paths(entry, langs)
     return paths
 
 
@@ -141,15 +141,15 @@ def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]
         raise InputError(f"{folder}: holds no files named DOMAIN.{langs[0]} and DOMAIN.{langs[1]}")
     entries = {}
     for name in check_domain_names(sorted({**sides[0], **sides[1]}), str(folder)):
-        suffixes = [side.get(name) for side in sides]
-        for side in (0, 1):
-            if suffixes[side] is None:
-                other = f"{name}.{langs[1 - side]}{suffixes[1 - side]}"
-                raise InputError(f"{folder / other}: its other side {name}.{langs[side]} is missing")
-        if suffixes[0] != suffixes[1]:
-            files = " and ".join(f"{name}.{lang}{suffix}" for lang, suffix in zip(langs, suffixes, strict=True))
+        one, other = (side.get(name) for side in sides)
+        if one is None or other is None:
+            there, missing = langs if other is None else langs[::-1]
+            file = f"{name}.{there}{one or other or ''}"
+            raise InputError(f"{folder / file}: its other side {name}.{missing} is missing")
+        if one != other:
+            files = f"{name}.{langs[0]}{one} and {name}.{langs[1]}{other}"
             raise InputError(f"{folder}: {files} are not compressed alike; give both sides the same suffix")
-        entries[name] = [str(folder / f"{name}.{_LANG}{suffixes[0]}")]
+        entries[name] = [str(folder / f"{name}.{_LANG}{one}")]
     return entries
 
 

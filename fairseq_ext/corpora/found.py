@@ -68,9 +68,6 @@ def _languages(folder: Path, endings: set[str], source: str | None, target: str 
         raise InputError(
             f"{folder}: has files in {found[0]} alone; put the translations of each beside it, as DOMAIN.LANG"
         )
-    if endings and not found:
-        told = ", ".join(sorted(endings))
-        raise InputError(f"{folder}: names ending in {told} do not tell languages; give --source and --target")
     langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))
     if len(langs) != 2 or {source, target} - {None, *langs}:
         raise InputError(
@@ -85,7 +82,7 @@ def _look(entry: str, langs: tuple[str, str]) -> tuple[int, list[int]]:
         paths = entry_paths(entry, langs)
         counts = [count_lines(path) for path in paths]
         if counts[0] != counts[1]:
-            given = " and ".join(f"{path.name} {count:,}" for path, count in zip(paths, counts, strict=True))
+            given = f"{paths[0].name} {counts[0]:,} and {paths[1].name} {counts[1]:,}"
             raise InputError(f"{paths[0].parent}: {given} lines; they must be line by line translations of each other")
         return counts[0], [_words(line, langs[1]) for line in islice(stream_lines(paths[1], "replace"), _SAMPLE)]
     pairs = read_entry(entry, langs, "replace", Counter(), Path())

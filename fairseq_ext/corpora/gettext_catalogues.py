@@ -6,7 +6,6 @@ fuzzy, obsolete, plural and untranslated entries are left out.
 
 from __future__ import annotations
 
-import codecs
 import re
 import struct
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import polib
 
-from fairseq_ext.corpora.files import read_file, read_members, shown
+from fairseq_ext.corpora.files import read_file, read_members
 from fairseq_ext.corpora.message_text import clean_message, has_letters, is_message_key, strip_accelerators
 from fairseq_ext.corpora.raw_text import Markup, canonical
 from fairseq_ext.corpora.text_files import Pair
@@ -27,14 +26,8 @@ _DEFAULT_TEXT = re.compile(r'Default:\s*"(.*)"', re.DOTALL)
 # Short messages may well be the same in both languages ("Name"); long ones were left untranslated.
 _MAX_SAME_WORDS = 3
 _CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE)
-# Codecs of Python that no catalogue is written in; the first two take time quadratic in the length.
-_NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7")
-# Where polib would end a line, within a message.
 _SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\n|\\Z)")
 _WORKFLOW = re.compile("^#=", re.MULTILINE)
-# Of one message.
-_MAX_LINES, _MAX_CHARACTERS = 10_000, 1 << 18
-_BYTE_ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
 
 Entry: TypeAlias = polib.POEntry | polib.MOEntry
 
@@ -85,7 +78,7 @@ def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
             f"{path}: holds no gettext catalogue of {target_lang!r} "
             f"({target_lang}/LC_MESSAGES/NAME.po or {target_lang}.po); choose another package or language"
         )
-    return [Catalogue(f"{path}/{shown(name)}", found[name]) for name in names]
+    return [Catalogue(f"{path}/{name}", found[name]) for name in names]
 
 
 def pair_of(entry: Entry, markup: Markup) -> Pair | str:
@@ -123,46 +116,26 @@ def _entries(catalogue: Catalogue) -> Iterator[Entry]:
             _check_compiled(data)
             yield from polib.mofile(data, encoding=_charset(data))
         else:
-            yield from polib.pofile(_source_text(data))
+            # polib ends lines at more than line feeds, knows no workflow flags, and reads the file whose path it is
+            # given; no path ends in a line feed.
+            text = _SEPARATOR.sub(" ", data.decode(_charset(data)).removeprefix("\ufeff"))
+            yield from polib.pofile(_WORKFLOW.sub("#,", text) + "\n")
     except (OSError, ValueError, LookupError, AttributeError, struct.error) as error:
         raise InputError(
-            f"{catalogue.name}: cannot be read as a gettext catalogue ({shown(str(error))}); mend it, or fetch it again"
+            f"{catalogue.name}: cannot be read as a gettext catalogue ({error}); mend it, or fetch it again"
         ) from None
 
 
 def _charset(data: bytes) -> str:
     match = _CHARSET.search(data)
-    charset = match[1].decode("ascii") if match else "utf-8"
-    if codecs.lookup(charset).name in _NO_CHARSETS:
-        raise LookupError(f"{charset} is no charset of catalogues")
-    return charset
-
-
-def _source_text(data: bytes) -> str:
-    """The text of a .po as polib can read it in time that does not grow with the square of a message's length."""
-    text = _SEPARATOR.sub(" ", data.decode(_charset(data)).removeprefix("\ufeff"))
-    lines = characters = 0
-    for number, line in enumerate(text.split("\n"), start=1):
-        start = line.lstrip()[:1]
-        if start and start != "#" and not line.rstrip().endswith('"'):
-            raise ValueError(f"line {number}: is neither a comment nor a string in quotes")
-        if start and start not in '"#':
-            lines = characters = 0
-        lines, characters = lines + bool(start), characters + len(line)
-        if lines > _MAX_LINES or characters > _MAX_CHARACTERS:
-            raise ValueError(f"line {number}: a message has more than {_MAX_LINES} lines or {_MAX_CHARACTERS} letters")
-    # polib knows no workflow flags, and reads the file whose path it is given; no path ends in a line feed.
-    return _WORKFLOW.sub("#,", text) + "\n"
+    return match[1].decode("ascii") if match else "utf-8"
 
 
 def _check_compiled(data: bytes) -> None:
-    """Check that the messages of a .mo lie in the file and share no bytes: polib would read any amount of text."""
-    order = _BYTE_ORDERS.get(data[:4], "<")
+    """Check that the messages of a .mo lie in the file: polib takes a part of one for whole."""
+    order = ">" if data.startswith(b"\x95\x04\x12\xde") else "<"
     _, count, *tables = struct.unpack_from(f"{order}4I", data, 4)
-    if max(tables) + 8 * count > len(data):
-        raise ValueError("it names bytes beyond its end")
-    places = [list(struct.iter_unpack(f"{order}2I", data[table : table + 8 * count])) for table in tables]
-    if any(length + start >= len(data) for table in places for length, start in table):
-        raise ValueError("it names bytes beyond its end")
-    if sum(length for table in places for length, _ in table) > len(data):
-        raise ValueError("its messages share bytes: it names more text than it holds")
+    for table in tables:
+        places = struct.iter_unpack(f"{order}2I", data[table : table + 8 * count])
+        if table + 8 * count > len(data) or any(length + start >= len(data) for length, start in places):
+            raise ValueError("it names bytes beyond its end")

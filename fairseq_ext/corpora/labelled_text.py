@@ -29,13 +29,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a table has what.
-
-    Attributes:
-        label: name of the column of labels or, for a regression, of numbers.
-        texts: names of the one or two columns of text.
-        is_number: whether labels are numbers.
-    """
+    """The names of a table's columns of labels, which for a regression are numbers, and of one or two texts."""
 
     label: str
     texts: tuple[str, ...]
@@ -47,8 +41,6 @@ def read_examples(path: Path, columns: Columns) -> list[Example]:
 
     Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may enclose line feeds.
     """
-    if not is_table(path):
-        raise InputError(f"{path}: is no table; give {', '.join(TABLES)}")
     rows = TABLES[path.suffix](path)
     examples = [_example(row, columns, f"{path}, line {number}") for number, row in rows]
     if not examples:
@@ -68,18 +60,12 @@ def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     else:
         lines = (line.removesuffix("\r") for line in stream_lines(path))
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    header: list[str] = []
     try:
+        header = [name.strip() for name in next(reader)]
         for row in reader:
-            where = f"{path}, line {reader.line_num}"
-            if not header:
-                header = [name.strip() for name in row]
-                if len(set(header)) < len(header):
-                    raise InputError(f"{where}: two columns have the same name; the first line is the header")
-            elif len(row) != len(header):
-                raise InputError(f"{where}: has {len(row)} columns, not the {len(header)} of the header")
-            else:
-                yield reader.line_num, dict(zip(header, row, strict=True))
+            if len(row) != len(header):
+                raise csv.Error(f"{len(row)} columns, not the {len(header)} of the header")
+            yield reader.line_num, dict(zip(header, row, strict=True))
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: cannot be read as a table ({error})") from None
 
@@ -104,10 +90,8 @@ def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:
             )
         # JSON has numbers; a table has only text.
         kinds = str | int | float if name == columns.label else str
-        if not isinstance(row[name], kinds) or isinstance(row[name], bool):
+        if not isinstance(row[name], kinds) or BLANK.fullmatch(str(row[name])):
             raise InputError(f"{where}: {name}: expected text, got {shown(row[name])}")
-        if BLANK.fullmatch(str(row[name])):
-            raise InputError(f"{where}: {name}: is empty; take the row out")
     label, *texts = (canonical(str(row[name]), Counter()) for name in (columns.label, *columns.texts))
     if columns.is_number and not _is_number(label):
         raise InputError(f"{where}: {columns.label}: {label!r} is no number; classes have kind: classification")

@@ -12,6 +12,7 @@ from fairseq_ext.corpora.text_files import collapse
 
 # Only tags HTML knows: <file> in a command's synopsis is text.
 _BREAKING_TAGS = "blockquote|br|dd|div|dl|dt|h[1-6]|hr|li|ol|option|p|pre|table|tbody|td|th|thead|tr|ul"
+_COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _INLINE_TAGS = (
     "a|abbr|b|big|button|cite|code|em|font|i|img|input|kbd|label|mark|q|s|samp|small|span|strong|sub|sup|tt|u|var"
 )
@@ -31,7 +32,7 @@ _KEY = re.compile(r"[a-z][a-z0-9]*(?:_[A-Za-z0-9]+)+")
 
 def clean_message(text: str) -> str:
     """Remove tags, resolve entities, collapse white space and line breaks."""
-    text = _BREAKING.sub(" ", _without_comments(text))
+    text = _BREAKING.sub(" ", _COMMENT.sub("", text))
     text = _INLINE.sub("", text)
     text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
     return collapse(_INVISIBLE.sub("", text))
@@ -67,15 +68,6 @@ def has_letters(text: str) -> bool:
 def is_message_key(text: str) -> bool:
     """Whether a message id is a program's key (``label_add_item``) instead of English."""
     return _KEY.fullmatch(text) is not None
-
-
-def _without_comments(text: str) -> str:
-    """Remove ``<!-- … -->``; by a pattern it would take time quadratic in the comments that do not end."""
-    kept, end = [], 0
-    while (start := text.find("<!--", end)) >= 0 and (close := text.find("-->", start + 4)) >= 0:
-        kept.append(text[end:start])
-        end = close + 3
-    return "".join([*kept, text[end:]])
 
 
 def _substitute(pattern: re.Pattern[str], text: str) -> str:

@@ -1,15 +1,9 @@
 """One spelling of characters and punctuation for all corpora.
 
 Klimaszewski et al. (2023) normalise punctuation with Moses's script; sacremoses is its port, and its
-list of substitutions is used here, in its order. What they do beyond straight quotes and dashes, and
-may surprise: brackets get a space outside (``file(s)`` becomes ``file (s)``), backticks become
-apostrophes, two apostrophes a quotation mark with spaces around, ``5 %`` becomes ``5%``, spaces before
-colon and semicolon go; in English commas and periods move inside a closing quotation mark, in German,
-Spanish and French out of it.
-
-They would also take a no-break space between digits for a decimal separator: ``1 000`` for ``1.000``,
-or ``1,000`` in German, Spanish, French and Czech. Here no number changes, because lines come with white
-space collapsed, where no-break spaces are plain ones.
+list of substitutions is used here, in its order; docs/data.md says what they do. They would also take a
+no-break space between digits for a decimal separator. Here no number changes, because lines come with
+white space collapsed, where no-break spaces are plain ones.
 """
 
 from __future__ import annotations
@@ -26,19 +20,9 @@ from fairseq_ext.inputs.models import Section
 
 _MAX_CHARACTERS = 10_000
 
-# Where a substitution of sacremoses can change a line: its patterns, less what cannot occur once white space is
-# collapsed, and less brackets that stand as they would be put. A line without any passes the whole list unchanged.
-# Each alternative starts with a fixed character (a look-behind checks what precedes it), by which Python's matcher
-# skips all the rest of the line quickly.
-_TOUCHED = (
-    r"[`´„“”‘’‚–—…«»]",
-    r"''",
-    r"\((?: |(?<=[^ ].))",
-    r"\)(?:(?<= .)|[^ .!:?;,]| [.!:?;,])",
-    r"%(?<=\d .)",
-    r"[:;](?<= .)",
-)
-_TOUCHED_IN = {"en": (r'"[,.]',), **dict.fromkeys(("de", "es", "fr"), (r',"', r'\."\s*[^<]'))}
+# What every line has that a substitution of sacremoses can change, once white space is collapsed. The others, most of a
+# corpus, are not looked at further.
+_TOUCHED = re.compile("[`´„“”‘’‚–—…«»'\"()%:;]")
 
 
 class Normalise(Section):
@@ -61,9 +45,9 @@ def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list
     if options.unicode:
         lines = [_compose(options.unicode, line) for line in lines]
     if options.punctuation:
-        touched, substitutions = _moses(base_language(lang))
+        substitutions = _substitutions(base_language(lang))
         lines = [
-            _substitute(substitutions, line) if len(line) <= _MAX_CHARACTERS and touched.search(line) else line
+            _substitute(substitutions, line) if len(line) <= _MAX_CHARACTERS and _TOUCHED.search(line) else line
             for line in lines
         ]
     return list(lines)
@@ -75,20 +59,15 @@ def _compose(form: Literal["NFC", "NFKC"], line: str) -> str:
     return line if composed == line else collapse(composed)
 
 
-_Substitutions = list[tuple[re.Pattern[str], str]]
-
-
 @lru_cache
-def _moses(language: str) -> tuple[re.Pattern[str], _Substitutions]:
-    """The pattern that occurs in every line that sacremoses would change, and its substitutions."""
+def _substitutions(language: str) -> list[tuple[re.Pattern[str], str]]:
+    """sacremoses' list for a language."""
     from sacremoses import MosesPunctNormalizer  # takes a third of a second
 
-    touched = "|".join((*_TOUCHED, *_TOUCHED_IN.get(language, ())))
-    substitutions = [(re.compile(old), new) for old, new in MosesPunctNormalizer(language).substitutions]
-    return re.compile(touched), substitutions
+    return [(re.compile(old), new) for old, new in MosesPunctNormalizer(language).substitutions]
 
 
-def _substitute(substitutions: _Substitutions, line: str) -> str:
+def _substitute(substitutions: Sequence[tuple[re.Pattern[str], str]], line: str) -> str:
     for pattern, replacement in substitutions:
         line = pattern.sub(replacement, line)
     return collapse(line)

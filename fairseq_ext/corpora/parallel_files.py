@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
-from fairseq_ext.corpora.files import open_binary, open_zip, read_chunks, shown
+from fairseq_ext.corpora.files import open_binary, open_zip, read_chunks
 from fairseq_ext.corpora.raw_text import canonical, canonical_lines, decode_lines, stream_canonical_lines
 from fairseq_ext.corpora.text_files import Pair, zip_sides
 from fairseq_ext.inputs.errors import InputError
@@ -28,7 +28,7 @@ def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Count
         for stem in stems:
             members = (f"{stem}.{langs[0]}", f"{stem}.{langs[1]}")
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
-                names = (f"{path}/{shown(members[0])}", f"{path}/{shown(members[1])}")
+                names = (f"{path}/{members[0]}", f"{path}/{members[1]}")
                 one, other = (
                     canonical_lines(read_chunks(file, name), name, policy, tally)
                     for file, name in zip((source, target), names, strict=True)
@@ -44,10 +44,9 @@ def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
     # With no stem it may be a zip of catalogues, with whatever else software has.
     if not sides[0] & sides[1]:
         return []
-    for this in (0, 1):
-        for stem in sorted(sides[this] - sides[1 - this]):
-            name = shown(stem)
-            raise InputError(f"{path}/{name}.{langs[this]}: its other side {name}.{langs[1 - this]} is missing")
+    for side, lang in enumerate(langs):
+        for stem in sorted(sides[side] - sides[1 - side]):
+            raise InputError(f"{path}/{stem}.{lang}: its other side {stem}.{langs[1 - side]} is missing")
     return sorted(sides[0])
 
 

@@ -34,7 +34,6 @@ _NO_TEXT = {
     b"\x1f\x8b": "compressed by gzip; end its name in .gz",
     b"\x28\xb5\x2f\xfd": "compressed by zstd; end its name in .zst",
     b"\xfd7zXZ\0": "compressed by xz; end its name in .xz",
-    b"BZh": "compressed by bzip2; unpack it, or compress it by gzip, zstd or xz",
     b"PK\x03\x04": "a zip archive; end its name in .zip",
     b"\xff\xfe": "UTF-16; convert it to UTF-8",
     b"\xfe\xff": "UTF-16; convert it to UTF-8",
@@ -105,7 +104,6 @@ def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
     for chunk in chunks:
         end = chunk.find(b"\n")
         if pending_bytes + (end if end >= 0 else len(chunk)) > MAX_LINE_BYTES:
-            _check_line_ends(b"".join([*pending, chunk]), name, lines)
             raise too_long(f"{name}, line {lines + 1}")
         if end >= 0:
             end = chunk.rfind(b"\n")
@@ -117,17 +115,7 @@ def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
         pending.append(chunk)
         pending_bytes += len(chunk)
     if pending_bytes:
-        block = b"".join(pending)
-        _check_line_ends(block, name, lines)
-        yield block
-
-
-def _check_line_ends(block: bytes, name: str, lines_before: int) -> None:
-    """Refuse a text that old Macs wrote, given what follows its last line feed: it would be one line."""
-    if not lines_before and b"\r" in block[:-1] and not block.startswith(tuple(_NO_TEXT)):
-        raise InputError(
-            f"{name}: its lines end at carriage returns, without one line feed; convert them (tr '\\r' '\\n')"
-        )
+        yield b"".join(pending)
 
 
 def _without_byte_order_mark(block: bytes, name: str, tally: Counter[str]) -> bytes:

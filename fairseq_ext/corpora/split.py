@@ -42,7 +42,7 @@ class Split(Section):
 class _Domain:
     """What becomes of a domain's pairs."""
 
-    # The normalised sources of ``valid`` and ``test``, in order; and a pair for each, known when all have been read.
+    # The normalised sources of ``valid`` and ``test``, in order; and a pair for each.
     held_out: Mapping[str, Sequence[str]]
     drawn: dict[str, Pair] = field(default_factory=dict)
     # Pairs for ``train``; ``too long`` for any set; ``held out``, in this or another domain.
@@ -103,7 +103,7 @@ def write_splits(
 
 def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Split, seed: int) -> dict[str, list[str]]:
     """Pick a domain's held-out keys; ``roles``, shared by all domains, keeps each key in one role."""
-    sizes = _sizes(options)
+    sizes = {"valid": options.valid, "test": options.test}
     # At most len(roles) keys are not free, so what can be chosen is among these; if they are fewer, they are all.
     ordered = _smallest(keys, sum(sizes.values()) + len(roles), seed)
     chosen: dict[str, list[str]] = {}
@@ -147,12 +147,9 @@ def _training_pairs(
         else:
             domain.counts["held out"] += 1
             if key in own:
-                domain.drawn[key] = _draw((domain.drawn.get(key, pair), pair), seed)
-
-
-def _draw(pairs: Sequence[Pair], seed: int) -> Pair:
-    """Pick one of several translations of a source."""
-    return min(pairs, key=lambda pair: (stable_hash(seed, *pair), pair))
+                # Of several translations, the one of smallest hash.
+                candidates = domain.drawn.get(key, pair), pair
+                domain.drawn[key] = min(candidates, key=lambda each: (stable_hash(seed, *each), each))
 
 
 def _key(pair: Pair) -> str:
@@ -162,10 +159,6 @@ def _key(pair: Pair) -> str:
 def _num_words(pair: Pair) -> int:
     # Single spaces separate the words of a pair.
     return max(pair.source.count(" "), pair.target.count(" ")) + 1
-
-
-def _sizes(options: Split) -> dict[str, int]:
-    return {"valid": options.valid, "test": options.test}
 
 
 def _files(folder: Path, role: str, langs: tuple[str, str]) -> tuple[Path, Path]:

@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -23,7 +23,6 @@ import sentencepiece
 from pydantic import Field, model_validator
 from tqdm import tqdm
 
-from fairseq_ext.corpora.files import check_file
 from fairseq_ext.corpora.split import SPLITS, stable_hash
 from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
@@ -54,8 +53,7 @@ _REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
 class SentencePiece(Section):
     """How a SentencePiece model is trained.
 
-    SentencePiece keeps all lines in memory: 200,000 lines of 68 bytes took 0.34 GB, so two million should take some
-    3.5 GB.
+    It keeps all lines in memory: 200,000 lines of 68 bytes took 0.34 GB.
     """
 
     vocab_size: Annotated[int, Field(ge=1, le=_MOST_SYMBOLS)] = 32000
@@ -83,8 +81,7 @@ class Subwords(SentencePiece):
 
 def take_subwords(folder: Path, model: Path) -> None:
     """Copy a SentencePiece model, and write fairseq's ``dict.txt`` of its pieces, in their order."""
-    check_file(model, "subwords: from needs the file of a SentencePiece model")
-    pieces = dictionary_pieces(load_subwords(model))
+    pieces = dictionary_pieces(load_subwords(model, "subwords: from needs the file of a SentencePiece model"))
     shutil.copyfile(model, folder / MODEL_FILE)
     write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in pieces))
 
@@ -145,24 +142,6 @@ def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[s
     ]
 
 
-def check_pieces(model: Path, dictionary: Path) -> None:
-    """Check that a dictionary lists the pieces of a model, in its order."""
-    pieces = dictionary_pieces(load_subwords(model))
-    symbols = [line.rpartition(" ")[0] for line in stream_lines(dictionary)]
-    for number, (symbol, piece) in enumerate(zip_longest(symbols, pieces), start=1):
-        if symbol != piece:
-            raise InputError(
-                f"{dictionary}, line {number}: is not the piece that {model} has there; use the two files that were "
-                "made together"
-            )
-
-
-def check_joint_pieces(subwords: Path) -> None:
-    """Check that the dictionary of both languages is their model's. A base's own are checked as it is imported."""
-    if (subwords / DICT_FILE).is_file():
-        check_pieces(subwords / MODEL_FILE, subwords / DICT_FILE)
-
-
 def load_subwords(path: Path, remedy: str = "") -> sentencepiece.SentencePieceProcessor:
     """Load a SentencePiece model; ``remedy`` says in messages how to come by a right one."""
     try:
@@ -174,7 +153,6 @@ def load_subwords(path: Path, remedy: str = "") -> sentencepiece.SentencePiecePr
 
 def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
     """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``."""
-    check_joint_pieces(subwords)
     domains = read_domain_names(splits / DOMAINS_FILE)
     files = [(Path(name) / f"{role}.{lang}", lang) for name in domains for role in SPLITS for lang in langs]
     processors = {lang: load_subwords(model_of(subwords, lang)) for lang in langs}
@@ -203,8 +181,7 @@ def encode_in_blocks(encode: Callable[[list[str]], Iterable[_T]], lines: Iterabl
 def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
     """Pass encoded lines on; only the program sets the symbol of a domain.
 
-    The pieces decide, not the text: SentencePiece drops control characters and takes full-width letters for ordinary
-    ones, so a tag can be written in many ways.
+    The pieces decide, not the text: in full-width letters, say, a tag can be written in many ways.
     """
     for number, line in enumerate(lines, start=1):
         for tag in tags:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
-from xml.parsers import expat
 
-from fairseq_ext.corpora.files import open_binary, read_chunks, shown
+from fairseq_ext.corpora.files import open_binary, read_chunks
 from fairseq_ext.corpora.raw_text import Markup, canonical
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
@@ -22,7 +21,6 @@ _MARKERS = ("x", "bx", "ex", "sc", "ec", "g", "pc")
 # Of XLIFF 1.2 and 2: the target is there, but no finished translation.
 _UNFINISHED = ("new", "needs-", "initial")
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-_MAX_UNIT_BYTES = 16 << 20
 _MAX_DEPTH = 200
 _READ_BYTES = 16 << 10
 _NAMED_LANGS = 10
@@ -34,8 +32,7 @@ Unit = tuple[list[tuple[str, Element]], Mapping[str, str]]
 def read_memory(path: Path, langs: tuple[str, str], markup: Markup, tally: Counter[str]) -> Iterator[Pair]:
     """Yield the pairs of a TMX or XLIFF file, compressed or not; units without a translation are counted.
 
-    A language stands for its variants too: ``en`` finds ``en-GB``, unless there is an ``en``. Entities other than
-    XML's own are refused, and no DTD is read.
+    A language stands for its variants too: ``en`` finds ``en-GB``, unless there is an ``en``.
     """
     source, target = map(_normal, langs)
     pairs = units = 0
@@ -49,79 +46,45 @@ def read_memory(path: Path, langs: tuple[str, str], markup: Markup, tally: Count
         pairs += 1
         yield Pair(*(canonical(_text(side, markup, codes), tally) for side in sides if side is not None))
     if not pairs:
-        there = ", ".join(map(shown, sorted(others))) or "none"
+        there = ", ".join(sorted(others)) or "none"
         raise InputError(f"{path}: has no unit in both {langs[0]!r} and {langs[1]!r}; its languages: {there}")
     tally["lines"] += units
     tally["units_without_translation"] += units - pairs
 
 
 def _units(path: Path) -> Iterator[Unit]:
-    line = 1
     try:
         with open_binary(path, "rb") as file:
-            yield from _parsed(read_chunks(file, str(path), _READ_BYTES), _prolog_check(path))
-        return
-    except (ParseError, expat.ExpatError) as error:
-        line = error.position[0] if isinstance(error, ParseError) else error.lineno
-        problem = f"malformed XML ({shown(str(error))}); mend or fetch it again"
-    except (ValueError, LookupError) as error:
-        # pyexpat says so that an encoding is unknown or has characters of more than one byte.
-        problem = f"cannot be read ({shown(str(error))}); convert it to UTF-8, in its XML declaration too"
-    raise InputError(f"{path}, line {line}: {problem}")
+            yield from _parsed(read_chunks(file, str(path), _READ_BYTES))
+    except (ParseError, ValueError, LookupError) as error:
+        # The last two say that an encoding has characters of more than one byte, or is unknown.
+        raise InputError(f"{path}: cannot be read as TMX or XLIFF ({error}); mend or fetch it again") from None
 
 
-def _parsed(chunks: Iterable[bytes], check_prolog: Callable[[bytes], None]) -> Iterator[Unit]:
+def _parsed(chunks: Iterable[bytes]) -> Iterator[Unit]:
+    """Yield units as they end. Expat bounds what entities expand to, and reads neither a DTD nor other files."""
     parser: Any = XMLPullParser(("start", "end"))
     ancestors: list[Element] = []
     file_langs = ("", "")
-    unit_bytes = 0
     for chunk in chunks:
-        check_prolog(chunk)
         parser.feed(chunk)
-        unit_bytes += len(chunk)
         for event, element in parser.read_events():
+            name = _name(element)
             if event == "start":
+                if not ancestors and name not in ("tmx", "xliff"):
+                    raise ValueError(f"<{name}> begins the file")
                 ancestors.append(element)
-                if _name(element) in ("xliff", "file"):
+                if name in ("xliff", "file"):
                     file_langs = _file_langs(element) or file_langs
                 if len(ancestors) > _MAX_DEPTH:
                     raise ValueError(f"more than {_MAX_DEPTH} elements lie within each other")
                 continue
             ancestors.pop()
-            name = _name(element)
-            if name not in ("tu", "trans-unit", "unit"):
-                continue
-            yield from [(_versions_of_tu(element), {})] if name == "tu" else _translated(element, file_langs)
-            unit_bytes = 0
-            # Otherwise the tree would grow to the whole file.
-            ancestors[-1].clear()
-        if unit_bytes > _MAX_UNIT_BYTES:
-            raise ValueError(f"no unit ends within {_MAX_UNIT_BYTES >> 20} MiB")
+            if name in ("tu", "trans-unit", "unit"):
+                yield from [(_versions_of_tu(element), {})] if name == "tu" else _translated(element, file_langs)
+                # Otherwise the tree would grow to the whole file.
+                ancestors[-1].clear()
     parser.close()
-
-
-def _prolog_check(path: Path) -> Callable[[bytes], None]:
-    """What refuses entities, which only a prolog can declare, and files that begin with another element than ours."""
-    parser: Any = expat.ParserCreate()
-    is_over = False
-
-    def refuse(name: str, *_: object) -> None:
-        where = f"{path}, line {parser.CurrentLineNumber}"
-        raise InputError(f"{where}: the entity {shown(name)!r} is not one of XML's own; write what it stands for")
-
-    def end(name: str, _: object) -> None:
-        nonlocal is_over
-        is_over, parser.StartElementHandler = True, None
-        if name.rpartition(":")[2] not in ("tmx", "xliff"):
-            where = f"{path}, line {parser.CurrentLineNumber}"
-            raise InputError(f"{where}: <{shown(name)}> begins the file, so it is neither TMX nor XLIFF")
-
-    def check(chunk: bytes) -> None:
-        if not is_over:
-            parser.Parse(chunk)
-
-    parser.EntityDeclHandler, parser.StartElementHandler = refuse, end
-    return check
 
 
 def _versions_of_tu(unit: Element) -> list[tuple[str, Element]]:

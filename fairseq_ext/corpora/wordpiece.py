@@ -65,14 +65,11 @@ class WordPiece:
 def check_wordpiece(vocabulary: WordPiece, where: Path) -> WordPiece:
     """Check that the pieces can be a dictionary of fairseq's."""
     pieces = set(vocabulary.pieces)
-    for name in (*_FIRST, *_LAST):
-        if name not in pieces:
-            raise InputError(f"{where}: {name} is missing; every BERT has it")
-    if len(pieces) < len(vocabulary):
-        raise InputError(f"{where}: a piece is there twice; every piece has one number")
-    for piece in vocabulary.pieces:
-        if piece in _RESERVED or piece.split() != [piece]:
-            raise InputError(f"{where}: the piece {shown(piece)} is empty, has a blank or is fairseq's own symbol")
+    if missing := {*_FIRST, *_LAST} - pieces:
+        raise InputError(f"{where}: {min(missing)} is missing; every BERT has it")
+    odd = [piece for piece in vocabulary.pieces if piece in _RESERVED or piece.split() != [piece]]
+    if odd or len(pieces) < len(vocabulary):
+        raise InputError(f"{where}: a piece is there twice, empty, has a blank or is fairseq's own ({shown(odd)})")
     return vocabulary
 
 
@@ -83,9 +80,8 @@ def write_wordpiece(folder: Path, vocabulary: WordPiece) -> None:
 
 def read_wordpiece(path: Path) -> WordPiece:
     """Read what :func:`write_wordpiece` wrote."""
-    content = read_json(path, _REMEDY)
     try:
-        vocabulary = TypeAdapter(WordPiece).validate_python(content)
+        vocabulary = TypeAdapter(WordPiece).validate_python(read_json(path, _REMEDY))
     except ValidationError as error:
         place = ": ".join(map(str, error.errors()[0]["loc"]))
         raise InputError(f"{path}: {place}: is no WordPiece vocabulary of an imported BERT; {_REMEDY}") from None

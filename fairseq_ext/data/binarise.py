@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.corpora.split import SPLITS
-from fairseq_ext.corpora.subwords import check_joint_pieces, copy_subwords, dictionary_of
+from fairseq_ext.corpora.subwords import copy_subwords, dictionary_of
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
@@ -60,7 +60,6 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
         for role in SPLITS
         for lang in langs
     ]
-    check_joint_pieces(subwords)
     dictionaries = [dictionary_of(subwords, lang) for lang in langs] * (len(files) // len(langs))
     unknown = binarise_files(folder, encoded, dictionaries, files, engine)
     copy_subwords(subwords, folder, langs)
@@ -71,7 +70,7 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
 def binarise_files(
     folder: Path, encoded: Path, dictionaries: Sequence[Path], files: Sequence[tuple[str, str]], engine: Engine
 ) -> str:
-    """Binarise files below ``folder``, as :class:`BinariseFile` does; returns what :func:`summary_of` says.
+    """Binarise files below ``folder``, as :class:`BinariseFile` does; returns in words how many pieces are unknown.
 
     ``dictionaries`` are one for each file, or one for all.
     """
@@ -79,13 +78,5 @@ def binarise_files(
     task = BinariseFile(encoded.resolve(), each, files)
     unknown = dict(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise"))
     move_outputs(folder / TASKS_DIR, len(files), folder)
-    return summary_of(unknown)
-
-
-def summary_of(unknown: Mapping[str, float]) -> str:
-    """In how many files there are unknown pieces, and where most, given their per cent by file."""
-    odd = {name: percent for name, percent in sorted(unknown.items()) if percent}
-    if not odd:
-        return "no unknown pieces"
-    worst = max(odd, key=lambda name: odd[name])
-    return f"unknown pieces in {len(odd)} of {len(unknown)} files, most in {worst}: {odd[worst]:.3f} %"
+    most, worst = max((percent, name) for name, percent in unknown.items())
+    return f"at most {most:.3f} % of pieces unknown, in {worst}" if most else "no unknown pieces"

@@ -19,9 +19,8 @@ class ContiguousSegments(FairseqDataset):
                                                     g h i j | k -
 
     Every token is in exactly one place, so that only the ends of the last rows are padded. What is read is what comes
-    before each token; the text itself, and each row, goes on from the row before, and begins after an end of sentence.
-
-    Tokens are copied a segment at a time, so that a text on disk, mapped, takes no memory.
+    before each token; each row goes on from the row before, and the text begins after an end of sentence. Tokens are
+    copied a segment at a time, so that a text on disk, mapped, takes no memory.
 
     Args:
         tokens: all tokens of the text, numbers of any width.

@@ -57,18 +57,14 @@ def read_language_tokens(path: Path) -> tuple[str, tuple[str, str]]:
 
 
 class CutText(str):
-    """Text in subwords of the source language, and as it was before.
+    """Text in subwords of the source language; ``text`` is what it was before."""
 
-    Attributes:
-        text: that.
-    """
+    text: str
 
     def __new__(cls, subwords: str, text: str) -> CutText:
         own = super().__new__(cls, subwords)
         own.text = text
         return own
-
-    text: str
 
 
 class LanguageDictionary(Dictionary):
@@ -135,7 +131,7 @@ class LanguageTokens:
         return self._add(tokens, self.source)
 
     def add_to_target(self, tokens: Tensor) -> Tensor:
-        """The tokens of a target sentence, ``</s>`` at their end, with the target language's."""
+        """The same for a target sentence."""
         return self._add(tokens, self.target)
 
     def add_to_pairs(self, pairs: LanguagePairDataset) -> LanguagePairDataset:

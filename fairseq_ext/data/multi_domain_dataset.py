@@ -37,10 +37,9 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
 
     Index i of an epoch stands for one example of one corpus; the table of these is drawn anew for every
     epoch from the seed, nothing is copied. Without ``repetitions`` it is the plain concatenation in the
-    domains' order, so that the identifiers of test examples can be told apart by counting.
+    domains' order.
 
-    A batch is fairseq's own, with ``domain_ids`` (B,) beside ``net_input``, in the batch's row order; what else a batch
-    carries, sub-classes add.
+    A batch is fairseq's own, with ``domain_ids`` (B,) beside ``net_input``, in the batch's row order.
 
     Args:
         corpora: one a domain, in the domains' order.
@@ -76,22 +75,17 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         if epoch == self.epoch:  # fairseq sets each twice
             return
         self.epoch = epoch
-        self.rows = self._all_of(0, self._offsets[-1]) if self.repetitions is None else self._draw(epoch)
-
-    def _draw(self, epoch: int) -> np.ndarray:
-        assert self.repetitions is not None
+        repetitions = [1.0] * len(self.corpora) if self.repetitions is None else self.repetitions
         rng = np.random.default_rng([self.seed, epoch])
-        spans = list(zip(self._offsets[:-1], self._offsets[1:], self.repetitions, strict=True))
+        spans = list(zip(self._offsets[:-1], self._offsets[1:], repetitions, strict=True))
         parts = [round((times - int(times)) * (stop - start)) for start, stop, times in spans]
         drawn = []
         for number, (start, stop, times) in enumerate(spans):
-            drawn += [self._all_of(start, stop)] * int(times)
+            whole = np.arange(start, stop, dtype=self._number)
+            drawn += [whole] * int(times)
             if any(parts[number:]):  # a later domain's draw goes on from this one's
-                drawn.append(rng.permutation(np.arange(start, stop))[: parts[number]].astype(self._number))
-        return np.concatenate(drawn)
-
-    def _all_of(self, start: int, stop: int) -> np.ndarray:
-        return np.arange(start, stop, dtype=self._number)
+                drawn.append(rng.permutation(whole)[: parts[number]])
+        self.rows = np.concatenate(drawn)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

@@ -55,14 +55,7 @@ class TeacherLabels:
         return len(self.raw)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        """Some rows as float32.
-
-        Args:
-            rows: K row numbers, a slice, or one number.
-
-        Shape:
-            result: K×D, or D; rows sum to 1, or are zero where they may be
-        """
+        """Some rows as float32, K×D, or one, D; they sum to 1, or are zero where they may be."""
         probs = np.asarray(self.raw[rows], dtype=np.float32)
         with np.errstate(invalid="ignore"):
             totals = probs.sum(axis=-1, keepdims=True)
@@ -92,9 +85,8 @@ class TeacherLabels:
 
     def best(self) -> np.ndarray:
         """The likeliest domain of every sentence, N; each row is checked."""
-        starts = range(0, len(self), _BLOCK_ROWS)
-        blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in starts]
-        return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
+        blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in range(0, len(self), _BLOCK_ROWS)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *blocks])
 
 
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
@@ -122,12 +114,7 @@ def read_teacher_record(teacher_dir: Path) -> dict[str, Any]:
     record = read_json(path, _REMEDY)
     if not is_texts(record.get("domains")) or not isinstance(record.get("backend"), str):
         raise InputError(f"{path}: lacks 'domains' or 'backend'; {_REMEDY}")
-    labels = record.setdefault("labels", {})  # earlier versions recorded none
-    if not isinstance(labels, dict) or not all(_is_file_record(each) for each in labels.values()):
-        raise InputError(f"{path}: 'labels' is no record of files; {_REMEDY}")
-    if not is_texts(record.setdefault("unlabelled", [])):
-        raise InputError(f"{path}: 'unlabelled' is no list of domains; {_REMEDY}")
-    return record
+    return {"labels": {}, "unlabelled": [], **record}  # earlier versions recorded no labels
 
 
 def as_labels(probs: np.ndarray) -> np.ndarray:
@@ -156,16 +143,9 @@ def read_teacher_probs(
     if split == "train" and domain in record["unlabelled"]:
         labels = replace(labels, may_lack=True)
     if len(labels) != num_rows:
-        excess = "missing" if len(labels) < num_rows else "too many"
-        row = min(len(labels), num_rows) + 1
-        raise InputError(
-            f"{path}: has {len(labels)} rows for {num_rows} sentences, row {row} is the first {excess}; "
-            "label the set again"
-        )
+        raise InputError(f"{path}: has {len(labels)} rows for {num_rows} sentences; label the set again")
     recorded = record["labels"].get(path.relative_to(teacher_dir).as_posix())
-    if recorded is None:
-        labels.best()
-    elif path.stat().st_size != recorded["bytes"]:
+    if recorded and path.stat().st_size != recorded["bytes"]:
         raise _is_changed(path)
     return labels
 
@@ -186,11 +166,7 @@ def load_probs(path: Path, num_domains: int) -> np.ndarray:
 
 
 def check_labels(teacher_dir: Path) -> int:
-    """Read all label files that are recorded, and compare their SHA-256.
-
-    Returns:
-        How many there are.
-    """
+    """Compare the SHA-256 of all label files that are recorded; returns how many there are."""
     labels = read_teacher_record(teacher_dir)["labels"]
     for name, recorded in labels.items():
         path = teacher_dir / name
@@ -203,7 +179,3 @@ def check_labels(teacher_dir: Path) -> int:
 
 def _is_changed(path: Path) -> InputError:
     return InputError(f"{path}: is not as {TEACHER_FILE} recorded it; put the right file back, or label the set again")
-
-
-def _is_file_record(value: Any) -> bool:
-    return isinstance(value, dict) and type(value.get("bytes")) is int and isinstance(value.get("sha256"), str)

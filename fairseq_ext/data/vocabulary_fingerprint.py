@@ -10,59 +10,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.corpora.subwords import MODEL_FILE, check_pieces
+from fairseq_ext.corpora.subwords import MODEL_FILE
 from fairseq_ext.data.data_directory import split_directories
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.provenance import check_contents, read_record
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 
+_ENTRY = "vocabulary"
+
 
 def check_vocabulary_files(data: Path) -> None:
-    """Check the files of a data directory that give its numbers their meaning.
+    """Check that the files of a data directory that give its numbers their meaning are as its step wrote them.
 
-    With its step's record they must be as the step wrote them. A record of an earlier version knows no contents; then
-    the dictionaries must list the pieces of the SentencePiece model. Data without a record are the user's own.
+    Data without a record, or with one of an earlier version, which knows no contents, are taken as they are.
     """
-    record = read_record(data)
-    if record is None:
-        return
-    dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
-    if record.hashes:
+    if record := read_record(data):
+        dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
         names = [name for name in (*dictionaries, *_models_in(data), DOMAINS_FILE) if name in record.hashes]
         check_contents(data, record, names)
-    elif (data / MODEL_FILE).is_file():
-        for name in dictionaries:
-            if name.count(".") == 2:  # that of a language; a single one may be another project's
-                check_pieces(data / MODEL_FILE, data / name)
-
-
-def fingerprint_of(dictionaries: Mapping[str, Any], data: Path) -> dict[str, str]:
-    """What a checkpoint remembers of the vocabulary it was trained with: SHA-256 by file name."""
-    found = {name: _digest(dictionary.symbols) for name, dictionary in dictionaries.items()}
-    return found | {name: hash_file(data / name) for name in _models_in(data) if (data / name).is_file()}
 
 
 def _models_in(data: Path) -> list[str]:
     """SentencePiece's own, and a language's where it has one; the first must be there if the record names it."""
     return [MODEL_FILE, *sorted(path.name for path in data.glob("sentencepiece.*.model"))]
-
-
-def check_fingerprint(own: Mapping[str, str], remembered: Mapping[str, str], data: Path) -> None:
-    """Compare the vocabulary of a data directory with that of a checkpoint; what only one of them has is left alone."""
-    for name in own.keys() & remembered.keys():
-        if own[name] != remembered[name]:
-            raise InputError(
-                f"{data / name}: not the one that the checkpoint was trained with; use the data directory of its "
-                "training, or data prepared with the same subwords"
-            )
-
-
-def _digest(symbols: list[str]) -> str:
-    return hashlib.sha256("\n".join(symbols).encode()).hexdigest()
-
-
-_ENTRY = "vocabulary"
 
 
 class VocabularyMemory:
@@ -87,10 +58,22 @@ class VocabularyMemory:
         super().load_state_dict({name: value for name, value in state_dict.items() if name != _ENTRY})  # type: ignore[misc]
 
     def check_vocabulary(self, state_dict: Mapping[str, Any]) -> None:
-        """Compare the data's vocabulary with what a checkpoint kept of its task."""
+        """Compare the data's vocabulary with what a checkpoint kept of its task; what only one has is left alone."""
         remembered = state_dict.get(_ENTRY)
-        if isinstance(remembered, Mapping):
-            check_fingerprint(self._fingerprint(), remembered, split_directories(self.cfg.data)[0])
+        if not isinstance(remembered, Mapping):
+            return
+        data, own = split_directories(self.cfg.data)[0], self._fingerprint()
+        for name in own.keys() & remembered.keys():
+            if own[name] != remembered[name]:
+                raise InputError(
+                    f"{data / name}: not the one that the checkpoint was trained with; use the data directory of its "
+                    "training, or data prepared with the same subwords"
+                )
 
     def _fingerprint(self) -> dict[str, str]:
-        return fingerprint_of(self.dictionaries(), split_directories(self.cfg.data)[0])
+        """SHA-256 of symbols and SentencePiece models, by file name."""
+        data = split_directories(self.cfg.data)[0]
+        symbols = {name: "\n".join(dictionary.symbols) for name, dictionary in self.dictionaries().items()}
+        found = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in symbols.items()}
+        models = [data / name for name in _models_in(data)]
+        return found | {path.name: hash_file(path) for path in models if path.is_file()}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE = 1 << 20  # bytes; a first line that is longer is none
 _LEAST_DIMENSION = 2  # a word and one number are rather a count
+_NUMBER_BEHIND_WORD = re.compile(rb"[^ ]* [-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s")
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,17}")
 _REMEDY = "give GloVe text, or word2vec text or binary"
 
@@ -41,8 +42,7 @@ class WordVectors:
         missing: words that it has not.
         rows: numbers of all symbols that it has, but for padding.
         rms: root mean square of the numbers of those found, in the file.
-        coverage: share of the running text that the found words are, by the dictionary's counts. A dictionary keeps no
-            counts of ``<unk>`` and ``</s>``, so they have no part in it.
+        coverage: share of the running text that the found words are, by the dictionary's counts.
 
     Shape:
         vectors: V×D, float32
@@ -99,10 +99,7 @@ def vectors_for(
 def cut_vectors(dictionary: Any, path: Path, target: Path) -> WordVectors:
     """Write the vectors that :func:`vectors_for` finds for a dictionary's symbols, as word2vec's binary.
 
-    Read instead of the whole file, it gives the same for this dictionary, bit for bit.
-
-    Returns:
-        What :func:`vectors_for` finds.
+    Read instead of the whole file, it gives the same for this dictionary, bit for bit. Returns what was found.
     """
     vectors = vectors_for(dictionary, path)
     with target.open("wb") as out:
@@ -121,11 +118,7 @@ def describe(vectors: WordVectors) -> str:
 
 
 def read_word_vectors(path: Path) -> KeyedVectors:
-    """Read all vectors of a file.
-
-    Returns:
-        gensim's table: ``word in table``, ``table[words]``, ``table.vector_size``. Of a repeated word the first counts.
-    """
+    """Read all vectors of a file as gensim's table; of a repeated word the first counts."""
     from gensim.models import KeyedVectors
 
     # What they say about reading is no news.
@@ -157,16 +150,7 @@ def _format_of(path: Path) -> tuple[bool, bool]:
     if len(fields) != 2 or not all(_COUNT.fullmatch(field) for field in fields):
         return False, False
     # Even a wrong line of text has a number behind its word.
-    words = second.split(b" ")
-    return True, len(words) < 2 or not _is_number(words[1])
-
-
-def _is_number(text: bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return True, _NUMBER_BEHIND_WORD.match(second) is None
 
 
 def _word_counts(dictionary: Any) -> dict[str, int]:
@@ -177,6 +161,4 @@ def _word_counts(dictionary: Any) -> dict[str, int]:
 
 def _check_finite(vectors: Tensor, dictionary: Any, path: Path) -> None:
     for row in (~vectors.isfinite().all(dim=1)).nonzero().flatten().tolist():
-        raise InputError(
-            f"{path}: the vector of {dictionary[row]!r} holds something that is no number; mend or remove its line"
-        )
+        raise InputError(f"{path}: the vector of {dictionary[row]!r} is not finite; mend or remove its line")

@@ -36,14 +36,12 @@ def check_domain_names(names: Iterable[str], where: str) -> list[str]:
 
 def _check_forms(names: Iterable[str], where: str) -> list[str]:
     names = list(names)
-    if not names:
-        raise InputError(f"{where}: no domain is listed; give at least one name")
     for name in names:
         if not is_domain_name(name):
             raise InputError(f"{where}: {name!r} is no domain name; use letters, digits, '-' and '_' only")
     # A fixed order keeps row d of every stacked tensor meaning the same domain on every machine.
-    if names != sorted(set(names)):
-        raise InputError(f"{where}: domain names must be sorted and differ; write {sorted(set(names))}")
+    if not names or names != sorted(set(names)):
+        raise InputError(f"{where}: domain names must be given, sorted and differ; write {sorted(set(names))}")
     return names
 
 

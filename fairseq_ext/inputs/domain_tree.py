@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -91,9 +91,6 @@ class DomainTree:
     def path_weights(self, paths: Paths) -> np.ndarray:
         """Routing weights of paths: the mean of the uniform weights of each; a node on several counts for each.
 
-        Args:
-            paths: where they start; no path means no adapter.
-
         Shape:
             result: N, float32; sums to 1, or is all zero without a path
         """
@@ -133,15 +130,14 @@ def read_tree(path: Path) -> DomainTree:
         raise InputError(f"{path}: the tree cannot be read ({error})") from None
     tree = tree_from_json(text, str(path))
     if tree.parents.count(None) > 1:
-        roots = [name for name, parent in zip(tree.names, tree.parents, strict=True) if parent is None]
-        raise InputError(f"{path}: several roots ({', '.join(roots)}); a tree has one node whose parent is null")
+        raise InputError(f"{path}: several roots; a tree has one node whose parent is null")
     return tree
 
 
 def tree_from_json(text: str, where: str) -> DomainTree:
     """Read a tree, or a forest as single adapters are one; raises InputError naming ``where`` and the first mistake."""
     try:
-        content = json.loads(text, object_pairs_hook=_object_without_repetitions)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: no tree in JSON ({error})") from None
     given = read_model(_TreeFile, content, where, {})
@@ -163,14 +159,6 @@ def multi_tree(domains: Iterable[str]) -> DomainTree:
     return DomainTree((ALL_PATHS,), (None,), dict.fromkeys(domains, 0))
 
 
-def _object_without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} is given twice")
-    return content
-
-
 _Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
@@ -188,11 +176,13 @@ class _TreeFile(Section):
         parents = {node.name: node.parent for node in self.nodes}
         if len(parents) < len(self.nodes):
             raise ValueError("nodes: two have one name; give each a name of its own")
-        for name, parent in parents.items():
-            if parent is not None and parent not in parents:
-                raise ValueError(f"nodes: {name}: its parent {parent!r} is no node")
         for name in parents:
-            if not _reaches_root(name, parents):
+            above: str | None = name
+            for _ in parents:
+                if above is not None and above not in parents:
+                    raise ValueError(f"nodes: {name}: {above!r}, above it, is no node")
+                above = parents[above] if above is not None else None
+            if above is not None:
                 raise ValueError(f"nodes: {name}: never reaches a root, its parents form a cycle")
         for name in (*parents, *self.domains):
             # A single node for everything is what "all" means.
@@ -202,27 +192,15 @@ class _TreeFile(Section):
 
     @model_validator(mode="after")
     def _check_domains(self) -> _TreeFile:
-        names, inner = [node.name for node in self.nodes], {node.parent for node in self.nodes}
+        names, inner = {node.name for node in self.nodes}, {node.parent for node in self.nodes}
         for domain, leaf in self.domains.items():
-            if leaf not in names:
-                raise ValueError(f"domains: {domain}: {leaf!r} is no node")
-            if leaf in inner:
-                raise ValueError(f"domains: {domain}: {leaf!r} has children; put it on a leaf of its own")
+            if leaf not in names or leaf in inner:
+                raise ValueError(f"domains: {domain}: {leaf!r} is no leaf; put it on a leaf of its own")
             if domain in names and domain != leaf:
                 raise ValueError(f"domains: {domain}: is on {leaf!r}, but another node has its name; rename it")
-        for name in names:
-            if name not in inner and name not in self.domains.values():
-                raise ValueError(f"leaf {name!r} has no domain; name one in 'domains' or remove the leaf")
+        if unused := names - inner - {*self.domains.values()}:
+            raise ValueError(f"leaf {min(unused)!r} has no domain; name one in 'domains' or remove the leaf")
         return self
-
-
-def _reaches_root(name: str, parents: Mapping[str, str | None]) -> bool:
-    above: str | None = name
-    for _ in parents:
-        if above is None:
-            break
-        above = parents[above]
-    return above is None
 
 
 _IN_FILE: TypeAdapter[Paths] = TypeAdapter(
@@ -242,30 +220,24 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []
     names: Paths = [name.strip() for name in spec.split(",") if name.strip()]
-    if spec.endswith(".json"):
-        if domain is None:
-            raise InputError(f"--paths {spec}: typed text is of no domain of the data; give names of domains or leaves")
-        names = _paths_in_file(Path(spec), domain)
-    if not names:
-        raise InputError(f"--paths {spec!r}: no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
     try:
+        if spec.endswith(".json"):
+            names = _paths_in_file(Path(spec), domain)
         tree.path_weights(names)
     except InputError as error:
         raise InputError(f"--paths {spec}: {error}") from None
+    if not names:
+        raise InputError(f"--paths {spec!r}: no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
     return names
 
 
-def _paths_in_file(path: Path, domain: str) -> Paths:
-    try:
-        content = read_json(path, "choose paths with fairseq-ext paths")
-    except InputError as error:
-        raise InputError(f"--paths {error}") from None
+def _paths_in_file(path: Path, domain: str | None) -> Paths:
+    content = read_json(path, "choose paths with fairseq-ext paths")
     if domain not in content:
-        raise InputError(f"--paths {path}: no paths for domain {domain}; choose them with fairseq-ext paths")
+        raise InputError(f"no paths for domain {domain}; choose them with fairseq-ext paths, or give names of leaves")
     try:
         return _IN_FILE.validate_python(content[domain])
     except ValidationError:
         raise InputError(
-            f"--paths {path}: domain {domain}: {shown(content[domain])} is no list of names, and no object of names "
-            "and numbers above zero"
+            f"domain {domain}: {shown(content[domain])} is no list of names or object of names and weights"
         ) from None

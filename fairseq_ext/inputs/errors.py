@@ -17,9 +17,10 @@ _SHOWN = reprlib.Repr()
 _SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother = 3, 80, 80
 # A full or read-only disk, missing rights, a name that is too long, a file where a directory should be: no traceback
 # helps there.
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
-_RIGHTS = {errno.EACCES, errno.EPERM}
-_NAMES = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+_ENVIRONMENT = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
+    *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
+)
 
 
 class InputError(Exception):
@@ -55,7 +56,7 @@ def input_error_in(error: BaseException | None) -> InputError | None:
 
 def is_environment(error: OSError) -> bool:
     """Whether this is about the user's disk, rights or names, which the error's own message tells best."""
-    return error.errno in _DISK | _RIGHTS | _NAMES
+    return error.errno in _ENVIRONMENT
 
 
 def line_of(error: InputError) -> str:
@@ -80,9 +81,6 @@ def _terminate(*_: object) -> None:
 
 def run_command(main: Callable[[], None]) -> None:
     """Run a program; what its user can mend ends it with one line on stderr, and status 1.
-
-    Args:
-        main: reads the command line and does the work.
 
     Raises:
         SystemExit: with the line of an :class:`InputError`, or of an ``OSError`` that the user can mend; with 130 when

@@ -11,12 +11,7 @@ from fairseq_ext.inputs.errors import InputError
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """Read a JSON file whose top level is an object.
-
-    Args:
-        path: of the file.
-        remedy: how to come by a right one, for messages.
-    """
+    """Read a JSON file whose top level is an object; ``remedy`` says in messages how to come by a right one."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -122,11 +122,9 @@ EMPTY_AS_DEFAULTS = BeforeValidator(lambda value: {} if value is None else value
 
 
 def read_model(model: type[_Model], content: Any, where: str, context: Mapping[str, Any]) -> _Model:
-    """Make a model of plain data.
+    """Make a pydantic model of the plain data of a file or section.
 
     Args:
-        model: the pydantic model.
-        content: of the file, or of a section.
         where: the file, and the section if it is one, for messages.
         context: for validators: ``path``, the file.
     """

@@ -105,12 +105,8 @@ class PathChooser:
     def leaves(self, states: np.ndarray, k: int) -> list[list[str]]:
         """The k most probable leaves of each sequence, most probable first.
 
-        Args:
-            states: of the base model, averaged over each sequence, see :mod:`fairseq_ext.models.states`.
-            k: from 1 to the number of leaves, see :meth:`check_number`.
-
         Shape:
-            states: B×H
+            states: B×H, of the base model, averaged over each sequence
         """
         # Stable, so that ties are decided alike everywhere.
         order = np.argsort(-self.clusters.log_joint(states), axis=1, kind="stable")[:, :k]
@@ -134,7 +130,6 @@ class PathChooser:
             states: B×H
         """
         votes = self.votes(states)
-        # What makes probabilities of these is the same for all leaves.
         sums = dict(zip(self.names, self.clusters.log_joint(states).sum(0).tolist(), strict=True))
         order = sorted(self.names, key=lambda name: (votes[name], sums[name]), reverse=True)
         return {name: votes[name] for name in order[:k] if votes[name]}
@@ -158,9 +153,8 @@ def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) ->
     for name, array in arrays.items():
         if array.shape != shapes[name] or array.dtype != np.float64 or not np.isfinite(array).all():
             raise InputError(f"{path}: its array {name!r} is damaged; induce the tree again")
-    for name, values in (("weights", arrays["weights"]), ("covariances", np.linalg.eigvalsh(arrays["covariances"]))):
-        if not (values > 0).all():
-            raise InputError(f"{path}: its array {name!r} is of no Gaussian mixture; induce the tree again")
+    if min(arrays["weights"].min(), np.linalg.eigvalsh(arrays["covariances"]).min()) <= 0:
+        raise InputError(f"{path}: holds no Gaussian mixture; induce the tree again")
 
 
 def finite(states: np.ndarray) -> np.ndarray:

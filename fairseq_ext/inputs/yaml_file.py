@@ -5,14 +5,15 @@ A file is small and its values are, too. So all that a later reader does with a 
 
 from __future__ import annotations
 
-import math
 import re
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, ScalarNode
 
 from fairseq_ext.inputs.errors import InputError, shown
 
@@ -21,13 +22,9 @@ _DEEPEST = 30
 # Characters and nodes of a file with every alias written out.
 _LARGEST_CONTENT = 1 << 18
 _LARGEST_NUMBER = 1 << 63
-_LONGEST_NUMBER = 100  # characters
 
-_TAG = "tag:yaml.org,2002:"
-_NUMBERS = {_TAG + "int": "whole number", _TAG + "float": "number"}
-_MERGE = _TAG + "merge"  # of the key <<
-_SCALARS = {_TAG + "null", _TAG + "bool", _TAG + "str", _MERGE, *_NUMBERS}
-_TAGS: dict[type[Node], set[str]] = {ScalarNode: _SCALARS, SequenceNode: {_TAG + "seq"}, MappingNode: {_TAG + "map"}}
+_SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "str", "int", "float", "merge")}
+_TAGS = _SCALARS | {"tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
 _NO_NAME = 'in "<unicode string>", '  # what PyYAML calls a file that it has not opened itself
 # Control characters but the tab, line breaks of all kinds, and halves of characters.
 _NO_TEXT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -41,19 +38,19 @@ def load_yaml(path: Path) -> dict[str, Any]:
         if len(data) > _LARGEST_FILE:
             raise InputError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB; give an experiment file")
         content = _Reader(data.decode("utf-8")).content()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
     except RecursionError:
         raise InputError(f"{path}: is nested deeper than {_DEEPEST}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{path}: is not valid YAML: {' '.join(str(error).replace(_NO_NAME, '').split())}") from None
+    except (OSError, ValueError, LookupError, ArithmeticError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected keys and values, got {shown(content)}")
     return content
 
 
 class _Reader(yaml.SafeLoader):
-    """Makes values of nodes. Each alias is written out, so bounds of depth and size hold for what comes out."""
+    """Checks nodes before values are made of them."""
 
     # A date is text, and so is "=".
     yaml_implicit_resolvers = {
@@ -65,67 +62,41 @@ class _Reader(yaml.SafeLoader):
         """The value of the whole file."""
         self._left = _LARGEST_CONTENT
         node = self.get_single_node()  # type: ignore[no-untyped-call]
-        return None if node is None else self._value(node, 0)
+        if node is None:
+            return None
+        self._check(node, 0)
+        return self.construct_document(node)  # type: ignore[no-untyped-call]
 
-    def _value(self, node: Any, depth: int) -> Any:
+    def _check(self, node: Any, depth: int) -> None:
+        """Check a node, and what is in it. An alias counts as if written out: bounds hold for what is made of it."""
         self._left -= 1 + (len(node.value) if isinstance(node, ScalarNode) else 0)
         if self._left < 0:
             raise _error(f"is more than {_LARGEST_CONTENT:,} characters with its aliases written out", node)
         if depth == _DEEPEST:
             raise _error(f"is nested deeper than {_DEEPEST}", node)
-        if node.tag not in _TAGS[type(node)]:
+        if node.tag not in _TAGS:
             raise _error(f"has the tag {shown(node.tag)}, which is none of plain data", node)
         if isinstance(node, ScalarNode):
-            return self._scalar(node)
-        if isinstance(node, SequenceNode):
-            return [self._value(item, depth + 1) for item in node.value]
-        return self._mapping(node, depth)
+            return
+        inner = node.value
+        if isinstance(node, MappingNode):
+            counts = Counter(key.value for key, _ in node.value if isinstance(key, ScalarNode))
+            for key, count in counts.items():
+                if count > 1:
+                    raise _error(f"repeated key {shown(key)}", node)
+            inner = chain.from_iterable(node.value)
+        for each in inner:
+            self._check(each, depth + 1)
 
-    def _scalar(self, node: ScalarNode) -> Any:
-        if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
-            raise _error(f"{shown(node.value)} is too long for a number", node)
-        if node.tag == _MERGE:
-            return node.value
-        try:
-            value = self.construct_object(node)  # type: ignore[no-untyped-call]
-        except (ValueError, LookupError, ArithmeticError):
-            raise _error(f"{shown(node.value)} is no {_NUMBERS.get(node.tag, 'true or false')}", node) from None
-        if problem := _problem_of(value):
-            raise _error(f"{shown(value)} {problem}", node)
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """The value of a node; text is of one line, and a number finite."""
+        value = super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+        if isinstance(value, str) and _NO_TEXT.search(value):
+            raise _error(f"{shown(value)} holds a line break or control character; take it out", node)
+        if isinstance(value, int | float) and not abs(value) < _LARGEST_NUMBER:
+            raise _error(f"{shown(node.value)} is too large or no number", node)
         return value
-
-    def _mapping(self, node: MappingNode, depth: int) -> dict[Any, Any]:
-        """Keys are words and differ; those that come with ``<<: *other`` may be given again, as they may be changed."""
-        own: dict[Any, Any] = {}
-        merged: dict[Any, Any] = {}
-        seen = set()
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode):
-                raise _error("a key is no plain word", key_node)
-            key, value = self._value(key_node, depth + 1), self._value(value_node, depth + 1)
-            if key in seen:
-                raise _error(f"repeated key {shown(key_node.value)}", key_node)
-            seen.add(key)
-            if key_node.tag != _MERGE:
-                own[key] = value
-                continue
-            for other in value if isinstance(value, list) else [value]:
-                if not isinstance(other, dict):
-                    raise _error(f"expected a mapping after <<, got {shown(other)}", value_node)
-                merged = {**other, **merged}
-        return {**merged, **own}
 
 
 def _error(problem: str, where: Any) -> ConstructorError:
     return ConstructorError(None, None, problem, where.start_mark)
-
-
-def _problem_of(value: Any) -> str | None:
-    """What keeps a scalar from being plain."""
-    if isinstance(value, str) and _NO_TEXT.search(value):
-        return "holds a line break or control character; take it out"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "is no finite number"
-    if isinstance(value, int) and abs(value) >= _LARGEST_NUMBER:
-        return "is too large"
-    return None

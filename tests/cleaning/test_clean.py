@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, task_output
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 
 LANGS = ("en", "pl")
@@ -78,15 +76,6 @@ def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
     assert {metric: report["A", metric] for metric in counts} == counts
 
 
-def test_nothing_but_empty_pairs_goes_unasked(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="A: no pair passed"):
-        _clean(import_domains(tmp_path / "none", A=PAIRS[2:3]), tmp_path / "none")
-    cleaning = Cleaning()
-    _clean(import_domains(tmp_path, A=PAIRS), tmp_path / "clean", cleaning=cleaning)
-    assert read_lines(tmp_path / "clean" / "A.en") == [" ".join(en.split()) for en, _ in PAIRS if en]
-    assert not (tmp_path / "clean" / "rejected").exists()
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two domains of several blocks, with repetitions from block to block and bad pairs at the blocks' edges."""
@@ -112,17 +101,15 @@ def cleaned(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
+def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: Path) -> None:
     sizes = {"A": 3, "B": 2}
     task = CleanBlock(large, sizes, LANGS, CLEANING, None)
     # As kills leave it: some blocks finished, of another a part under a name of its own, the output half written.
-    for index in rng.sample(range(5), 2):
+    for index in (1, 4):
         output = task_output(tmp_path / "clean" / TASKS_DIR, index)
         output.mkdir(parents=True)
         task(index, output)
     (tmp_path / "clean" / TASKS_DIR / ".000002.host.1").mkdir()
     (tmp_path / "clean" / "A.en").write_text("half a li")
-    _clean(large, tmp_path / "clean", Engine(workers=rng.randint(1, 3)))
+    _clean(large, tmp_path / "clean", Engine(workers=2))
     assert hash_path(tmp_path / "clean") == hash_path(cleaned)

@@ -20,10 +20,8 @@ def test_scripts_can_be_given() -> None:
     criterion = Characters(source_scripts=["Latin"], target_scripts=["Glagolitic", "Latin"])
     kept, source, target = judge(criterion, ("word", "ⰀⰁⰂ"), ("слово", "word"), ("word", "слово"), langs=("xx", "yy"))
     assert kept is None
-    assert (source, target) == (
-        "0% of the source's letters are of its scripts",
-        str(source).replace("source", "target"),
-    )
+    assert source == "0% of the source's letters are of its scripts"
+    assert target == source.replace("source", "target")
     with pytest.raises(InputError, match="target_scripts"):
         Characters(source_scripts=["Latin"]).check(("xx", "yy"))
     for script in ("inf", "Polish"):
@@ -44,11 +42,11 @@ def random_pairs(count: int) -> list[Pair]:
 
 @pytest.mark.parametrize("criterion", FILTERS)
 def test_a_pair_is_judged_by_itself(criterion: type[Filter]) -> None:
-    pairs = random_pairs(2000)
+    pairs = random_pairs(600)
     reasons = judge(criterion(), *pairs)
     if criterion is not Identical:
         assert 0 < sum(reason is not None for reason in reasons) < len(pairs)
-    kept = random.Random(1).sample(range(len(pairs)), 600)
+    kept = random.Random(1).sample(range(len(pairs)), 200)
     assert judge(criterion(), *(pairs[row] for row in kept)) == [reasons[row] for row in kept]
     assert [judge(criterion(), pair)[0] for pair in pairs[::50]] == reasons[::50]
     assert judge(criterion()) == []

@@ -21,7 +21,7 @@ def write(folder: Path, pairs: list[Pair]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("block_pairs", [1, 2, 4, 10, 11, 12, 1000])
+@pytest.mark.parametrize("block_pairs", [1, 4, 11, 1000])
 def test_blocks_make_up_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_pairs: int) -> None:
     monkeypatch.setattr(blocks, "BLOCK_PAIRS", block_pairs)
     write(tmp_path, PAIRS)
@@ -30,10 +30,7 @@ def test_blocks_make_up_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert index["tally"] == {"lines": len(PAIRS)}
     assert index["first_pairs"] == [*range(0, len(PAIRS), block_pairs)]
     read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
-    assert [len(block) for block in read[:-1]] == [block_pairs] * (len(read) - 1)
-    assert 0 < len(read[-1]) <= block_pairs
     assert [pair for block in read for pair in block] == PAIRS
-    assert all(isinstance(pair, Pair) for block in read for pair in block)
 
 
 def test_blocks_end_early_where_lines_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +51,10 @@ def test_files_of_another_import_are_refused(tmp_path: Path, monkeypatch: pytest
     write(tmp_path, PAIRS)
     with (tmp_path / "law.pl").open("ab") as file:
         file.write(b"one more\n")
-    with pytest.raises(InputError, match=r"law\.pl: was changed after its import"):
+    with pytest.raises(InputError, match=r"law\.pl: "):
         read_block(tmp_path, "law", LANGS, 0)
     monkeypatch.setattr(blocks, "BLOCK_PAIRS", 5)
-    with pytest.raises(InputError, match=r"law\.index\.json: "):
-        load_index(tmp_path, "law")
-    for text in ("[]", '{"block": 5}'):
+    for text in (index_path(tmp_path, "law").read_text(), "[]", '{"block": 5}'):
         index_path(tmp_path, "law").write_text(text)
-        with pytest.raises(InputError, match="again"):
+        with pytest.raises(InputError, match=r"law\.index\.json: .*again"):
             load_index(tmp_path, "law")
-    with pytest.raises(InputError, match=r"it\.index\.json: not found"):
-        load_index(tmp_path, "it")

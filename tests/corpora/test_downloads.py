@@ -1,20 +1,18 @@
-"""Fetching: from OPUS, played by a server here, and by pip, played by a stand-in. What fails is one line."""
+"""Fetching: from OPUS, played by a function here, and by pip, played by a stand-in. What fails is one line."""
 
 import io
 import json
 import subprocess
-import threading
 import zipfile
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from fairseq_ext.corpora import downloads
-from fairseq_ext.corpora.downloads import check_opus, fetch_opus, fetch_packages, find_wheel, is_opus
+from fairseq_ext.corpora.downloads import fetch_opus, fetch_packages, find_wheel
 from fairseq_ext.inputs.errors import InputError
 
 ENTRY, LANGS = "opus:Books/v1", ("pl", "en")
@@ -29,56 +27,37 @@ def moses_zip() -> bytes:
     return buffer.getvalue()
 
 
-class Opus(ThreadingHTTPServer):
-    """Answers as OPUS's API and as the store of its files; the attributes make it misbehave."""
-
-    daemon_threads = True
+class Opus:
+    """Answers as OPUS's API and as the store of its files, in the place of ``urlopen``."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.address = f"http://127.0.0.1:{self.server_port}"
         self.asked: list[dict[str, list[str]]] = []
-        self.files_sent = 0
         self.file = moses_zip()
         self.sent_bytes = len(self.file)
-        self.promised: int | None = len(self.file)
-        self.file_status = self.api_status = 200
-        url = f"{self.address}/OPUS-Books/v1/moses/en-pl.txt.zip"
-        self.answer: Any = {"corpora": [{"corpus": "Books", "latest": "True", "size": 1, "url": url}]}
+        self.error: Exception | None = None
+        self.answer: Any = {"corpora": [{"corpus": "Books", "url": "https://store/en-pl.txt.zip"}]}
+
+    def __call__(self, address: str, timeout: float) -> "Answer":
+        if address.startswith("https://opus.nlpl.eu/opusapi/"):
+            self.asked.append(parse_qs(urlsplit(address).query))
+            return Answer(self.answer.encode() if isinstance(self.answer, str) else json.dumps(self.answer).encode())
+        if self.error:
+            raise self.error
+        return Answer(self.file[: self.sent_bytes], len(self.file))
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Opus
-
-    def do_GET(self) -> None:  # noqa: N802
-        url = urlsplit(self.path)
-        if url.path == "/api":
-            self.server.asked.append(parse_qs(url.query))
-            body = self.server.answer if isinstance(self.server.answer, str) else json.dumps(self.server.answer)
-            self.send_response(self.server.api_status)
-            self.end_headers()
-            self.wfile.write(body.encode())
-            return
-        self.server.files_sent += 1
-        self.send_response(self.server.file_status)
-        if self.server.promised is not None:
-            self.send_header("Content-Length", str(self.server.promised))
-        self.end_headers()
-        self.wfile.write(self.server.file[: self.server.sent_bytes])
-
-    def log_message(self, *_: Any) -> None:
-        pass
+class Answer(io.BytesIO):
+    def __init__(self, data: bytes, promised: int = 0) -> None:
+        super().__init__(data)
+        self.headers = {"Content-Length": str(promised)}
 
 
 @pytest.fixture
-def opus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
-    with Opus() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("OPUS_API", f"{server.address}/api")
-        yield server
-        server.shutdown()
-        thread.join()
+def opus(monkeypatch: pytest.MonkeyPatch) -> Opus:
+    server = Opus()
+    monkeypatch.delenv("OPUS_API", raising=False)
+    monkeypatch.setattr(downloads, "urlopen", server)
+    return server
 
 
 def test_zip_is_fetched_once(opus: Opus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,22 +67,16 @@ def test_zip_is_fetched_once(opus: Opus, tmp_path: Path, capsys: pytest.CaptureF
     assert [path.name for path in (tmp_path / KEPT).parent.iterdir()] == [KEPT.name]
     expected = {"source": "en", "target": "pl", "corpus": "Books", "version": "v1", "preprocessing": "moses"}
     assert opus.asked == [{key: [value] for key, value in expected.items()}]
-    assert opus.files_sent == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "fetching opus:Books/v1 (1 of 1)" in printed.err
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"sent_bytes": 100},
-        {"sent_bytes": 100, "promised": None},
-        {"file_status": 404},
+        {"error": URLError("refused")},
         {"answer": "<html>maintenance</html>"},
-        {"answer": []},
         {"answer": {"corpora": [{"url": "file:///etc/hostname"}]}},
-        {"answer": {"corpora": [{"url": "http://127.0.0.1:9/refused"}]}},
     ],
 )
 def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -115,30 +88,21 @@ def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, cha
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("entry", ["opus:Books", "opus:Books/", "opus:Books/latest", "opus:", "opus:../x/v1"])
-def test_version_is_required(entry: str) -> None:
-    assert is_opus(entry)
-    with pytest.raises(InputError, match="name corpus and version, as in opus:"):
-        check_opus(entry)
-
-
 class Pip:
-    """Puts wheels where pip is told to, or fails as pip does: always, or where a package is among the bad ones."""
+    """Puts wheels where pip is told to, or fails as pip does where a package is bad."""
 
-    def __init__(self, error: str = "", bad: str = "") -> None:
+    def __init__(self) -> None:
         self.commands: list[list[str]] = []
-        self.error = error
-        self.bad = bad
 
     def __call__(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         self.commands.append(command)
         place = command.index("--dest") + 1
         requirements = command[place + 1 :]
-        fails = bool(self.error) and (not self.bad or self.bad in requirements)
+        fails = "bad==1" in requirements
         for name, version in (requirement.split("==") for requirement in ([] if fails else requirements)):
             wheel = f"{name.replace('.', '_').lower()}-{version}-py3-none-any.whl"
             (Path(command[place]) / wheel).write_bytes(b"wheel")
-        return subprocess.CompletedProcess(command, int(fails), "", self.error if fails else "")
+        return subprocess.CompletedProcess(command, int(fails), "", "ERROR: No matching distribution")
 
 
 def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +129,7 @@ def test_only_the_pinned_version_is_found(tmp_path: Path) -> None:
 def test_one_that_is_refused_is_named_and_those_before_it_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "run_child", Pip("ERROR: No matching distribution found for bad==1", "bad==1"))
+    monkeypatch.setattr(downloads, "run_child", Pip())
     with pytest.raises(InputError, match="bad==1: cannot be fetched"):
         fetch_packages(["new==1", "bad==1"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["new-1-py3-none-any.whl"]

@@ -1,9 +1,7 @@
 """Files, compressed or in archives: whole ones are read whole, damaged and hostile ones end in one line."""
 
-import io
 import os
 import re
-import socket
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -12,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.corpora import files
-from fairseq_ext.corpora.files import SUFFIXES, open_binary, open_zip, read_chunks, read_file, read_members
+from fairseq_ext.corpora.files import SUFFIXES, open_binary, read_chunks, read_file, read_members
 from fairseq_ext.inputs.errors import InputError
 
 # Numbers and their cubes: too irregular to be packed into one block.
-LINES = [b"%d %d\n" % (number, number**3 * 7919) for number in range(20_000)]
+LINES = [b"%d %d\n" % (number, number**3 * 7919) for number in range(10_000)]
 TEXT = b"".join(LINES)
 WANTED = re.compile(r"(?:.*/)?de\.po")
 PO = b'msgid "one"\nmsgstr "eins"\n'
@@ -41,7 +39,6 @@ def test_what_is_written_is_read_and_depends_on_the_text_alone(tmp_path: Path, s
     packed = write(tmp_path / f"first{suffix}", TEXT)
     assert (len(packed) < len(TEXT) / 2) == bool(suffix)
     assert read(tmp_path / f"first{suffix}") == TEXT
-    os.utime(tmp_path, (0, 0))
     assert write(tmp_path / f"second{suffix}", TEXT) == packed
     assert b"first" not in packed
     assert suffix != ".gz" or packed[4:8] == bytes(4), "no time in the header"
@@ -53,37 +50,17 @@ def test_damage_never_passes_for_whole(tmp_path: Path, suffix: str) -> None:
     packed = write(path, TEXT)
     changed = bytearray(packed)
     changed[len(packed) // 2] ^= 1
-    cuts = [*range(20), len(packed) // 3, *range(len(packed) - 12, len(packed))]
-    damaged = [packed[:cut] for cut in cuts]
+    damaged = [packed[:cut] for cut in (0, 1, 9, 19, len(packed) // 3, len(packed) - 1)]
     damaged += [bytes(changed), TEXT, packed + packed[: len(packed) - 1]]
-    if suffix != ".xz":  # Python's lzma ignores what begins like no stream.
-        damaged += [packed + b"this is no stream and does not begin like one", *(packed + packed[:c] for c in (1, 9))]
     for data in damaged:
         with pytest.raises(InputError, match=rf"x{suffix}: damaged or cut off"):
             read(path, data)
-
-
-def write_tar(path: Path, *members: tarfile.TarInfo, data: bytes = PO) -> Path:
-    with tarfile.open(path, "w") as tar:
-        for member in members:
-            member.size = len(data) if member.isreg() else 0
-            tar.addfile(member, io.BytesIO(data) if member.isreg() else None)
-    return path
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, link
     return info
-
-
-def test_links_lead_to_files_of_the_archive_alone_and_devices_are_left_out(tmp_path: Path) -> None:
-    for link in ("nowhere.po", "de.po", "/etc/hostname"):
-        with pytest.raises(InputError, match=r"x\.tar"):
-            read_members(write_tar(tmp_path / "x.tar", member("de.po", tarfile.SYMTYPE, link)), WANTED)
-    assert not read_members(write_tar(tmp_path / "x.tar", member("de.po", tarfile.FIFOTYPE)), WANTED)
-    path = write_tar(tmp_path / "x.tar", member("de_AT.po"), member("de.po", tarfile.SYMTYPE, "de_AT.po"))
-    assert read_members(path, WANTED) == {"de.po": PO}
 
 
 def test_size_below_zero_leads_to_no_endless_reading(tmp_path: Path) -> None:
@@ -94,36 +71,21 @@ def test_size_below_zero_leads_to_no_endless_reading(tmp_path: Path) -> None:
         read_members(tmp_path / "x.tar", WANTED)
 
 
-@pytest.mark.parametrize("name", ["x.whl", "x.tar.gz"])
-def test_limit_is_one_of_all_files_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_limit_is_one_of_all_files_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def bomb(size: int) -> Path:
-        members = {f"{part}/de.po": bytes(size // 2) for part in "ab"}
-        if name.endswith(".whl"):
-            with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
-                for member_name, data in members.items():
-                    archive.writestr(member_name, data)
-        else:
-            with tarfile.open(tmp_path / name, "w:gz") as tar:
-                for member_name, data in members.items():
-                    info = member(member_name)
-                    info.size = len(data)
-                    tar.addfile(info, io.BytesIO(data))
-        return tmp_path / name
+        with zipfile.ZipFile(tmp_path / "x.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+            for part in "ab":
+                archive.writestr(f"{part}/de.po", bytes(size // 2))
+        return tmp_path / "x.whl"
 
     monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
     assert sum(map(len, read_members(bomb(1 << 20), WANTED).values())) == 1 << 20
-    with pytest.raises(InputError, match=rf"{name}/b/de\.po: with it"):
+    with pytest.raises(InputError, match=r"x\.whl/b/de\.po: with it"):
         read_members(bomb(2 << 20), WANTED)
 
 
 def test_spoilt_zips_name_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("aa.po", PO)
-        archive.writestr("de.po", PO + PO)
-        archive.infolist()[1].header_offset = 0
-    with pytest.raises(InputError, match=r"x\.zip: .*'de\.po' lies within another file"), open_zip(path):
-        pass
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("de.po", PO)
     whole = path.read_bytes()
@@ -140,16 +102,11 @@ def test_spoilt_zips_name_what_is_wrong(tmp_path: Path) -> None:
     "make",
     [
         os.mkfifo,
-        lambda path: socket.socket(socket.AF_UNIX).bind(path.name),
         Path.mkdir,
-        lambda path: path.symlink_to("nowhere"),
         lambda path: path.symlink_to("/dev/zero"),
     ],
 )
-def test_what_is_no_file_is_not_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
-) -> None:
-    monkeypatch.chdir(tmp_path)  # a socket's path must be short
+def test_what_is_no_file_is_not_opened(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "de.po")
     for opens in (read_file, read):
         with pytest.raises(InputError, match=r"de\.po: "):

@@ -36,23 +36,12 @@ def test_the_forms_say_the_same(tmp_path: Path) -> None:
         ("x.tsv", "label\ttext\n\tb\n", r"x\.tsv, line 2: label"),
         ("x.tsv", "label\ttext\na\tb\na\t\u200b \n", r"x\.tsv, line 3: text"),
         ("x.tsv", "label\ttext\nnot so\tb\n", r"x\.tsv, line 2: label"),
-        ("x.tsv", "text\ttext\na\tb\n", r"x\.tsv, line 1"),
-        ("x.tsv", "", r"x\.tsv"),
         ("x.tsv", b"label\ttext\na\tb\na\t\xe9\n", r"x\.tsv, line 3"),
         ("x.csv", 'label,text\na,"b\n\nc",d\n', r"x\.csv, line 4"),
         ("x.csv", 'label,text\na,"b\n', r"x\.csv, line 2"),
         ("x.jsonl", '{"label": "a", "text": "b"}\n{"label"\n', r"x\.jsonl, line 2"),
         ("x.jsonl", '{"label": null, "text": "b"}\n', r"x\.jsonl, line 1: label"),
-        ("x.jsonl", '{"label": 1, "text": ["b"]}\n', r"x\.jsonl, line 1: text"),
-        ("x.jsonl", "[" * 100_000, r"x\.jsonl, line 1"),
         ("x.jsonl", '{"label": 1, "text": "a\\ud800"}', r"x\.jsonl, line 1"),
-        ("x.jsonl", '{"label": 1, "text": ["' + "b" * 5000 + '"]}', r"expected text, got .{40,100}$"),
-        (
-            "x.csv",
-            "label,text\na," + "b" * 200_000,
-            r"x\.csv, line 2",
-        ),
-        ("x.txt", "a", r"x\.txt"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, name: str, text: str | bytes, message: str) -> None:

@@ -1,7 +1,5 @@
 """Cleaning of user-interface messages."""
 
-import time
-
 import pytest
 
 from fairseq_ext.corpora.message_text import (
@@ -51,25 +49,6 @@ def test_markup_goes_and_placeholders_stay(text: str, clean: str) -> None:
 )
 def test_accelerators_go_and_names_stay(source: str, target: str, expected: tuple[str, str] | None) -> None:
     assert strip_accelerators(source, target) == (expected or (source, target))
-
-
-NASTY = [
-    *("a", " ", "&", "&a", "a_", "<", "<b ", "<!--"),
-    *("<!-- ", "{", "${", "%", "%(a", "%(", "a:", "://", "(", "( ", "&#1"),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", [*NASTY, "%+0", "<!--+>", "&+a", "&#+9", "<b+ ", "{+a"])
-def test_time_does_not_grow_with_the_square_of_the_length(text: str) -> None:
-    first, _, rest = text.partition("+")
-    long = first + (rest or text) * 40_000
-    start = time.process_time()
-    source, target = strip_accelerators(clean_message(long), clean_message(f"_{long} &b"))
-    assert has_letters(source) in (True, False)
-    assert not is_message_key(target)
-    # A pass over the square of the letters would take half a minute.
-    assert time.process_time() - start < 5
 
 
 def test_keys_and_placeholders_are_told_from_words() -> None:

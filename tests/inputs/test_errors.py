@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.inputs.errors import InputError, input_error_in, line_of, run_command, shown
+from fairseq_ext.inputs.errors import InputError, run_command, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 LINE = "file.txt, line 3: bad; mend it"
@@ -35,14 +35,6 @@ def end_of(error: BaseException) -> Any:
     with pytest.raises(SystemExit) as caught:
         run_command(main)
     return caught.value.code
-
-
-def refuse() -> None:
-    raise InputError(LINE)
-
-
-def test_an_input_error_is_its_line_and_status_1() -> None:
-    assert end_of(InputError(LINE)) == LINE  # which the interpreter prints on stderr, with status 1
 
 
 def test_other_errors_are_not_hidden() -> None:
@@ -99,56 +91,20 @@ def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
         assert process.stderr.read() == ""
 
 
-def test_an_error_is_found_behind_those_that_it_caused() -> None:
-    try:
-        try:
-            refuse()
-        except InputError as error:
-            raise ValueError("checkpoint") from error
-    except ValueError as outer:
-        found = input_error_in(outer)
-    assert found is not None
-    assert line_of(found) == LINE
-    assert input_error_in(ValueError("alone")) is None
-
-
 def test_names_with_line_breaks_and_control_characters_are_escaped() -> None:
     message = "a\nb\r\x1b[31m\u2028\ud800.yaml: ‘é’ is missing; give one"
     assert end_of(InputError(message)) == r"a\nb\r\x1b[31m\u2028\ud800.yaml: ‘é’ is missing; give one"
-
-
-def test_a_long_line_keeps_its_two_ends() -> None:
-    line = line_of(InputError("c.yaml: " + "x" * 10_000_000 + "; give another"))
-    assert line.startswith("c.yaml: xxx")
-    assert line.endswith("xxx; give another")
-    assert len(line) < 1500
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR])
 def test_what_the_disk_or_missing_rights_forbid_is_one_line(number: int) -> None:
     line = end_of(OSError(number, "no such luck", "a\nb"))
     assert line == f"[Errno {number}] no such luck: 'a\\nb'; mend that and run the same command again"
+    with pytest.raises(FileNotFoundError):  # a mistake of the program keeps its traceback
+        run_command(lambda: print(Path("absent").read_text()))
 
 
-def test_what_only_a_mistake_of_the_program_can_be_keeps_its_traceback() -> None:
-    def missing() -> None:
-        raise FileNotFoundError(errno.ENOENT, "no such file", "a")
-
-    with pytest.raises(FileNotFoundError):
-        run_command(missing)
-
-
-@pytest.mark.parametrize(
-    ("value", "most"),
-    [
-        ("x" * 10_000_000, 100),
-        (10**4000, 100),
-        (list(range(10**6)), 100),
-        ({"a": [{"b": [[[["c"] * 9] * 9] * 9] * 9}] * 9}, 500),
-        (b"\n" * 1000, 100),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_shown_values_are_short(value: Any, most: int) -> None:
-    assert len(shown(value)) <= most
+@pytest.mark.parametrize("value", ["x" * 10_000_000, list(range(10**6)), b"\n" * 1000])
+def test_shown_values_are_short(value: Any) -> None:
+    assert len(shown(value)) <= 100
     assert shown(value).isprintable()

@@ -10,14 +10,9 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 
 
-def test_an_object_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"ä": [1, 2.5, null]}', encoding="utf-8")
-    assert read_json(tmp_path / "a.json", "…") == {"ä": [1, 2.5, None]}
-
-
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[1]", b"\xff", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"a": ' + b"9" * 5000 + b"}"],
+    [b"{", b"[1]", b"\xff", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"],
 )
 def test_what_is_no_object_is_one_line(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.json"

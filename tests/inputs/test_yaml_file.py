@@ -13,7 +13,6 @@ from fairseq_ext.inputs import yaml_file
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.inputs.yaml_file import load_yaml
 
-CHAIN = "a: &a0 [x]\n" + "".join(f"k{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 700))
 BOMB = "a: &a0 [x, x]\n" + "".join(f"k{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
 MERGE_BOMB = "a: &a0 {x: 1}\n" + "".join(f"k{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
 
@@ -45,19 +44,20 @@ def test_plain_data_is_read(tmp_path: Path, text: str, value: Any) -> None:
     ("text", "message"),
     [
         ("seed: 1\nseed: 2\n", "repeated key 'seed'"),
-        ("1: a\ntrue: b\n", "repeated key 'true'"),
         ("seed: [", "not valid YAML"),
         ("", "keys and values"),
         (f"k: {'9' * 50}", "too large"),
+        ("k: .nan", "no number"),
         ("k: !!int foo", "'foo'"),
+        (f"k: {'9' * 5000}", "cannot be read"),
         ("k: !!python/object/apply:os.system [true]", "plain data"),
-        ("k: {[1]: 2}", "plain word"),
+        ("k: !!binary foo", "plain data"),
+        ("k: {[1]: 2}", "unhashable"),
         ("k: &a [*a]", "deeper than 30"),
         ("k: {<<: 3}", "expected a mapping"),
         ('k: "\\0"', "control character"),
         ("k: |\n  two\n  lines\n", "line break"),
         ("k: " + "[" * 3000 + "]" * 3000, "deeper than 30"),
-        (CHAIN, "deeper than 30"),
         (BOMB, "262,144 characters"),
         (MERGE_BOMB, "aliases written out|deeper than 30"),
         ("k: 1\n# " + "x" * (1 << 20), "larger than 1 MiB"),
