@@ -11,8 +11,8 @@ import torch
 from fairseq import options
 from fairseq_cli import preprocess
 
-from fairseq_ext.classifiers.task_adapters import load_task_model, read_checkpoint
-from tests.integration.test_command_lines import TINY, run, run_well, weights
+from fairseq_ext.classifiers.task_adapters import load_task_model
+from tests.integration.test_command_lines import TINY, run_well, weights
 
 pytestmark = pytest.mark.slow
 
@@ -113,23 +113,12 @@ def test_tasks_one_after_the_other_in_one_file(sequence: Path) -> None:
     }
 
 
-def test_validation_finds_what_training_found(sequence: Path) -> None:
-    printed = run_well(
-        "validate", "tasks/relation", *INPUT, "--num-classes", "3", "--classification-head-name", "relation", "--cpu",
-        "--path", "two/checkpoint_best.pt", cwd=sequence,
-    )  # fmt: skip
-    found = re.search(r"accuracy ([\d.]+)", printed)
-    assert found is not None
-    assert float(found[1]) == read_checkpoint(sequence / "two/checkpoint_best.pt")["extra_state"]["best"]
-
-
-@pytest.mark.parametrize("tuning", ["norms", "top", "full"])
-def test_other_ways_to_tune(root: Path, tuning: str) -> None:
-    train(root, *COLOUR, *ADAPTED, *BASE, "--tuning", tuning, "--save-dir", tuning)
-    base, tuned = weights(root / "base/checkpoint_best.pt"), weights(root / tuning / "checkpoint_last.pt")
+def test_the_top_layers_are_tuned_alone(root: Path) -> None:
+    train(root, *COLOUR, *ADAPTED, *BASE, "--tuning", "top", "--save-dir", "top")
+    base, tuned = weights(root / "base/checkpoint_best.pt"), weights(root / "top/checkpoint_last.pt")
     moved = {key.split(".")[2] for key, value in base.items() if not torch.equal(tuned[key], value)}
-    assert ("layers" in moved) == (tuning != "norms")
-    assert ("embed_tokens" in moved) == (tuning == "full")
+    assert "layers" in moved
+    assert "embed_tokens" not in moved
 
 
 def test_stopped_training_goes_on_to_the_same_weights(sequence: Path) -> None:
@@ -140,16 +129,3 @@ def test_stopped_training_goes_on_to_the_same_weights(sequence: Path) -> None:
     whole, resumed = (weights(sequence / f"{d}/checkpoint_last.pt") for d in ("two", "resumed"))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(resumed[key], value) for key, value in whole.items())
-
-
-def test_mistakes_are_one_line(sequence: Path) -> None:
-    again = ["--finetune-from-model", "one/checkpoint_best.pt", "--save-dir", "wrong"]
-    for words, message in [
-        ([*COLOUR, *ADAPTED, *again, "--bottleneck-dim", "16"], "has --bottleneck-dim 8, not 16"),
-        ([*RELATION, *ADAPTED, *again, "--tuning", "full"], "--tuning full changes the base"),
-        ([*RELATION, *ADAPTED, *again, "--max-positions", "512"], "give --max-positions 24"),
-    ]:
-        done = run("train", *words, cwd=sequence)
-        assert done.returncode == 1
-        assert message in done.stderr.strip().splitlines()[-1]
-        assert "Traceback" not in done.stderr

@@ -1,11 +1,9 @@
-"""Random options and manifests: each is accepted or refused in one line, and nothing in them runs or is computed."""
+"""Random options: they are accepted or refused in one line, and nothing in them runs or is computed."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from omegaconf import OmegaConf
 
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.patches.options import check_options
-from fairseq_ext.runtime.manifest import SEARCH_OPTIONS, Manifest, parse
 
 CASES = int(os.environ.get("FUZZ", "200"))
 SECRET = "a-secret-of-the-environment"
@@ -32,7 +29,6 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 SECTIONS = st.dictionaries(st.sampled_from(["model", "task", "criterion", "bpe", "optimizer"]), VALUES, max_size=4)
-FILES = {name: {"bytes": 1, "sha256": "0" * 64} for name in ("dict.en.txt", "dict.pl.txt", "domains.txt", "model.pt")}
 FUZZ = settings(
     max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -64,27 +60,3 @@ def test_accepted_options_compute_nothing(options: dict[str, Any], tmp_path: Pat
         resolved = OmegaConf.to_container(config, resolve=True) if config is not options else options
         assert SECRET not in json.dumps(resolved, default=str)
     assert not (tmp_path / "PWN").exists()
-
-
-SEARCH = st.dictionaries(
-    st.sampled_from(list(SEARCH_OPTIONS)), st.one_of(st.integers(), st.floats(), TEXTS), max_size=3
-)
-
-
-@FUZZ
-@given(
-    changes=st.dictionaries(st.sampled_from([field.name for field in fields(Manifest)]), VALUES, max_size=2),
-    generation=SEARCH,
-)
-def test_manifests_are_refused_in_one_line_or_have_usable_search_options(
-    changes: dict[str, Any], generation: dict[str, Any], tmp_path: Path
-) -> None:
-    good = {"name": "gad", "languages": ["en", "pl"], "domains": ["law"], "architecture": "a", "files": FILES}
-    content = json.loads(json.dumps({**good, "generation": generation, **changes}))
-    try:
-        manifest = parse(content, tmp_path / "system.json")
-    except InputError as error:
-        assert "\n" not in line_of(error)  # noqa: PT017
-        return
-    assert manifest.domains
-    assert all(math.isfinite(value) and abs(value) <= 10_000 for value in manifest.generation.values())
