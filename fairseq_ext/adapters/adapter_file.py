@@ -85,18 +85,13 @@ class AdapterManifest:
 
 @dataclass(frozen=True)
 class AdapterFile:
-    """Adapters with their manifest.
-
-    Attributes:
-        path: of the file, for messages.
-        manifest: what it says of itself.
-        rows: by domain, the row of every stacked tensor by that tensor's name.
-        shared: tensors that all adapters share, by name.
-    """
+    """Adapters with their manifest."""
 
     path: Path
     manifest: AdapterManifest
+    # By domain, the row of every stacked tensor by that tensor's name.
     rows: Mapping[str, Mapping[str, Tensor]]
+    # What all adapters share, by name.
     shared: Mapping[str, Tensor]
 
 
@@ -115,17 +110,8 @@ def write_adapters(
         temporary.write_bytes(data)
 
 
-def read_manifest(path: Path) -> AdapterManifest:
-    """The manifest of an adapter file; its tensors are not looked at."""
-    return _read(path, with_tensors=False).manifest
-
-
 def read_adapters(path: Path) -> AdapterFile:
     """An adapter file, all of it checked against its manifest."""
-    return _read(path, with_tensors=True)
-
-
-def _read(path: Path, with_tensors: bool) -> AdapterFile:
     if not path.is_file():
         raise InputError(f"{path}: no such file; give an adapter file, which fairseq-ext adapters export writes")
     try:
@@ -133,7 +119,7 @@ def _read(path: Path, with_tensors: bool) -> AdapterFile:
             manifest = _parse(file.metadata() or {}, path)
             if differing := manifest.tensors.keys() ^ set(file.keys()):
                 raise InputError(f"{path}: file and manifest do not both have the tensor {min(differing)}; {_REMEDY}")
-            tensors = {name: file.get_tensor(name) for name in manifest.tensors} if with_tensors else {}
+            tensors = {name: file.get_tensor(name) for name in manifest.tensors}
     except SafetensorError as error:
         raise InputError(f"{path}: cut off, or no safetensors file ({error}); {_REMEDY}") from None
     for name, value in tensors.items():

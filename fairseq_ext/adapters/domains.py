@@ -83,23 +83,17 @@ def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
     def renamed(name: str) -> str:
         return new if name == old else name
 
+    called = list(map(renamed, system.names))
     if system.tree is not None:
-        system = _renamed_in_tree(system, old, new)
+        domains = {renamed(name): leaf for name, leaf in system.tree.domains.items()}
+        tree = _checked(replace(system.tree, names=tuple(called), domains=domains))
+        system = system.changed(system.model, called, tree=tree)
     else:
-        called = [renamed(name) for name in system.names]
         names = sorted(called)
         rows = reorder_rows(system.model, called, names, system.is_row)
         system = system.changed(rows, names, sorted(map(renamed, system.guarded)))
     system.write(output)
     return system
-
-
-def _renamed_in_tree(system: System, old: str, new: str) -> System:
-    assert system.tree is not None
-    tree = system.tree
-    names = tuple(new if name == old else name for name in tree.names)
-    domains = {new if name == old else name: leaf for name, leaf in tree.domains.items()}
-    return system.changed(system.model, names, tree=_checked(replace(tree, names=names, domains=domains)))
 
 
 def _check_new_name(system: System, name: str) -> None:

@@ -205,10 +205,9 @@ def _check_tensors(system: System, file: AdapterFile) -> None:
         for key in sorted({*expected, *tensors}):
             found = tuple(tensors[key].shape) if key in tensors else None
             if found != expected.get(key):
-                wanted = _sized(expected.get(key))
                 raise InputError(
-                    f"{file.path}: {key}{suffix} is {_sized(found)}, where this base takes {wanted}; give adapters of "
-                    "its own sizes"
+                    f"{file.path}: {key}{suffix} has the shape {found}, where this base takes {expected.get(key)}; "
+                    "give adapters of its own sizes"
                 )
     if system.has_adapters:
         for key, value in file.shared.items():
@@ -217,7 +216,3 @@ def _check_tensors(system: System, file: AdapterFile) -> None:
                     f"{file.path}: {key}, which all adapters share, is another one in {system.path}; attach the file "
                     "to the base alone"
                 )
-
-
-def _sized(shape: tuple | None) -> str:
-    return "none" if shape is None else "of size " + "×".join(map(str, shape))

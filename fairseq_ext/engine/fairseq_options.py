@@ -46,18 +46,15 @@ _WITHOUT_RESULT = {
 
 @dataclass(frozen=True)
 class FairseqCommand:
-    """A command that a step will run.
+    """A command that a step will run."""
 
-    Attributes:
-        program: ``train`` or ``generate``.
-        arguments: its options that are known already, without the data directory.
-        place: where an option is given, for messages: file and keys.
-        extra: more options, from this program's own command line.
-    """
-
+    # ``train`` or ``generate``.
     program: str
+    # Its options that are known already, without the data directory.
     arguments: tuple[str, ...]
+    # Where an option is given, for messages: file and keys.
     place: Callable[[str], str] = field(compare=False)
+    # More options, from this program's own command line.
     extra: tuple[str, ...] = ()
 
     @property
@@ -72,14 +69,9 @@ class FairseqCommand:
 
 
 class Mistake(NamedTuple):
-    """The first option that fairseq does not take.
+    """The first option, with its hyphens, that fairseq does not take; none if it is not one option that is wrong."""
 
-    Attributes:
-        command: the number of its command.
-        option: with its hyphens; empty if it is not one option that is wrong.
-        text: what is wrong.
-    """
-
+    # The number of its command.
     command: int
     option: str
     text: str
@@ -161,10 +153,7 @@ def _raise(message: str) -> NoReturn:
 
 
 def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]) -> tuple[str, str]:
-    """The option whose value cannot be read, or that a message of argparse is about, and what is wrong with it."""
-    for option, value in options_in(arguments):
-        if not _can_read(known.get(f"--{option}"), value):
-            return f"--{option}", f"refuses its value {shown(value)}"
+    """The option that a message of argparse is about, and what is wrong with it."""
     found = _ARGUMENT.match(message)
     if found is None:
         return "", f"does not take these options: {message}"
@@ -174,15 +163,6 @@ def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]
     _, _, value = found[2].partition(_CHOICE)
     near = _near(value.partition("'")[0], known[option].choices or ()) if value else ""
     return option, f"refuses it: {found[2].partition(' (')[0]}; {near}" if near else f"refuses it: {found[2]}"
-
-
-def _can_read(action: Action | None, value: str) -> bool:
-    try:
-        if value and action is not None and callable(action.type):
-            action.type(value)
-    except Exception:  # whatever fairseq's own readers raise
-        return False
-    return True
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -40,12 +40,7 @@ def _with_task(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fitting_task(words: Sequence[str], default: str | None) -> str | None:
-    """The task of a command line that names none.
-
-    Args:
-        words: of the command line.
-        default: fairseq's.
-    """
+    """The task of a command line that names none, or fairseq's default."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--arch", "-a", default="")
     arch = parser.parse_known_args([str(word) for word in words])[0].arch

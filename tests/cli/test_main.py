@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_ext
-from fairseq_ext.cli.__main__ import main
-from fairseq_ext.cli.main import PROGRAM, PURPOSES, VERBS, overview
+from fairseq_ext.cli.main import PROGRAM, PURPOSES, VERBS, main, overview
 from fairseq_ext.inputs.errors import InputError
 from tests.verbs import verb
 

@@ -134,16 +134,6 @@ def test_interactive_takes_the_domain_from_a_tag_or_an_option(data: Path, traine
     assert "Traceback" not in unknown.stderr
 
 
-@pytest.mark.usefixtures("true_processes")
-def test_user_dir_may_be_relative(data: Path, trained: Path) -> None:
-    repository = Path(toy.USER_DIR).parent
-    printed = run_well(
-        "interactive", str(data), "--task", "multi_domain_translation", "--cpu", "--max-len-b", "5",
-        "--path", str(trained / "gad/checkpoint_best.pt"), cwd=repository, stdin="w1\n", user_dir="fairseq_ext",
-    )  # fmt: skip
-    assert "H-0" in printed
-
-
 def test_stopped_training_goes_on_to_the_same_weights(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
     common = [str(data), "--task", "multi_domain_translation", *TINY, *GATED, "--teacher-dir", str(teacher),
               "--finetune-from-model", str(trained / "mix/checkpoint_best.pt"), "--share-all-embeddings"]  # fmt: skip

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.metrics.records import Records, read_records
 from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
@@ -67,17 +66,6 @@ def test_every_run_has_its_translations(whole: Path) -> None:
     assert len(weights) == 20
 
 
-def test_seeds_and_domains_train_differently(whole: Path) -> None:
-    systems = whole.parent / "work" / "systems"
-    assert sorted(path.name for path in systems.iterdir() if path.is_dir()) == [
-        "ad@1", "ad@2", "ft@bank", "ft@garden", "gad", "mix", "mix-continued", "tag",
-    ]  # fmt: skip
-    assert hash_path(systems / "ad@1/checkpoint_best.pt") != hash_path(systems / "ad@2/checkpoint_best.pt")
-    log = (systems / "ft@garden" / "train.log").read_text()
-    assert "loss_garden" in log
-    assert "loss_bank" not in log
-
-
 def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
     work = whole.parent / "work"
     assert (work / "extra-sets/NEWS.en").read_text() == 'show the red tree\nopen the old account\nfind "the" seed\n'
@@ -117,7 +105,6 @@ def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytes
         verb("translate"),
         verb("score"),
         verb("examples"),
-        verb("analyse"),
     ):
         main([str(whole)])
     verb("train")([str(whole), "gad"])
@@ -138,19 +125,6 @@ def test_scores_and_examples_are_there(whole: Path) -> None:
     assert set(records_of(whole, "scores").systems("chrF")) == set(OUTPUTS)
     assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= sets_of(whole, "gad")
     assert "show the red tree" in (work / "examples/examples.txt").read_text(encoding="utf-8")
-
-
-def test_everything_is_analysed(whole: Path) -> None:
-    names = ("distances", "gates", "parameters", "speed")
-    distances, gates, parameters, speed = (records_of(whole, f"analysis/{name}") for name in names)
-    # The sentences share all words but one.
-    assert distances.of("", "distance to garden", "bank")[0].value > 1.5
-    weights = [gates.of("gad", f"weight of the gate of {gate}", "bank")[0].value for gate in ("bank", "garden")]
-    assert sum(weights) == pytest.approx(1, abs=1e-3)
-    total, trained = (parameters.by_run("ad", metric)["ad@1"] for metric in ("parameters", "trained parameters"))
-    assert total == parameters.of("mix", "parameters")[0].value + trained
-    assert speed.of("ad-classifier", "the classifier's seconds", "bank")[0].value > 0
-    assert speed.of("ad-classifier", "tokens per second")[0].value > 0
 
 
 def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:

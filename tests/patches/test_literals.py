@@ -78,10 +78,12 @@ def test_a_module_that_is_imported_later_has_it_from_its_first_line(
 @pytest.mark.slow
 @pytest.mark.usefixtures("true_processes")
 def test_a_command_run_as_a_program_refuses_overrides_that_are_code(tmp_path: Path) -> None:
+    """With a relative user directory, as in the documents."""
     (tmp_path / "dict.txt").write_text("word 1\n")
-    user_dir = Path(fairseq_ext.__file__).parent
-    command = [sys.executable, "-m", "fairseq_cli.eval_lm", ".", "--user-dir", str(user_dir), "--path", "none.pt"]
-    done = subprocess.run([*command, "--model-overrides", PWN], capture_output=True, text=True, cwd=tmp_path)
+    root = Path(fairseq_ext.__file__).parents[1]
+    command = [sys.executable, "-m", "fairseq_cli.eval_lm", str(tmp_path), "--user-dir", "fairseq_ext"]
+    command += ["--path", "none.pt", "--model-overrides", PWN]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert done.returncode == 1
     assert "is not a plain value" in done.stderr.splitlines()[-1]
-    assert not (tmp_path / "PWN").exists()
+    assert not (root / "PWN").exists()

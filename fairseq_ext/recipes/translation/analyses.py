@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.report import measure_step
 from fairseq_ext.recipes.train import best_checkpoint
@@ -24,13 +23,7 @@ PARAMETERS, TRAINED = "parameters", "trained parameters"
 SENTENCES_PER_SECOND, TOKENS_PER_SECOND = "sentences per second", "tokens per second"
 DECODING_SECONDS, CLASSIFIER_SECONDS = "seconds", "the classifier's seconds"
 MACHINE_FILE = "machine.txt"
-_NEEDS = {
-    "distances": "give more than one domain",
-    "gates": "write gates: true at a decoding run",
-    "parameters": "give systems under train",
-    "speed": "name decoding runs under evaluate: speed",
-}
-ANALYSES = tuple(_NEEDS)
+ANALYSES = ("distances", "gates", "parameters", "speed")
 _VERSION = 2
 
 
@@ -44,17 +37,6 @@ def analysis_steps(config: Translation) -> dict[str, Step]:
     if config.evaluate.speed:
         steps["speed"] = speed_step(config)
     return steps
-
-
-def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
-    """The analyses of these names, or all of the experiment's."""
-    steps = analysis_steps(config)
-    for name in names:
-        if name not in ANALYSES:
-            raise InputError(f"no analysis {name!r}; there are {', '.join(ANALYSES)}")
-        if name not in steps:
-            raise InputError(f"{config.path}: {name}: nothing to analyse; {_NEEDS[name]}")
-    return [steps[name] for name in names or steps]
 
 
 def analysis_dir(config: Translation, name: str) -> Path:

@@ -20,16 +20,6 @@ def test_a_system_may_not_have_the_name_of_a_stage(tmp_path: Path) -> None:
         load_experiment(config_of(tmp_path, train={"systems": {**SYSTEMS, "teacher": {}}}, translate={}).path)
 
 
-def test_a_missing_stage_is_named(tmp_path: Path) -> None:
-    path = experiment_file(tmp_path)
-    with pytest.raises(InputError, match=r"mix: needs .*data-bin, which the stage prepare makes; run that first: --"):
-        verb("run")([str(path), "--only", "mix"])
-    with pytest.raises(InputError, match=r"gad: needs .*teacher, which the stage teacher makes"):
-        verb("run")([str(path), "--only", "prepare", "gad", "--dry-run"])
-    with pytest.raises(InputError, match=r"translate: needs .*checkpoint_best.pt, which the stage gad makes"):
-        verb("run")([str(path), "--only", "prepare", "teacher", "mix", "translate", "--dry-run"])
-
-
 def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, evaluate={"ood": {"NEWS": "nowhere.{lang}"}})
     with pytest.raises(InputError, match=r"NEWS: nowhere.en: not found"):
