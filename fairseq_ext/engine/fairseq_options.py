@@ -28,6 +28,7 @@ Spelled = tuple[str, Sequence[str]]
 _DATA = "data"
 _FLAG = re.compile(r"--?[A-Za-z]")  # a negative number is none
 _ARGUMENT = re.compile(r"argument (-\S+): (.*)", re.DOTALL)
+_VALUE = re.compile(r"invalid .* value: (.*)")
 _CHOICE = "invalid choice: '"
 _MOST_NEAR = 3
 
@@ -160,6 +161,8 @@ def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]
     names = found[1].split("/")
     given = [argument.partition("=")[0] for argument in arguments]
     option = next((name for name in names if name in given), names[0])
+    if unreadable := _VALUE.fullmatch(found[2]):
+        return option, f"refuses its value {unreadable[1]}"
     _, _, value = found[2].partition(_CHOICE)
     near = _near(value.partition("'")[0], known[option].choices or ()) if value else ""
     return option, f"refuses it: {found[2].partition(' (')[0]}; {near}" if near else f"refuses it: {found[2]}"
