@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -58,7 +58,6 @@ class AdapterManifest:
         guarded: those of the domains that take part only where their gate's logit is above all others'.
         vocabulary: SHA-256 of dictionaries and subwords, by file name.
         data_fingerprint: of the training data, where it is known.
-        scores: of the test sets, where they are known.
         licence: under which the adapters may be used, in the words of who exported them.
         versions: of the libraries that wrote the file.
         tensors: SHA-256 of every tensor.
@@ -73,7 +72,6 @@ class AdapterManifest:
     guarded: tuple[str, ...] = ()
     vocabulary: dict[str, str] = field(default_factory=dict)
     data_fingerprint: str | None = None
-    scores: Mapping[str, Any] | None = None
     licence: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from fairseq_ext.adapters.rows import append_rows, fresh_rows, mean_rows, reorder_rows
-from fairseq_ext.adapters.system import System, refuse_existing
+from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.domain_names import RESERVED_NAMES, is_domain_name
 from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
@@ -55,7 +55,6 @@ def add_domain(
 
 def remove_domain(model: Path, name: str, output: Path) -> System:
     """Write a model without a domain; of a tree without the nodes that no other domain needs."""
-    refuse_existing(output)
     system = System.read(model)
     system.require_adapters()
     system.require_domain(name)
@@ -74,7 +73,6 @@ def remove_domain(model: Path, name: str, output: Path) -> System:
 
 def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
     """Write a model in which a domain has another name; of a tree its leaf too, if that has the domain's name."""
-    refuse_existing(output)
     system = System.read(model)
     system.require_adapters()
     system.require_domain(old)

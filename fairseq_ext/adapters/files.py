@@ -47,7 +47,6 @@ def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: 
 
 def attach_adapters(model: Path, files: Sequence[Path], output: Path) -> System:
     """Write a model with the adapters of files, put on a plain one or beside those it has."""
-    refuse_existing(output)
     system = System.read(model)
     for path in files:
         system = _with_file(system, read_adapters(path))
@@ -66,7 +65,6 @@ def _write(system: System, path: Path, domains: Sequence[str], licence: str | No
         guarded=tuple(name for name in domains if name in system.guarded),
         vocabulary=system.vocabulary,
         data_fingerprint=source.data_fingerprint if source else None,
-        scores=source.scores if source else None,
         licence=licence,
     )
     write_adapters(path, manifest, {name: system.rows(name) for name in domains})

@@ -135,9 +135,8 @@ def _add(options: Namespace) -> None:
 
 def _add_untrained(options: Namespace, start: str) -> System:
     from fairseq_ext.adapters.domains import add_domain
-    from fairseq_ext.adapters.system import System, refuse_existing
+    from fairseq_ext.adapters.system import System
 
-    refuse_existing(options.output)
     system = System.read(options.model)
     is_guarded = system.has_gates and options.gates == "guarded"
     grown = add_domain(system, options.name, start, parent=options.parent, guarded=is_guarded, seed=options.seed)

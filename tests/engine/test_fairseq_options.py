@@ -130,17 +130,9 @@ def test_files_that_options_name(arguments: list[str], files: list[str], folder:
     assert named_files(arguments, "mix") == [Path(name) for name in files]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--no_save"], "--no-save"),
-        (["--lr", "1", "--save-dir=x"], "--save-dir"),
-        (["--finetune-from-model", "a.pt", "--finetune-from-model=b.pt"], r"--finetune-from-model a\.pt and "),
-    ],
-)
-def test_a_training_without_its_result_or_with_two_starts_is_refused(arguments: list[str], named: str) -> None:
-    with pytest.raises(InputError, match=f"^mix: {named}"):
-        check_training_options(arguments, "mix")
+def test_a_training_with_two_starts_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^mix: --finetune-from-model a\.pt and --finetune-from-model b\.pt"):
+        check_training_options(["--finetune-from-model", "a.pt", "--finetune-from-model=b.pt"], "mix")
 
 
 def test_one_start_is_a_checkpoint(folder: Path) -> None:
