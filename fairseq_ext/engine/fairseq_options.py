@@ -28,7 +28,6 @@ Spelled = tuple[str, Sequence[str]]
 _DATA = "data"
 _FLAG = re.compile(r"--?[A-Za-z]")  # a negative number is none
 _ARGUMENT = re.compile(r"argument (-\S+): (.*)", re.DOTALL)
-_VALUE = re.compile(r"invalid .* value: (.*)")
 _CHOICE = "invalid choice: '"
 _MOST_NEAR = 3
 
@@ -148,18 +147,28 @@ def _raise(message: str) -> NoReturn:
 
 
 def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]) -> tuple[str, str]:
-    """The option that a message of argparse is about, and what is wrong with it."""
+    """The option whose value cannot be read, or that a message of argparse is about, and what is wrong with it."""
+    for option, value in options_in(arguments):
+        if not _can_read(known.get(f"--{option}"), value):
+            return f"--{option}", f"refuses its value {shown(value)}"
     found = _ARGUMENT.match(message)
     if found is None:
         return "", f"does not take these options: {message}"
     names = found[1].split("/")
     given = [argument.partition("=")[0] for argument in arguments]
     option = next((name for name in names if name in given), names[0])
-    if unreadable := _VALUE.fullmatch(found[2]):
-        return option, f"refuses its value {unreadable[1]}"
     _, _, value = found[2].partition(_CHOICE)
     near = _near(value.partition("'")[0], known[option].choices or ()) if value else ""
     return option, f"refuses it: {found[2].partition(' (')[0]}; {near}" if near else f"refuses it: {found[2]}"
+
+
+def _can_read(action: Action | None, value: str) -> bool:
+    try:
+        if value and action is not None and callable(action.type):
+            action.type(value)
+    except Exception:  # whatever fairseq's own readers raise
+        return False
+    return True
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.patches.options import check_options
 
-CASES = int(os.environ.get("FUZZ", "200"))
+CASES = int(os.environ.get("FUZZ", "100"))
 SECRET = "a-secret-of-the-environment"
 KEYS = ["_name", "arch", "task", "data", "adam_betas", "adaptive_softmax_cutoff", "x1", "rname", "bpe", "more"]
 PIECES = ["${", "}", ":", ".", "oc.env", "model.rname", "x1", "SECRET", "://", "()", "__import__('os').mkdir('PWN')"]
