@@ -15,16 +15,13 @@ import pytest
 import yaml
 
 from fairseq_ext.cleaning.clean import FILTERS, Cleaning
-from fairseq_ext.cleaning.language_id import _MIN_CHARACTERS, DISTRACTORS, LanguageId
 from fairseq_ext.corpora.entries import Form, entry_form
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.corpora.split import Split
 from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.inputs.models import Section
-from fairseq_ext.recipes.translation.config import Translation, load_config
-from fairseq_ext.recipes.translation.data import preparation_steps
+from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.sections import Corpora
-from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -104,47 +101,12 @@ def test_table_of_filters_has_their_options() -> None:
         assert_same({key: value for text in code_in(options) for key, value in yaml.safe_load(text).items()}, kind)
 
 
-def test_page_says_what_null_means_to_the_language_filter() -> None:
-    assert f"`{' '.join(DISTRACTORS)}`" in DATA_PAGE
-    assert LanguageId().min_characters is None
-    for backend, characters in _MIN_CHARACTERS.items():
-        assert re.search(rf"\b{characters}(?: characters)? \(`{backend}`\)", DATA_PAGE), backend
-    comments = DATA_CONFIG.read_text(encoding="utf-8")
-    assert f"null: {len(DISTRACTORS)} large ones" in comments
-    assert ", ".join(
-        f"{characters} for {backend}" for backend, characters in sorted(_MIN_CHARACTERS.items())[::-1]
-    ) in (comments)
-
-
 def test_table_of_forms_has_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     langs = ("en", "pl")
     entries = [entry for row in rows_of("form") for entry in code_in(row[1])]
     make_files(entries, langs)
     assert {entry_form(entry, langs) for entry in entries} == set(Form)
-
-
-def test_table_of_directories_has_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    config = load_config(DATA_CONFIG)
-    assert config.corpora.domains is not None
-    make_files([entry for entries in config.corpora.domains.values() for entry in entries], ("en", "pl"))
-    steps = preparation_steps(config)
-    assert [code_in(row[0]) for row in rows_of("directory")] == [
-        ["downloads/"],
-        *([f"{step.output.name}/"] for step in steps),
-    ]
-
-
-@pytest.mark.parametrize("name", ["prepare", "corpora"])
-def test_options_on_the_page_exist(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        verb(name)(["--help"])
-    known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
-    lines = [line for line in DATA_PAGE.splitlines() if f"fairseq-ext {name}" in line]
-    used = {flag for line in lines for flag in re.findall(r"--[\w-]+", line)}
-    assert used
-    assert used <= known
 
 
 def test_data_config_has_every_key_at_its_default() -> None:
@@ -161,19 +123,6 @@ def test_data_config_has_every_key_at_its_default() -> None:
     assert raw["corpora"].keys() == Corpora.keys()
 
 
-def test_data_config_names_defaults_that_it_does_not_have() -> None:
-    raw = yaml.safe_load(DATA_CONFIG.read_text(encoding="utf-8"))
-    text = DATA_CONFIG.read_text(encoding="utf-8")
-    for section, kind in (("corpora", Corpora), ("clean", Cleaning)):
-        for key, field in kind.model_fields.items():
-            default = field.default
-            if key not in ("normalise", "chosen") and raw[section][key] != default:
-                assert default is None
-                assert re.search(rf"^  {key}:.*#.*\(default: null", text, re.MULTILINE), key
-    assert Cleaning().normalise is None
-    assert "left out: no normalisation" in text
-
-
 def test_data_config_explains_every_value() -> None:
     for line in DATA_CONFIG.read_text(encoding="utf-8").splitlines():
         if re.match(r" *(?:[\w-]+: *[^\s#]|- )", line):
@@ -181,12 +130,6 @@ def test_data_config_explains_every_value() -> None:
 
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-
-
-def test_architecture_is_one_page() -> None:
-    lines = ARCHITECTURE.splitlines()
-    assert len(lines) <= 110
-    assert max(map(len, lines)) <= 120
 
 
 def test_architecture_has_the_packages_in_their_layers() -> None:

@@ -101,15 +101,6 @@ def test_lock_files_have_what_the_requirements_pin(file: str) -> None:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}( |$)", line), line
 
 
-def test_lock_files_agree_on_every_version() -> None:
-    versions: dict[str, set[frozenset[str]]] = {}
-    for file in LOCKED:
-        for name, entries in locked(file).items():
-            versions.setdefault(name, set()).add(frozenset(str(entry.specifier) for entry, _ in entries))
-    assert {name: found for name, found in versions.items() if len(found) > 1} == {}
-    assert not {name for name in versions if name.startswith(("nvidia-", "cuda-")) or name == "torch"}
-
-
 def test_everything_beside_the_code_is_package_data() -> None:
     patterns = TOOLS["setuptools"]["package-data"]
     package = ROOT / "fairseq_ext"
@@ -133,30 +124,6 @@ def test_the_scripts_take_the_versions_of_python_that_the_package_names() -> Non
     script = (ROOT / "scripts" / "env.sh").read_text(encoding="utf-8")
     assert re.findall(r"python(3\.\d+)", script) == supported
     assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in script
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="torch's own index is named on Linux alone")
-@pytest.mark.parametrize(
-    ("settings", "named"), [("global.find-links='/wheels'", False), ("global.cert='/cert.pem'", True)]
-)
-def test_where_pip_is_set_up_for_other_places_no_index_is_added(tmp_path: Path, settings: str, named: bool) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho {settings!r}\nexec seq 100000\n", encoding="utf-8")  # more than a pipe holds
-    python.chmod(0o755)
-    script = (ROOT / "scripts" / "env.sh").read_text(encoding="utf-8")
-    [function] = re.findall(r"^torch_index\(\) \{.*?^\}\n", script, re.MULTILINE | re.DOTALL)
-    command = ["bash", "-euo", "pipefail", "-c", f"python={python}\n{function}\ntorch_index"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ("--extra-index-url" in found.stdout, found.stderr) == (named, "")
-
-
-def test_the_docker_file_runs_the_scripts_own_steps() -> None:
-    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    commands = [line.removeprefix("RUN ") for line in lines if line.startswith("RUN ") and "apt-get" not in line]
-    assert commands
-    assert all(
-        re.fullmatch(r"(TORCH=\$TORCH )?bash scripts/fairseq-ext( serve)? --help", command) for command in commands
-    )
 
 
 @pytest.mark.slow

@@ -76,7 +76,6 @@ def test_comparisons_of_a_report_become_marks_and_differences(script: Any) -> No
     [
         (TEXT.replace("chrF", "BLEU"), '{"system": "a", "metric": "chrF", "value": 1}', "BLEU"),
         (TEXT.replace("metric", "metrik"), '{"system": "a", "metric": "chrF", "value": 1}', "p.md"),
-        (TEXT, '{"system": "a"}', "p.jsonl"),
         (TEXT, "[", "p.jsonl"),
     ],
 )

@@ -13,13 +13,9 @@ import pytest
 from tests.fork_server import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
-# env.sh is sourced by the others; lock.sh needs a network, slurm_cluster.sh Slurm, and both no environment.
-OTHERS = ("env.sh", "lock.sh", "slurm_cluster.sh")
-SCRIPTS = ["fairseq-ext", *sorted(path.name for path in (ROOT / "scripts").glob("*.sh") if path.name not in OTHERS)]
 STAMPS = {
     ".venv/.installed-core": "requirements.txt",
     ".venv/.installed-dev": "requirements-dev.txt",
-    ".venv-comet/.installed": "requirements-comet.txt",
     ".venv-docs/.installed": "requirements-docs.txt",
 }
 
@@ -43,7 +39,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", ["fairseq-ext", "prepare.sh", "docs.sh"])
 def test_a_search_path_for_folders_does_not_mislead_the_scripts(script: str, project: Path) -> None:
     before = sorted(project.rglob("*"))
     result = subprocess.run(
@@ -57,7 +53,7 @@ def test_a_search_path_for_folders_does_not_mislead_the_scripts(script: str, pro
     assert result.returncode == 0, result.stderr
     printed = {line for line in result.stdout.splitlines() if line}
     environment = {"docs.sh": ".venv-docs"}.get(script, ".venv")
-    assert printed == (set() if script == "comet.sh" else {f"{project}/{environment}/bin/python"})
+    assert printed == {f"{project}/{environment}/bin/python"}
     assert sorted(project.rglob("*")) == before
 
 
@@ -72,24 +68,6 @@ def test_a_python_without_the_libraries_hands_over_to_the_projects_own(project: 
     result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "has no fairseq; bash scripts/fairseq-ext --help creates" in result.stderr
-
-
-def test_an_environment_of_locked_files_stays_one(project: Path) -> None:
-    shutil.copytree(ROOT / "requirements-lock", project / "requirements-lock")
-    python = project / ".venv/bin/python"
-    python.write_text(f'#!/bin/sh\ncase "$*" in *purelib*) echo {project} ;; *) echo "$@" ;; esac\n')
-
-    def locked(**environment: str) -> int:
-        command = ["bash", "scripts/fairseq-ext"]
-        environment = {name: value for name, value in os.environ.items() if name != "LOCKED"} | environment
-        result = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=True)
-        return result.stdout.count("--require-hashes")
-
-    assert locked() == 0
-    assert locked(LOCKED="1") == 3
-    assert locked() == 0
-    (project / "requirements.txt").open("a").write("# changed\n")
-    assert locked() == 3
 
 
 def test_requirements_are_installed_in_turns_fairseq_without_what_it_asks_for(project: Path) -> None:
@@ -127,7 +105,7 @@ def test_an_interrupted_installation_heals(tmp_path: Path) -> None:
     ("start", "verb"),
     [
         (["scripts/fairseq-ext"], "run"),
-        *(([PYTHON, "-m", "fairseq_ext.cli"], verb) for verb in ("run", "translate", "serve", "init")),
+        *(([PYTHON, "-m", "fairseq_ext.cli"], verb) for verb in ("run", "serve")),
     ],
 )
 def test_nothing_is_imported_from_the_current_directory(start: list[str], verb: str, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.fairseq_cli import USER_DIR, own_environment
-from tests import toy_systems
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("true_processes")]
 NEEDLESS = {"sklearn", "scipy", "pandas", "transformers", "sympy", "torch._dynamo", "torchaudio"}
@@ -51,16 +50,6 @@ def test_a_training_loads_what_it_needs(data: Path, tmp_path: Path) -> None:
     assert {"torch", "fairseq.models.wav2vec", "fairseq_ext.registration"} <= loaded
     assert loaded & NEEDLESS == set()
     assert (tmp_path / "checkpoint_last.pt").exists()
-
-
-def test_translating_loads_what_it_needs(data: Path, tmp_path: Path) -> None:
-    toy_systems.write_systems(data, tmp_path)
-    loaded = loaded_by(
-        "interactive", str(data), "--task", "multi_domain_translation", "--cpu", "--path",
-        str(tmp_path / "gad" / "model.pt"),
-    )  # fmt: skip
-    assert "fairseq_ext.registration" in loaded
-    assert loaded & NEEDLESS == set()
 
 
 def test_a_process_that_is_spawned_begins_as_fairseqs_do(tmp_path: Path) -> None:

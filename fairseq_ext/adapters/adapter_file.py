@@ -8,7 +8,6 @@ damage and edits; they are no signature, so who wants to deceive can write a fil
 
     encoder.layers.0.adapter.bank.down_weight@tickets       a row of that stacked tensor: tickets' adapter
     encoder.layers.0.adapter.router.weight@tickets          … and its row of the gate, of gated adapters
-    decoder.layers.0.adapter.bank.norm_weight               what all adapters share, in trees
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -51,16 +50,14 @@ class AdapterManifest:
     """What an adapter file holds, and which base it belongs to.
 
     Attributes:
-        domains: whose adapters these are; of a tree the nodes, those on the paths of the domains that were asked for.
+        domains: whose adapters these are.
         kind: the registered model that has such adapters.
         options: of that model, beyond its base's.
         sizes: of the base, to be read by people.
         base: SHA-256 of every tensor of the base, in the model's order.
         guarded: those of the domains that take part only where their gate's logit is above all others'.
-        tree: the whole tree that the nodes are of, as JSON; None for no tree.
         vocabulary: SHA-256 of dictionaries and subwords, by file name.
         data_fingerprint: of the training data, where it is known.
-        scores: of the test sets, where they are known.
         licence: under which the adapters may be used, in the words of who exported them.
         versions: of the libraries that wrote the file.
         tensors: SHA-256 of every tensor.
@@ -73,10 +70,8 @@ class AdapterManifest:
     sizes: dict[str, int]
     base: _Hashes
     guarded: tuple[str, ...] = ()
-    tree: str | None = None
     vocabulary: dict[str, str] = field(default_factory=dict)
     data_fingerprint: str | None = None
-    scores: Mapping[str, Any] | None = None
     licence: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, str] = field(default_factory=dict)
@@ -85,27 +80,17 @@ class AdapterManifest:
 
 @dataclass(frozen=True)
 class AdapterFile:
-    """Adapters with their manifest.
-
-    Attributes:
-        path: of the file, for messages.
-        manifest: what it says of itself.
-        rows: by domain, the row of every stacked tensor by that tensor's name.
-        shared: tensors that all adapters share, by name.
-    """
+    """Adapters with their manifest."""
 
     path: Path
     manifest: AdapterManifest
+    # By domain, the row of every stacked tensor by that tensor's name.
     rows: Mapping[str, Mapping[str, Tensor]]
-    shared: Mapping[str, Tensor]
 
 
-def write_adapters(
-    path: Path, manifest: AdapterManifest, rows: Mapping[str, Mapping[str, Tensor]], shared: Mapping[str, Tensor]
-) -> None:
+def write_adapters(path: Path, manifest: AdapterManifest, rows: Mapping[str, Mapping[str, Tensor]]) -> None:
     """Write an adapter file; versions and hashes are found here, and the name appears when the file is complete."""
     tensors = {f"{key}@{name}": row.contiguous() for name, own in rows.items() for key, row in own.items()}
-    tensors |= {key: value.contiguous() for key, value in shared.items()}
     content = {**asdict(manifest), "versions": {name: metadata.version(name) for name in _PACKAGES}}
     content["tensors"] = {name: tensor_hash(value) for name, value in tensors.items()}
     text = json.dumps(content, ensure_ascii=False)
@@ -115,17 +100,8 @@ def write_adapters(
         temporary.write_bytes(data)
 
 
-def read_manifest(path: Path) -> AdapterManifest:
-    """The manifest of an adapter file; its tensors are not looked at."""
-    return _read(path, with_tensors=False).manifest
-
-
 def read_adapters(path: Path) -> AdapterFile:
     """An adapter file, all of it checked against its manifest."""
-    return _read(path, with_tensors=True)
-
-
-def _read(path: Path, with_tensors: bool) -> AdapterFile:
     if not path.is_file():
         raise InputError(f"{path}: no such file; give an adapter file, which fairseq-ext adapters export writes")
     try:
@@ -133,23 +109,19 @@ def _read(path: Path, with_tensors: bool) -> AdapterFile:
             manifest = _parse(file.metadata() or {}, path)
             if differing := manifest.tensors.keys() ^ set(file.keys()):
                 raise InputError(f"{path}: file and manifest do not both have the tensor {min(differing)}; {_REMEDY}")
-            tensors = {name: file.get_tensor(name) for name in manifest.tensors} if with_tensors else {}
+            tensors = {name: file.get_tensor(name) for name in manifest.tensors}
     except SafetensorError as error:
         raise InputError(f"{path}: cut off, or no safetensors file ({error}); {_REMEDY}") from None
     for name, value in tensors.items():
         if tensor_hash(value) != manifest.tensors[name]:
             raise InputError(f"{path}: the tensor {name} is not as it was written (SHA-256 differs); {_REMEDY}")
     rows: dict[str, dict[str, Tensor]] = {name: {} for name in manifest.domains}
-    shared = {}
     for name, value in tensors.items():
-        key, is_row, domain = name.partition("@")
-        if not is_row:
-            shared[key] = value
-        elif domain in rows:
-            rows[domain][key] = value
-        else:
+        key, _, domain = name.partition("@")
+        if domain not in rows:
             raise InputError(f"{path}: the tensor {name} is of no domain of its manifest; {_REMEDY}")
-    return AdapterFile(path, manifest, rows, shared)
+        rows[domain][key] = value
+    return AdapterFile(path, manifest, rows)
 
 
 def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:

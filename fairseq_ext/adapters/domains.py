@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from fairseq_ext.adapters.rows import append_rows, fresh_rows, mean_rows, reorder_rows
-from fairseq_ext.adapters.system import System, refuse_existing
+from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.domain_names import RESERVED_NAMES, is_domain_name
 from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
@@ -55,7 +55,6 @@ def add_domain(
 
 def remove_domain(model: Path, name: str, output: Path) -> System:
     """Write a model without a domain; of a tree without the nodes that no other domain needs."""
-    refuse_existing(output)
     system = System.read(model)
     system.require_adapters()
     system.require_domain(name)
@@ -74,7 +73,6 @@ def remove_domain(model: Path, name: str, output: Path) -> System:
 
 def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
     """Write a model in which a domain has another name; of a tree its leaf too, if that has the domain's name."""
-    refuse_existing(output)
     system = System.read(model)
     system.require_adapters()
     system.require_domain(old)
@@ -83,23 +81,17 @@ def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
     def renamed(name: str) -> str:
         return new if name == old else name
 
+    called = list(map(renamed, system.names))
     if system.tree is not None:
-        system = _renamed_in_tree(system, old, new)
+        domains = {renamed(name): leaf for name, leaf in system.tree.domains.items()}
+        tree = _checked(replace(system.tree, names=tuple(called), domains=domains))
+        system = system.changed(system.model, called, tree=tree)
     else:
-        called = [renamed(name) for name in system.names]
         names = sorted(called)
         rows = reorder_rows(system.model, called, names, system.is_row)
         system = system.changed(rows, names, sorted(map(renamed, system.guarded)))
     system.write(output)
     return system
-
-
-def _renamed_in_tree(system: System, old: str, new: str) -> System:
-    assert system.tree is not None
-    tree = system.tree
-    names = tuple(new if name == old else name for name in tree.names)
-    domains = {new if name == old else name: leaf for name, leaf in tree.domains.items()}
-    return system.changed(system.model, names, tree=_checked(replace(tree, names=names, domains=domains)))
 
 
 def _check_new_name(system: System, name: str) -> None:

@@ -31,18 +31,15 @@ TRAIN, VALID = "train", "valid"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of the text is used for what.
+    """How much of the text is used for what."""
 
-    Attributes:
-        valid: pairs that are held out for validation, of every domain.
-        old: pairs of each old domain, those held out included.
-        max_words: longest sentence that is kept.
-        seed: draws others.
-    """
-
+    # Pairs that are held out for validation, of every domain.
     valid: int = 200
+    # Pairs of each old domain, those held out included.
     old: int = 1000
+    # Of the longest sentence that is kept.
     max_words: int = 80
+    # Another one draws others.
     seed: int = 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import shutil
 import sys
 from argparse import Namespace
@@ -14,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from omegaconf import OmegaConf
@@ -27,27 +25,27 @@ from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.domain_tree import DomainTree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAdapterConfig
+from fairseq_ext.models.adapter_transformer import TranslationAdapterConfig
 from fairseq_ext.models.base_layout import FORM_OPTIONS
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.modules.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
+from fairseq_ext.patches.checkpoints import save_checkpoint
 from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
 from fairseq_ext.translators import exported
 
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
-# Models with adapters, each with the plain one that it can be put on, and the options that it adds.
+# Models whose adapters files can hold, each with the plain one that it can be put on, and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
-BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
+BASES = {PLAIN: "transformer", GATED: "transformer"}
 _GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs")
 ADDED = {
     PLAIN: (*_ADAPTERS, *FORM_OPTIONS),
     GATED: (*_ADAPTERS, *FORM_OPTIONS, *_GATES),
-    HIERARCHICAL_ADAPTERS: _ADAPTERS,
 }
-_CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig, HIERARCHICAL_ADAPTERS: AdapterConfig}
+_CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig}
 # What options are that files of earlier versions do not name.
 EARLIER_OPTIONS = {
     PLAIN: FORM_OPTIONS,
@@ -57,20 +55,14 @@ EARLIER_OPTIONS = {
 
 @dataclass(frozen=True)
 class System:
-    """A model as it was read.
-
-    Attributes:
-        path: the checkpoint or the exported system.
-        checkpoint: all that fairseq's file holds but weights and options of the model.
-        model: the state dict.
-        options: the model's.
-        manifest: of an exported system; None for a checkpoint.
-    """
+    """A model as it was read, with its state dict and its options."""
 
     path: Path
+    # All that fairseq's file holds.
     checkpoint: Mapping[str, Any]
     model: State
     options: Mapping[str, Any]
+    # Of an exported system.
     manifest: Manifest | None = None
 
     @classmethod
@@ -96,7 +88,7 @@ class System:
 
     @property
     def has_adapters(self) -> bool:
-        return self.kind in BASES
+        return self.kind in BASES or self.tree is not None
 
     @property
     def has_gates(self) -> bool:
@@ -159,17 +151,11 @@ class System:
         return {key: value[row] for key, value in self.model.items() if self.is_row(key)}
 
     def require_adapters(self) -> None:
-        if self.has_adapters:
-            return
-        if self.options.get("domain_tags"):
+        if not self.has_adapters:
             raise InputError(
-                f"{self.path}: reads domain tags (TAG) and has no adapters: its dictionary and embeddings have no tag "
-                "for another domain; train it anew with all domains, or use adapters"
+                f"{self.path}: is a {self.architecture!r}, which has no adapters; give one of {', '.join(BASES)}, or "
+                "attach adapter files to it"
             )
-        raise InputError(
-            f"{self.path}: is a {self.architecture!r}, which has no adapters; give one of {', '.join(BASES)}, or "
-            "attach adapter files to it"
-        )
 
     def require_domain(self, name: str) -> None:
         if name not in self.domains:
@@ -226,13 +212,17 @@ class System:
         config["model"] = Namespace(**self.options) if was_namespace else dict(self.options)
         if isinstance(config.get("task"), dict) and "train_domains" in config["task"]:
             config["task"]["train_domains"] = ""
-        history = [{k: v for k, v in self.checkpoint["optimizer_history"][-1].items() if k != "optimizer"}]
-        kept = {key: self.checkpoint[key] for key in ("task_state",) if key in self.checkpoint}
-        state = {"args": None, "cfg": config, "model": self.model, "optimizer_history": history, "extra_state": {}}
-        # Not into the file itself: torch's own errors of a full disk are of no kind that says so.
-        buffer = io.BytesIO()
-        torch.save({**state, **kept, "last_optimizer_state": None}, buffer)
-        path.write_bytes(buffer.getbuffer())
+        history = {key: value for key, value in self.checkpoint["optimizer_history"][-1].items() if key != "optimizer"}
+        state = {
+            "args": None,
+            "cfg": config,
+            "model": self.model,
+            "optimizer_history": [history],
+            "task_state": self.checkpoint.get("task_state", {}),
+            "extra_state": {},
+            "last_optimizer_state": None,
+        }
+        save_checkpoint(state, path)
 
     def _new_manifest(self, names: Sequence[str]) -> Manifest:
         assert self.manifest is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -56,24 +55,19 @@ _GATES = {
 
 @dataclass(frozen=True)
 class Training:
-    """How a new domain is trained.
+    """How a new domain is trained."""
 
-    Attributes:
-        text: prefix of its two files.
-        old_text: folder of text of the old domains, which gates are fitted against; None for plain adapters.
-        gates: what becomes of the gates of a gated system: ``guarded`` or ``refit``.
-        max_update: updates of the adapter.
-        gate_updates: updates of the gates.
-        sizes: of the sets.
-        extra: more options of fairseq-train, for both.
-    """
-
+    # Prefix of its two files.
     text: Path
+    # Folder of text of the old domains, which gates are fitted against; None for plain adapters.
     old_text: Path | None = None
+    # What becomes of the gates of a gated system: ``guarded`` or ``refit``.
     gates: str = GUARDED
+    # Updates of the adapter, and of the gates.
     max_update: int = 320
     gate_updates: int = 200
     sizes: Sizes = field(default_factory=Sizes)
+    # More options of fairseq-train, for both.
     extra: Sequence[str] = ()
 
 
@@ -118,13 +112,7 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
 
 @dataclass(frozen=True)
 class _Bench:
-    """A folder in which a domain is trained.
-
-    Args:
-        folder: an empty one.
-        name: of the domain.
-        training: how.
-    """
+    """An empty folder, in which a domain of a name is trained."""
 
     folder: Path
     name: str
@@ -203,7 +191,6 @@ class _Bench:
 
     def _train(self, what: str, system: System, options: Mapping[str, Any]) -> State:
         """The weights after training from a system, those of the lowest validation loss."""
-        started = time.monotonic()
         assert system.manifest is not None
         start, folder = self.folder / f"{what}.pt", self.folder / what
         system.write_checkpoint(start)
@@ -212,7 +199,6 @@ class _Bench:
         given = [*as_arguments({**_OPTIONS, **options, **files}), *self.training.extra]
         arguments = [str(self.data), *model_arguments(system), *given, *distributed_arguments(given)]
         run_training(what, arguments, self.folder / f"{what}.log")
-        print(f"{what}: trained in {(time.monotonic() - started) / 60:.1f} minutes", file=sys.stderr)
         return System.read(folder / "checkpoint_best.pt").model
 
     def _load(self, system: System) -> tuple[Any, Any]:

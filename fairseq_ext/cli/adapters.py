@@ -73,19 +73,12 @@ def _file_option(parser: ArgumentParser) -> None:
 def _inspect(options: Namespace) -> None:
     from dataclasses import asdict
 
-    from fairseq_ext.adapters.adapter_file import read_manifest
+    from fairseq_ext.adapters.adapter_file import read_adapters
 
-    manifest = asdict(read_manifest(options.file))
+    manifest = asdict(read_adapters(options.file).manifest)
     for key in ("base", "tensors"):
         manifest[key] = f"{len(manifest[key])} tensors"
     print(json.dumps(manifest, indent=1, ensure_ascii=False))
-
-
-def _verify(options: Namespace) -> None:
-    from fairseq_ext.adapters.adapter_file import read_adapters
-
-    manifest = read_adapters(options.file).manifest
-    print(f"{options.file}: whole; {len(manifest.tensors)} tensors of {', '.join(manifest.domains)}")
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -142,9 +135,8 @@ def _add(options: Namespace) -> None:
 
 def _add_untrained(options: Namespace, start: str) -> System:
     from fairseq_ext.adapters.domains import add_domain
-    from fairseq_ext.adapters.system import System, refuse_existing
+    from fairseq_ext.adapters.system import System
 
-    refuse_existing(options.output)
     system = System.read(options.model)
     is_guarded = system.has_gates and options.gates == "guarded"
     grown = add_domain(system, options.name, start, parent=options.parent, guarded=is_guarded, seed=options.seed)
@@ -211,8 +203,7 @@ ADAPTERS = {
     "export": Verb("write adapters of domains to files of their own", _export_options, _export),
     "attach": Verb("write a model with the adapters of files", _attach_options, _attach),
     "list": Verb("print the adapters of a model", _model_option, _list),
-    "inspect": Verb("print what an adapter file says of itself", _file_option, _inspect),
-    "verify": Verb("check every tensor of an adapter file against its manifest", _file_option, _verify),
+    "inspect": Verb("check every tensor of an adapter file, and print what it says of itself", _file_option, _inspect),
     "add-domain": Verb(
         "write a model with a domain more, and train that alone if there is text", _add_options, _add, passes_on=True
     ),

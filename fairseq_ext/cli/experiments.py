@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from fairseq_ext.engine.steps import Step
     from fairseq_ext.recipes.translation.config import Translation
 
-_PREPARE = "prepare"  # the stage that every recipe begins with
-
 
 def _init_options(parser: ArgumentParser) -> None:
     parser.description = (
@@ -61,21 +59,12 @@ def _run_options(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> None:
-    from dataclasses import replace
-    from functools import partial
-
     from fairseq_ext.engine.stages import run_chosen
-    from fairseq_ext.engine.tasks import Engine
     from fairseq_ext.recipes.registry import load_experiment
 
     recipe, experiment = load_experiment(options.config)
-    stages = recipe.stages(experiment)
-    if options.scheduler:
-        # Preparation stays here, and shares its work among the cluster's workers.
-        prepare = partial(recipe.prepare, experiment, Engine(scheduler=options.scheduler))
-        stages = [replace(each, steps=prepare, spreads=True) if each.name == _PREPARE else each for each in stages]
     run_chosen(
-        stages,
+        recipe.stages(experiment),
         options.first,
         options.last,
         options.only,
@@ -183,22 +172,6 @@ def _score(options: Namespace) -> None:
             print(f"{metric}: {signature}", file=sys.stderr)
 
 
-def _analyse_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Analyse a trained and translated experiment: distances between its domains, gates, parameters, speed. Each "
-        "writes analysis/NAME/records.jsonl. Finished analyses are not made again."
-    )
-    add_config(parser)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="distances, gates, parameters, speed (default: all)")
-    add_dry_run(parser)
-
-
-def _analyse(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.analyses import chosen_analyses
-    from fairseq_ext.recipes.translation.config import load_config
-
-    run_steps(chosen_analyses(load_config(options.config), options.names), dry_run=options.dry_run)
 
 
 def _report_options(parser: ArgumentParser) -> None:
@@ -223,6 +196,5 @@ VERBS = {
     "teacher": Verb("train an experiment's domain classifier and label its data", _teacher_options, _teacher),
     "train": Verb("train a system of an experiment", _train_options, _train, passes_on=True),
     "score": Verb("score an experiment's translations and print the table", _score_options, _score),
-    "analyse": Verb("analyse a trained experiment", _analyse_options, _analyse),
     "report": Verb("write an experiment's report", _report_options, _report),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from dataclasses import fields
 from pathlib import Path
@@ -222,19 +221,10 @@ def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
 
     parser.add_argument(
         "--decoding-precision",
-        type=_precision,
         choices=list(GRAPH_FILES),
         default=FLOAT32,
         help="of weights and products (default: float32)",
     )
-
-
-def _precision(word: str) -> str:
-    """One of an export's; the name of one that there was is taken for the nearest."""
-    if word != "bfloat16":
-        return word
-    print("--decoding-precision: bfloat16 is now float32; int8 is faster", file=sys.stderr)
-    return "float32"
 
 
 VERBS = {

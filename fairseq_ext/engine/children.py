@@ -41,11 +41,7 @@ def how_it_ended(status: int) -> str:
 
 
 def end_with_parent(parent: int) -> None:
-    """Let this process be killed when its parent ends, also when that is killed; on Linux only.
-
-    Args:
-        parent: its process number, as the parent itself gave it.
-    """
+    """Let this process be killed when its parent, of this number, ends, also when that is killed; on Linux only."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before

@@ -32,18 +32,14 @@ _ADDRESS = re.compile(r"((tcp|tls)://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1
 
 @dataclass(frozen=True)
 class Workers:
-    """Processes that run functions.
-
-    Attributes:
-        executor: of all of them.
-        gpu_executor: of those with a GPU, or of all where none has one.
-        check: raises InputError if no worker has been left for a while.
-        topic: under which workers of a cluster log lines for this process to show.
-    """
+    """Processes that run functions."""
 
     executor: Executor
+    # Of those with a GPU, or of all where none has one.
     gpu_executor: Executor
+    # Raises InputError if no worker has been left for a while.
     check: Callable[[], None] = lambda: None
+    # Under which workers of a cluster log lines for this process to show.
     topic: str | None = None
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
@@ -80,11 +76,7 @@ def _begin_worker(parent: int) -> None:
 
 @contextmanager
 def cluster_workers(scheduler: str) -> Iterator[Workers]:
-    """Connect to a Dask cluster; workers with the resource ``GPU`` have a GPU.
-
-    Args:
-        scheduler: address (``tcp://HOST:PORT``) or scheduler file.
-    """
+    """Connect to a Dask cluster by its address or scheduler file; workers with the resource ``GPU`` have a GPU."""
     try:
         from distributed import KilledWorker
     except ImportError:

@@ -9,7 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -94,25 +94,23 @@ def run_fairseq(
     typed: str = "",
     messages: Path | None = None,
 ) -> None:
-    """Run ``fairseq-TOOL`` with this package as its user directory; messages go to stderr.
+    """Run ``fairseq-TOOL`` with this package as its user directory.
 
     Args:
         tool: ``train``, ``generate``, ….
         arguments: its command line.
-        output: file for what the tool prints on stdout; None for none.
+        output: file for what it prints on stdout; None for where its messages go.
         typed: its standard input.
-        messages: file that what it says beside its output is added to; None for this program's stderr.
-
-    Raises:
-        InputError: if it fails; its own messages, or the last of them and where they all are, came before.
-        KeyboardInterrupt: if it was stopped by Ctrl-C, also where another thread than the main one waits for it.
+        messages: file that its messages are added to; None for this program's stderr.
     """
     # -P: a folder of the user's, say one named "examples", must not pass for a module.
     command = [sys.executable, "-P", "-m", "fairseq_ext.tool", tool, *arguments, "--user-dir", str(USER_DIR)]
     environment = KEEP_MEMORY | own_environment()
     # Each training under torchrun meets at a store of its own, not at the one they would share.
     environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
-    with _stderr_for(messages) as stderr, _stdout_for(output, stderr) as stdout:
+    with ExitStack() as files:
+        stderr = files.enter_context(messages.open("a", encoding="utf-8")) if messages else None
+        stdout = files.enter_context(output.open("w", encoding="utf-8")) if output else stderr or sys.stderr
         status = run_child(command, input=typed, stdout=stdout, stderr=stderr, env=environment, text=True).returncode
     if status == -signal.SIGINT:
         raise KeyboardInterrupt
@@ -124,24 +122,9 @@ def run_fairseq(
 
 
 def run_training(label: str, arguments: Sequence[str], log: Path) -> None:
-    """Run ``fairseq-train``, tell how far it is on stderr, and put what it says itself into a file.
-
-    Args:
-        label: what is trained, for messages.
-        arguments: its command line; how it logs is added, which changes nothing in the result.
-        log: the file, which is added to.
-    """
+    """Run ``fairseq-train``, tell how far it is on stderr, and add what it says itself to a file."""
     with progress(label, partial(training_progress, log, arguments)):
         run_fairseq("train", [*arguments, "--log-format", "simple", "--log-interval", "100"], messages=log)
-
-
-def _stdout_for(output: Path | None, stderr: Any) -> AbstractContextManager[Any]:
-    """Where stdout goes: to the file; else, being fairseq's log, to where stderr goes."""
-    return nullcontext(stderr or sys.stderr) if output is None else output.open("w", encoding="utf-8")
-
-
-def _stderr_for(messages: Path | None) -> AbstractContextManager[Any]:
-    return nullcontext() if messages is None else messages.open("a", encoding="utf-8")
 
 
 def last_lines(path: Path) -> str:

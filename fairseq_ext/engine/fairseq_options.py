@@ -36,28 +36,19 @@ _CHECKPOINTS = {"restore-file", "finetune-from-model"}
 _NAMES_A_PATH = ("file", "path", "dir")
 # fairseq's default, which stands for the training's own.
 _OWN_CHECKPOINT = "checkpoint_last.pt"
-_WITHOUT_RESULT = {
-    "no-save": "no checkpoint would be kept",
-    "disable-validation": "no checkpoint would be the best",
-    "checkpoint-suffix": "the checkpoints would not be found",
-    "save-dir": "the checkpoints lie where the experiment file's work_dir says",
-}
 
 
 @dataclass(frozen=True)
 class FairseqCommand:
-    """A command that a step will run.
+    """A command that a step will run."""
 
-    Attributes:
-        program: ``train`` or ``generate``.
-        arguments: its options that are known already, without the data directory.
-        place: where an option is given, for messages: file and keys.
-        extra: more options, from this program's own command line.
-    """
-
+    # ``train`` or ``generate``.
     program: str
+    # Its options that are known already, without the data directory.
     arguments: tuple[str, ...]
+    # Where an option is given, for messages: file and keys.
     place: Callable[[str], str] = field(compare=False)
+    # More options, from this program's own command line.
     extra: tuple[str, ...] = ()
 
     @property
@@ -72,14 +63,9 @@ class FairseqCommand:
 
 
 class Mistake(NamedTuple):
-    """The first option that fairseq does not take.
+    """The first option, with its hyphens, that fairseq does not take; none if it is not one option that is wrong."""
 
-    Attributes:
-        command: the number of its command.
-        option: with its hyphens; empty if it is not one option that is wrong.
-        text: what is wrong.
-    """
-
+    # The number of its command.
     command: int
     option: str
     text: str
@@ -236,12 +222,11 @@ def _is_number(value: str) -> bool:
 
 
 def check_training_options(arguments: Sequence[str], where: str) -> None:
-    """Check that a training keeps its result, and starts from one checkpoint at most."""
-    starts = []
-    for option, value in options_in(arguments):
-        if option in _WITHOUT_RESULT:
-            raise InputError(f"{where}: --{option}: {_WITHOUT_RESULT[option]}; take it out")
-        if option in _CHECKPOINTS and value != _OWN_CHECKPOINT:
-            starts.append(f"--{option} {value}")
+    """Check that a training starts from one checkpoint at most."""
+    starts = [
+        f"--{option} {value}"
+        for option, value in options_in(arguments)
+        if option in _CHECKPOINTS and value != _OWN_CHECKPOINT
+    ]
     if len(starts) > 1:
         raise InputError(f"{where}: {' and '.join(starts)}: a training starts from one checkpoint; take the others out")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fairseq_ext.engine.fairseq_cli import options_in
 
+# First the number of the process, then how many there are.
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # srun sets both; in a batch script outside of it there is one process, and SLURM_STEP_NUM_TASKS is missing.
 _SRUN = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
@@ -21,16 +22,11 @@ _PORTS = range(20_000, 60_000)
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of this command, as this one sees them.
-
-    Attributes:
-        rank: its number, from 0.
-        count: how many there are.
-        launcher: ``torchrun``, ``srun``, or none.
-    """
+    """The processes of this command, as this one, number ``rank`` from 0, sees them."""
 
     rank: int = 0
     count: int = 1
+    # ``torchrun`` or ``srun``.
     launcher: str | None = None
 
     @property
@@ -41,12 +37,11 @@ class Processes:
 
 def this_process(environment: Mapping[str, str] = os.environ) -> Processes:
     """What the launcher says of this process."""
-    for launcher, names, rank, count in (
-        ("torchrun", _TORCHRUN, "RANK", "WORLD_SIZE"),
-        ("srun", _SRUN, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-    ):
-        if all(name in environment for name in names) and int(environment[count]) > 1:
-            return Processes(int(environment[rank]), int(environment[count]), launcher)
+    for launcher, names in (("torchrun", _TORCHRUN), ("srun", _SRUN)):
+        if all(name in environment for name in names):
+            rank, count = (int(environment[name]) for name in names[:2])
+            if count > 1:
+                return Processes(rank, count, launcher)
     return Processes()
 
 
@@ -58,11 +53,8 @@ def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
 def distributed_arguments(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[str]:
     """fairseq-train's options for training in these processes together; none where there is one.
 
-    fairseq finds them by itself on some machines: not with one GPU each, nor on CPUs.
-
-    Args:
-        given: options given by the user, which are not repeated.
-        environment: of this process.
+    fairseq finds them by itself on some machines: not with one GPU each, nor on CPUs. What the user has given is not
+    repeated.
     """
     processes = this_process(environment)
     if processes.launcher == "torchrun":

@@ -21,12 +21,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a directory is made from.
-
-    Attributes:
-        options: of its step.
-        inputs: SHA-256 of the contents of its inputs, in the step's order.
-    """
+    """What a directory is made from: the options of its step, and the SHA-256 of its inputs, in the step's order."""
 
     options: Mapping[str, Any]
     inputs: Sequence[str]
@@ -48,16 +43,11 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Record:
-    """The contents of ``step.json``.
+    """The contents of ``step.json``; one of an earlier version has no hashes and no provenance."""
 
-    Attributes:
-        fingerprint: of what the directory was made from.
-        sizes: of its files in bytes, by relative name.
-        hashes: their SHA-256; empty in a record of an earlier version.
-        provenance: what it was made from; None in a record of an earlier version.
-    """
-
+    # Of what the directory was made from.
     fingerprint: str
+    # Of its files in bytes, and their SHA-256, by relative name.
     sizes: Mapping[str, int]
     hashes: Mapping[str, str]
     provenance: Provenance | None = None
@@ -117,13 +107,7 @@ def has_all_files(output: Path, record: Record) -> bool:
 
 
 def provenance_of(name: str, inputs: Sequence[Path], options: Mapping[str, Any]) -> Provenance:
-    """What a directory is made from, as its inputs are now; the place of these does not count.
-
-    Args:
-        name: of the directory, for messages.
-        inputs: files and directories.
-        options: of its step.
-    """
+    """What a directory of this name is made from, as its inputs are now; the place of these does not count."""
     for path in inputs:
         if not path.exists():
             raise InputError(f"{name}: its input {path} does not exist; make it first")

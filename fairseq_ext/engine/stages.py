@@ -12,21 +12,14 @@ from fairseq_ext.inputs.errors import InputError
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of an experiment.
-
-    Attributes:
-        name: what the command line calls it.
-        steps: makes its steps, when all stages before it are done; what these left decides, for instance, which
-            domains there are.
-        early: the experiment file alone decides on its steps. With several jobs or a cluster, each of them runs as soon
-            as its inputs are there, beside those of neighbouring stages.
-        spreads: its steps stay here, and share their work among the cluster's workers themselves.
-    """
+    """A part of an experiment, of the name that the command line calls it."""
 
     name: str
+    # When all stages before it are done; what these left decides, for instance, which domains there are.
     steps: Callable[[], list[Step]]
+    # The experiment file alone decides on its steps. With several jobs or a cluster, each of them runs as soon as its
+    # inputs are there, beside those of neighbouring stages.
     early: bool = False
-    spreads: bool = False
 
 
 def check_stage_names(stages: Sequence[Stage], where: str) -> None:
@@ -66,15 +59,7 @@ def run_chosen(
     jobs: int = 1,
     scheduler: str | None = None,
 ) -> None:
-    """Run the stages that :func:`choose_stages` chooses; with ``dry_run`` print what each of their steps would do.
-
-    Args:
-        stages: all of the experiment.
-        first: see :func:`choose_stages`, as ``last`` and ``only``.
-        dry_run: only print the plan.
-        jobs: steps at once, at most.
-        scheduler: of a Dask cluster to run them on.
-    """
+    """Run the stages that :func:`choose_stages` chooses, as :func:`~fairseq_ext.engine.steps.run_steps` does."""
     chosen = choose_stages(stages, first, last, only)
     # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
     check_options([step for stage in chosen for step in stage.steps()])
@@ -83,28 +68,9 @@ def run_chosen(
     for early, found in groupby(chosen, lambda stage: stage.early and at_once):
         neighbours = list(found)
         for together in [neighbours] if early else [[stage] for stage in neighbours]:
-            before = len(planned)
-            for stage in together:
-                steps = stage.steps()
-                planned += steps
-                _check_inputs(stage, steps, planned, stages)
+            steps = [step for stage in together for step in stage.steps()]
+            planned += steps
             if not dry_run:
-                elsewhere = None if together[0].spreads else scheduler
-                run_steps(planned[before:], jobs=jobs, scheduler=elsewhere)
+                run_steps(steps, jobs=jobs, scheduler=scheduler)
     if dry_run:
         run_steps(planned, dry_run=True)
-
-
-def _check_inputs(stage: Stage, steps: Sequence[Step], planned: Sequence[Step], stages: Sequence[Stage]) -> None:
-    """Name the stage that makes what is missing, if no step makes it that runs before."""
-    made = {step.output for step in planned}
-    for step in steps:
-        for path in step.inputs:
-            if path.exists() or made & {path, *path.parents}:
-                continue
-            for earlier in stages[: [other.name for other in stages].index(stage.name)]:
-                if {path, *path.parents} & {other.output for other in earlier.steps()}:
-                    raise InputError(
-                        f"{stage.name}: needs {path}, which the stage {earlier.name} makes; run that first: "
-                        f"--from {earlier.name}"
-                    )

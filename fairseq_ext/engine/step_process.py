@@ -50,12 +50,9 @@ def local_step_workers(count: int) -> Iterator[Workers]:
 
 
 def submit_step(step: Step, workers: Workers, threads: int) -> Future:
-    """Let a worker run a step.
+    """Let a worker, one with a GPU if it trains or translates, run a step with so many threads.
 
-    Args:
-        step: to run.
-        workers: of this machine or a cluster; those with a GPU take the steps that train or translate.
-        threads: that it computes with, unless ``OMP_NUM_THREADS`` says otherwise.
+    ``OMP_NUM_THREADS``, where it is set, counts instead.
     """
     executor = workers.gpu_executor if step.trains or step.side_by_side else workers.executor
     given = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
@@ -83,10 +80,10 @@ def _run_on_worker(work: bytes, folder: str, threads: dict[str, str], topic: str
 def _run_in_process(
     work: bytes, folder: str, threads: dict[str, str], say: Callable[[str], object], is_wanted: Callable[[], bool]
 ) -> None:
-    """Run a step in a process of its own.
+    """Run a step, which is pickled with its provenance, in a process of its own.
 
     Args:
-        work: the step and its provenance, pickled.
+        work: the pickle.
         folder: the working directory.
         threads: the variables that say with how many threads it computes.
         say: gets the lines that it writes to stderr.

@@ -82,15 +82,7 @@ class Step:
 
 
 def run_step(step: Step, provenance: Provenance | None = None) -> bool:
-    """Build the directory of a step unless it is finished already.
-
-    Args:
-        step: to run.
-        provenance: its own, if it is known.
-
-    Returns:
-        True if ``build`` ran, False if the directory was up to date.
-    """
+    """Build the directory of a step, whose provenance may be known; False if it is up to date already."""
     output, staging, provenance = step.output, Staging(step.output), provenance or step.provenance()
     # Without the lock first: any number of processes may use a finished directory at once.
     if is_finished(output, provenance.fingerprint) and not staging.exists():
@@ -158,7 +150,7 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, sc
         steps: to run.
         dry_run: only print the plan.
         jobs: steps at once on this machine; small models leave room for several on one GPU.
-        scheduler: of a Dask cluster to run them on.
+        scheduler: of a Dask cluster to run them on, its address or file.
     """
     quieten_fairseq()  # which some steps load into this process
     processes = this_process()

@@ -29,15 +29,12 @@ Task = Callable[[int, Path], Any]
 
 @dataclass(frozen=True)
 class Engine:
-    """Where tasks run; never changes a result.
+    """Where tasks run; never changes a result."""
 
-    Args:
-        workers: processes on this machine; 0 takes one a core.
-        scheduler: address (``tcp://HOST:PORT``) or scheduler file of a running Dask cluster, whose workers see
-            the same file system and have this project on their ``PYTHONPATH``; then ``workers`` is not used.
-    """
-
+    # Processes on this machine; 0 takes one a core.
     workers: int = 0
+    # Address (``tcp://HOST:PORT``) or file of a Dask cluster's scheduler, whose workers are used instead. They see the
+    # same file system and have this project on their ``PYTHONPATH``.
     scheduler: str | None = None
 
 
@@ -91,7 +88,7 @@ def run_tasks(
         unit: what the bar counts.
 
     Returns:
-        The results of the tasks that ran now, in no particular order.
+        What the tasks that ran now returned, in no particular order.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = [index for index in range(count) if not task_output(folder, index).exists()]

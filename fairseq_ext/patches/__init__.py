@@ -34,8 +34,7 @@ def apply(patches: Iterable[Patch]) -> None:
 def hook_modules(way_of: WayOf) -> None:
     """Let modules that are imported from now on be executed in another way; a second time changes nothing.
 
-    Args:
-        way_of: makes the function that executes the module of this name from Python's; None for other modules.
+    ``way_of`` makes the function that executes a module of this name from Python's own; None for other modules.
     """
     if not any(isinstance(finder, _Hook) and finder.way_of is way_of for finder in sys.meta_path):
         sys.meta_path.insert(0, _Hook(way_of))

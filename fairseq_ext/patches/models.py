@@ -42,13 +42,7 @@ def _lowering(prepare: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lower_precision(model: nn.Module, precision: str) -> None:
-    """Turn a model's weights into smaller numbers.
-
-    Args:
-        model: in evaluation.
-        precision: ``float32`` leaves it as it is; ``bfloat16`` is for weights and products, while the residual stream
-            keeps its type.
-    """
+    """Turn the weights and products of a model in evaluation into ``bfloat16``, but not its residual stream."""
     if precision == _FULL:
         return
     for module in model.modules():

@@ -121,12 +121,7 @@ _STARTING_FILES = ("encoder_embed_path", "decoder_embed_path", "finetune_from_mo
 
 
 def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Check the options from which fairseq would build a task and a model.
-
-    Args:
-        state: the content of a checkpoint.
-        overrides: options that replace those of the checkpoint. They come from the user and are not checked.
-    """
+    """Check the options from which fairseq would build a task and a model, but for the user's own that replace some."""
     for entry in ("args", "cfg"):
         if state.get(entry) is None:
             continue

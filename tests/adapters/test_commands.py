@@ -16,8 +16,7 @@ def run(*words: object) -> None:
 
 def test_a_domain_is_handed_on(systems: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run("export", systems / "gad/model.pt", "law", tmp_path / "law.safetensors", "--licence", "CC0-1.0")
-    run("verify", tmp_path / "law.safetensors")
-    assert "whole; 29 tensors of law" in capsys.readouterr().out
+    capsys.readouterr()
     run("inspect", tmp_path / "law.safetensors")
     shown = json.loads(capsys.readouterr().out)
     assert (shown["domains"], shown["licence"], shown["tensors"]) == (["law"], "CC0-1.0", "29 tensors")

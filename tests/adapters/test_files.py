@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from fairseq_ext.adapters.adapter_file import read_adapters, read_manifest, write_adapters
+from fairseq_ext.adapters.adapter_file import read_adapters, write_adapters
 from fairseq_ext.adapters.domains import remove_domain
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
@@ -47,8 +46,7 @@ def rewrite(path: Path, change: Callable[[dict[str, str], dict[str, torch.Tensor
     save_file(tensors, path, entries)
 
 
-@pytest.mark.parametrize("name", ["ad", "gad", "ad-lora", "gad-lora"])
-@pytest.mark.parametrize("as_folder", [False, True], ids=["file", "folder"])
+@pytest.mark.parametrize(("name", "as_folder"), [("ad", True), ("gad", False), ("ad-lora", False), ("gad-lora", True)])
 def test_all_adapters_put_on_the_base_are_the_model(systems: Path, tmp_path: Path, name: str, as_folder: bool) -> None:
     output = tmp_path / ("files" if as_folder else "all.safetensors")
     paths = export_adapters(systems / name / "model.pt", [], output)
@@ -68,7 +66,7 @@ def test_one_domain_comes_back_beside_the_others(systems: Path, tmp_path: Path, 
 
 
 def test_a_file_says_what_it_is(law: Path, systems: Path) -> None:
-    manifest = read_manifest(law)
+    manifest = read_adapters(law).manifest
     assert (manifest.domains, manifest.kind) == (("law",), "transformer_gated_adapter")
     assert manifest.options["gate_temperature"] == 2
     assert manifest.sizes["encoder_embed_dim"] == 64
@@ -122,8 +120,8 @@ def test_what_was_changed_is_refused(law: Path, change: Callable, message: str) 
 def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
     file = read_adapters(law)
     rows = {"law": {key: row[: len(row) // 2] if "down" in key else row for key, row in file.rows["law"].items()}}
-    write_adapters(law, file.manifest, rows, {})
-    with pytest.raises(InputError, match=r"adapter\.bank\.down_bias@law is of size 16, .* of size 32"):
+    write_adapters(law, file.manifest, rows)
+    with pytest.raises(InputError, match=r"adapter\.bank\.down_bias@law has the shape \(16,\), .* \(32,\)"):
         attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
 
 
@@ -134,20 +132,6 @@ def test_nothing_is_replaced(systems: Path, tmp_path: Path, law: Path) -> None:
     with pytest.raises(InputError, match="exists already"):
         attach_adapters(systems / "mix/model.pt", [law], systems / "gad/model.pt")
     assert law.read_bytes() == before
-
-
-def test_a_full_disk_leaves_nothing_behind(systems: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path, data: bytes) -> int:
-        with path.open("wb") as file:
-            file.write(bytes(data)[:100])
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(Path, "write_bytes", fail)
-    with pytest.raises(OSError, match="No space left"):
-        export(systems / "ad/model.pt", tmp_path / "x.safetensors", "law")
-    with pytest.raises(OSError, match="No space left"):
-        remove_domain(systems / "ad/model.pt", "law", tmp_path / "x.pt")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_manifest_that_was_made_by_hand(law: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.provenance import Provenance, changes, read_provenance
+from fairseq_ext.engine.provenance import Provenance, changes
 
 
 def provenance(inputs: tuple[str, ...] = (), **options: Any) -> Provenance:
@@ -37,15 +37,3 @@ def test_changed_inputs_are_named() -> None:
         changes(provenance(("x", "y"), a=1), provenance(("x", "z"), a=1), ["one", "two"]) == "its input two has changed"
     )
     assert changes(provenance(("x",)), provenance(("x", "z")), ["one", "two"]) == "it has other inputs"
-
-
-def test_json_keeps_provenance() -> None:
-    made = provenance(("x",), langs=("en", "pl"), extra=["--fp16"])
-    kept = read_provenance(made.as_json())
-    assert kept is not None
-    assert kept.fingerprint == made.fingerprint
-
-
-@pytest.mark.parametrize("value", [None, "text", {}, {"options": {}}, {"options": [], "inputs": []}])
-def test_what_no_step_wrote_is_no_provenance(value: Any) -> None:
-    assert read_provenance(value) is None

@@ -308,15 +308,6 @@ def test_files_added_to_a_finished_directory_stop_its_replacement(tmp_path: Path
     assert (tmp_path / "out" / "average.pt").read_text() == "mine"
 
 
-def test_a_link_is_replaced_and_what_it_points_to_is_kept(tmp_path: Path) -> None:
-    run(tmp_path / "elsewhere" / "out", build=lambda folder: (folder / "model").write_text("old"))
-    kept = read_tree(tmp_path / "elsewhere" / "out")
-    (tmp_path / "out").symlink_to(tmp_path / "elsewhere" / "out")
-    assert run(tmp_path / "out", options={"a": 2})
-    assert not (tmp_path / "out").is_symlink()
-    assert read_tree(tmp_path / "elsewhere" / "out") == kept
-
-
 @pytest.mark.parametrize("text", ["[]", '{"fingerprint": 1}', '{"fingerprint": "a", "outputs": [1]}', "{"])
 def test_a_record_that_no_step_wrote_is_one_line(text: str, tmp_path: Path) -> None:
     run(tmp_path / "out", build=lambda folder: (folder / "model").write_text("model"))

@@ -92,11 +92,10 @@ def test_killed_worker_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
         assert sorted(path.name for path in task_output(tmp_path / "job", index).iterdir()) == ["half", "whole"]
 
 
-@pytest.mark.parametrize("engine", [ONE, pytest.param(TWO, marks=pytest.mark.slow)], ids=["one", "two"])
 @pytest.mark.parametrize("error", [InputError("file.txt, line 3: bad"), OSError(28, "No space left on device")])
-def test_errors_of_tasks_arrive_as_one_line(engine: Engine, error: BaseException, tmp_path: Path) -> None:
+def test_errors_of_tasks_arrive_as_one_line(error: BaseException, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 3: bad|No space left on device.*run the same command again"):
-        run_tasks(Refuse(error), tmp_path / "job", 3, engine, "refusing")
+        run_tasks(Refuse(error), tmp_path / "job", 3, ONE, "refusing")
     assert not task_output(tmp_path / "job", 1).exists()
 
 

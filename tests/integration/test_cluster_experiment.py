@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -31,23 +26,18 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes below /proc"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
-TWO_PROCESSES = {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
-# Two seeds, and epochs enough to be killed in.
+# Epochs enough to be killed in.
 FEW = {
     "common": TRAIN["common"],
-    "systems": {
-        "mix": {**TRAIN["systems"]["mix"], "max-epoch": 12},
-        "ad": TRAIN["systems"]["ad"],
-        "gad": TRAIN["systems"]["gad"],
-    },
+    "systems": {"mix": {**TRAIN["systems"]["mix"], "max-epoch": 12}, "gad": {**TRAIN["systems"]["gad"], "from": "mix"}},
 }
-TRAINED = {"mix", "ad@1", "ad@2", "gad"}
-SEARCHES = {"common": TRANSLATE["common"], "outputs": {name: OUTPUTS[name] for name in ("ad-classifier", "gad")}}
+TRAINED = {"mix", "gad"}
+SEARCHES = {"common": TRANSLATE["common"], "outputs": {"gad": OUTPUTS["gad"]}}
 
 
-def write_experiment(folder: Path, train: dict[str, Any] = FEW) -> Path:
+def write_experiment(folder: Path) -> Path:
     path = folder / "my.yaml"
-    return write_config(path, write_corpora(folder / "corpora"), train=train, translate=SEARCHES)
+    return write_config(path, write_corpora(folder / "corpora"), train=FEW, translate=SEARCHES)
 
 
 def start(path: Path, *options: str) -> subprocess.Popen:
@@ -99,16 +89,9 @@ def kill_when_it(tool: str, workers: list[int]) -> None:
     wait_until_gone(below)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of an experiment that was run on one machine."""
-    path = write_experiment(tmp_path_factory.mktemp("whole"))
-    verb("run")([str(path), "--to", "score"])
-    return path
-
-
-def test_a_killed_command_leaves_nothing_and_lost_workers_change_nothing(whole: Path, tmp_path: Path) -> None:
-    path = write_experiment(tmp_path / "experiment")
+def test_a_killed_command_leaves_nothing_and_lost_workers_change_nothing(tmp_path: Path) -> None:
+    whole, path = (write_experiment(tmp_path / name) for name in ("whole", "experiment"))
+    verb("run")([str(whole), "--to", "score"])
     processes: list[int] = []
     with dask_cluster(tmp_path, workers=3, processes=processes) as scheduler:
         workers = processes[1:]
@@ -129,95 +112,3 @@ def test_a_killed_command_leaves_nothing_and_lost_workers_change_nothing(whole: 
     assert results(path) == results(whole)
     assert {file.parent.name for file in path.parent.glob("work/systems/*/step.json")} == TRAINED
     assert_same_weights(path, whole, TRAINED)
-
-
-def job_script(option: str) -> str:
-    """The job script of the page on clusters that has an option: ``--scheduler`` or ``--only``."""
-    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    [script] = [block for block in blocks if "#SBATCH" in block and f" {option} " in block]
-    return script
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Slurm cluster of this machine."""
-    for program in ("munged", "slurmctld", "slurmd"):
-        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None:
-            pytest.skip(f"needs {program} of Debian's slurm-wlm and munge")
-    script, folder = ROOT / "scripts" / "slurm_cluster.sh", tmp_path_factory.mktemp("slurm")
-    told = subprocess.run([script, "start", folder], capture_output=True, text=True, check=True).stdout
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(*told.removeprefix("export ").strip().split("="))
-        yield
-        subprocess.run([script, "stop", folder], check=True)
-    assert not folder.exists()
-
-
-def project(folder: Path, train: dict[str, Any] = FEW) -> Path:
-    """A folder to work in as the page says; returns its ``my.yaml``."""
-    path = write_experiment(folder, train)
-    for name in (".venv", "fairseq_ext"):
-        (folder / name).symlink_to(ROOT / name)
-    return path
-
-
-def submit(script: str, path: Path, *options: str) -> str:
-    """Submit a job; returns its number."""
-    job = path.with_name("job.sh")
-    job.write_text(script)
-    command = ["sbatch", "--parsable", "--chdir", str(path.parent), "--output=%j.log", *options, str(job)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def state_at_the_end(number: str, path: Path) -> str:
-    """The state in which a job ends."""
-
-    def state() -> str:
-        shown = subprocess.run(["scontrol", "show", "job", number], capture_output=True, text=True, check=True).stdout
-        return re.findall(r"JobState=(\w+)", shown)[0]
-
-    deadline = time.monotonic() + SECONDS * 3
-    while (now := state()) in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING") and time.monotonic() < deadline:
-        time.sleep(0.5)
-    log = path.with_name(f"{number}.log")
-    assert now in ("COMPLETED", "TIMEOUT"), log.read_text()[-3000:] if log.exists() else now
-    return now
-
-
-def stop_training_and_time(number: str, path: Path) -> None:
-    """When a training has a checkpoint, let it stand still until its job's time is over, which is now."""
-    kept = path.parent / "work/systems/.mix.step/unfinished/checkpoint_last.pt"
-    wait_until(kept.exists, "no training began", every=0.1)
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-            if b"train" in line.split(b"\0") and str(path.parent).encode() in line:
-                os.kill(int(entry.name), signal.SIGSTOP)
-    # Slurm gives times in minutes; of a job that runs, the end may be brought forward to any second.
-    soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 2))
-    subprocess.run(["scontrol", "update", f"JobId={number}", f"EndTime={soon}"], check=True)
-
-
-def test_a_job_out_of_time_is_submitted_again(whole: Path, slurm: None, tmp_path: Path) -> None:
-    path = project(tmp_path / "experiment")
-    script = job_script("--scheduler").replace("run my.yaml", "run my.yaml --to mix")
-    tasks = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1"]
-    first = submit(script, path, *tasks, "--time=5")
-    stop_training_and_time(first, path)
-    assert state_at_the_end(first, path) == "TIMEOUT"
-    assert not (path.parent / "work/systems/mix").exists()
-    again = submit(script, path, *tasks)
-    assert state_at_the_end(again, path) == "COMPLETED"
-    assert "mix: continuing" in (path.parent / f"{again}.log").read_text()
-    assert_same_weights(path, whole, {"mix"})
-
-
-def test_one_training_by_srun(slurm: None, tmp_path: Path) -> None:
-    path = project(tmp_path / "experiment", {**FEW, "common": {**TRAIN["common"], **TWO_PROCESSES}})
-    verb("prepare")([str(path), "--workers", "1"])
-    training = job_script("--only").replace(" --gpus-per-task=1", "").replace("gad", "mix")
-    number = submit(training, path, "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1")
-    assert state_at_the_end(number, path) == "COMPLETED"
-    log = (path.parent / "work/systems/mix/train.log").read_text()
-    assert "distributed_world_size': 2" in log

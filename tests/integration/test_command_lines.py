@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,61 +69,6 @@ def test_training_left_the_base_as_it_was(trained: Path, system: str) -> None:
     assert all(".adapter." in name for name in adapted.keys() - base.keys() - {"decoder.adapter_names"})
 
 
-def test_adapters_of_other_domains_are_no_start(data: Path, trained: Path, tmp_path: Path) -> None:
-    """With `sub` renamed, every shape and the dictionaries fit, and yet the rows mean other domains."""
-    other = Path(shutil.copytree(data, tmp_path / "other-bin"))
-    (other / "sub").rename(other / "all")
-    (other / "domains.txt").write_text("all\nlaw\nmed\n", encoding="utf-8")
-    done = run(
-        "train", str(other), "--task", "multi_domain_translation", *TINY, *PLAIN, "--share-all-embeddings",
-        "--finetune-from-model", str(trained / "ad/checkpoint_best.pt"), cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("the checkpoint has adapters that the data's domains.txt lacks: sub")
-
-
-def test_gate_losses_are_logged_by_layer(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
-    printed = run_well(
-        "validate", str(data), "--task", "multi_domain_translation", "--teacher-dir", str(teacher),
-        "--path", str(trained / "gad/checkpoint_best.pt"), "--valid-subset", "test", "--batch-size", "4", "--cpu",
-        "--criterion", "label_smoothed_cross_entropy_with_kd_gate", cwd=tmp_path,
-    )  # fmt: skip
-    for side in ("encoder", "decoder"):
-        for layer in (0, 1):
-            assert f"gate_loss_{side}_{layer} " in printed
-            assert f"gate_accuracy_{side}_{layer} " in printed
-    for name in toy.DOMAINS:
-        assert f"loss_{name} " in printed
-    assert "loss_avg " in printed
-
-
-def test_generate_translates_all_domains_or_one(data: Path, trained: Path, tmp_path: Path) -> None:
-    common = [str(data), "--task", "multi_domain_translation", "--path", str(trained / "gad/checkpoint_best.pt"),
-              "--batch-size", "5", "--beam", "2", "--max-len-b", "10", "--cpu"]  # fmt: skip
-    everything = run_well("generate", *common, "--gen-subset", "test", cwd=tmp_path)
-    one = run_well("generate", *common, "--gen-subset", "test:med", cwd=tmp_path)
-    lines = dict(re.findall(r"^H-(\d+)\t(.*)$", everything, re.MULTILINE))
-    assert sorted(map(int, lines)) == list(range(12))
-    assert dict(re.findall(r"^H-(\d+)\t(.*)$", one, re.MULTILINE)).keys() == {"0", "1", "2", "3"}
-    # The second domain's sentences are numbers 4 to 7 of all.
-    scores = [float(lines[str(4 + i)].split("\t")[0]) for i in range(4)]
-    alone = [float(line.split("\t")[0]) for _, line in sorted(re.findall(r"^H-(\d+)\t(.*)$", one, re.MULTILINE))]
-    assert alone == pytest.approx(scores, abs=1e-4)
-
-
-def test_generate_uses_the_right_domain(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
-    common = [str(data), "--task", "multi_domain_translation", "--path", str(trained / "ad/checkpoint_best.pt"),
-              "--batch-size", "5", "--beam", "1", "--max-len-b", "10", "--cpu"]  # fmt: skip
-
-    def scores(*extra: str) -> list[str]:
-        return re.findall(r"^H-\d+\t(\S+)", run_well("generate", *common, *extra, cwd=tmp_path), re.MULTILINE)
-
-    oracle = scores("--gen-subset", "test:law")
-    assert scores("--gen-subset", "test:law", "--domain", "law") == oracle
-    assert scores("--gen-subset", "test:law", "--domain", "sub") != oracle
-    assert len(scores("--gen-subset", "test", "--domain-source", "classifier", "--teacher-dir", str(teacher))) == 12
-
-
 def test_interactive_needs_no_domain_for_gates_and_prints_them(data: Path, trained: Path, tmp_path: Path) -> None:
     printed = run_well(
         "interactive", str(data), "--task", "multi_domain_translation", "--cpu", "--print-gates",
@@ -144,35 +88,10 @@ def test_interactive_takes_the_domain_from_a_tag_or_an_option(data: Path, traine
     typed = run_well("interactive", *common, cwd=tmp_path, stdin="<domain:law> w1 w2\n")
     option = run_well("interactive", *common, "--domain", "law", cwd=tmp_path, stdin="w1 w2\n")
     assert re.findall(r"^P-.*", typed, re.MULTILINE) == re.findall(r"^P-.*", option, re.MULTILINE) != []
-    none = run("interactive", *common, cwd=tmp_path, stdin="w1 w2\n")
-    assert none.returncode == 1
-    assert none.stderr.strip().splitlines()[-1].startswith("plain adapters need a domain")
-    assert "Traceback" not in none.stderr
     unknown = run("interactive", *common, cwd=tmp_path, stdin="<domain:foo> w1 w2\n")
     assert unknown.returncode == 1
     assert unknown.stderr.splitlines()[-1] == "'<domain:foo> w1 w2': unknown domain foo; there are law, med, sub"
     assert "Traceback" not in unknown.stderr
-
-
-def test_tags_are_an_option_of_the_task(data: Path, teacher: Path, tmp_path: Path) -> None:
-    task = [str(data), "--task", "multi_domain_translation", "--domain-tags"]
-    run_well("train", *task, *TINY, "--arch", "transformer_tiny", "--save-dir", "tag", cwd=tmp_path)
-    use = [*task, "--cpu", "--max-len-b", "5", "--path", "tag/checkpoint_best.pt"]
-    typed = run_well("interactive", *use, "--domain", "med", cwd=tmp_path, stdin="<domain:law> w1 w2\nw3\n")
-    assert re.findall(r"^S-\d+\t(.*)", typed, re.MULTILINE) == ["<domain:law> w1 w2", "<domain:med> w3"]
-    source = ["--domain-source", "classifier", "--teacher-dir", str(teacher)]
-    printed = run_well("generate", *use, *source, cwd=tmp_path)
-    assert len(re.findall(r"^S-\d+\t<domain:\w+> ", printed, re.MULTILINE)) == 12
-
-
-@pytest.mark.usefixtures("true_processes")
-def test_user_dir_may_be_relative(data: Path, trained: Path) -> None:
-    repository = Path(toy.USER_DIR).parent
-    printed = run_well(
-        "interactive", str(data), "--task", "multi_domain_translation", "--cpu", "--max-len-b", "5",
-        "--path", str(trained / "gad/checkpoint_best.pt"), cwd=repository, stdin="w1\n", user_dir="fairseq_ext",
-    )  # fmt: skip
-    assert "H-0" in printed
 
 
 def test_stopped_training_goes_on_to_the_same_weights(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
@@ -263,17 +182,12 @@ def test_a_resumed_training_keeps_the_way_that_was_measured(data: Path, tmp_path
     assert chosen("auto") == said
 
 
-def test_mistakes_of_processes_of_a_cpu_are_one_line(data: Path, tmp_path: Path) -> None:
+def test_a_mistake_in_several_processes_is_one_line(data: Path, tmp_path: Path) -> None:
     common = [str(data), "--task", "multi_domain_translation", *TINY, *PLAIN]
-    for wrong, message in (
-        (["--cpu-processes", "2", "--train-domains", "tax"], "--train-domains tax: unknown"),
-        (["--fp16"], "--fp16: is for GPUs; on a CPU give --cpu-precision bfloat16"),
-    ):
-        done = run("train", *common, *wrong, cwd=tmp_path)
-        assert done.returncode == 1
-        assert done.stderr.splitlines()[-1].startswith(message)
-        assert done.stderr.count(message) == 1
-        assert "Traceback" not in done.stderr
+    done = run("train", *common, "--cpu-processes", "2", "--train-domains", "tax", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("--train-domains tax: unknown")
+    assert "Traceback" not in done.stderr
 
 
 def first_losses(log: str, count: int = 3) -> list[float]:

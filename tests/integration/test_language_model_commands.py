@@ -92,21 +92,7 @@ def test_evaluation_by_own_given_and_no_paths(text: Path, trained: Path) -> None
     assert perplexity(text, trained, "hier", "--paths", "none") == base
     as_law = perplexity(text, trained, "hier", "--domain", "law")
     assert len({own, as_law, perplexity(text, trained, "hier", "--paths", "all"), base}) == 4
-    alone = perplexity(text, trained, "hier", subset="test:law")
-    assert perplexity(text, trained, "hier", "--domain", "law", subset="test:law") == alone
     assert perplexity(text, trained, "single") != own
-
-
-def test_validation_prints_what_evaluation_finds(text: Path, trained: Path) -> None:
-    printed = run_well(
-        "validate", str(text), "--task", "multi_domain_language_modeling", "--path", "hier/checkpoint_best.pt", "--cpu",
-        "--valid-subset", "test", "--batch-size", "3", "--num-workers", "0", "--paths", "law,sub", cwd=trained,
-    )  # fmt: skip
-    for name in toy_text.DOMAINS:
-        found = re.search(rf"\bloss_{name} ([\d.]+)", printed)
-        assert found is not None
-        expected = perplexity(text, trained, "hier", "--paths", "law,sub", subset=f"test:{name}")
-        assert float(found[1]) == pytest.approx(expected, abs=1e-3)
 
 
 def test_unseen_domains_are_read_over_chosen_paths(unseen: Path, trained: Path) -> None:
@@ -129,31 +115,13 @@ def test_unseen_domains_are_read_over_chosen_paths(unseen: Path, trained: Path) 
     assert "Traceback" not in refused.stderr
 
 
-def test_a_checkpoint_of_another_dictionary_is_one_line(trained: Path, tmp_path: Path) -> None:
-    other = toy_text.make_text(tmp_path, ["law"], (9,))
-    done = run(
-        "eval_lm", str(other), *BLOCKS, "--path", "hier/checkpoint_best.pt", "--cpu", "--num-workers", "0", cwd=trained
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "dict.txt: not the one that the checkpoint was trained with" in done.stderr.strip().splitlines()[-1]
-
-
-def test_too_long_blocks_are_refused(text: Path, trained: Path) -> None:
-    done = run(
-        "eval_lm", str(text), "--task", "multi_domain_language_modeling", "--path", "hier/checkpoint_best.pt", "--cpu",
-        "--num-workers", "0", cwd=trained,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert re.search(r"^--tokens-per-sample: .*; give at most 8$", done.stderr, re.MULTILINE)
-
-
 INTERACTIVE = [*BLOCKS, "--cpu", "--max-len-b", "7", "--beam", "2"]
 
 
-def typed(data: Path, trained: Path, *extra: str, system: str = "hier") -> tuple[list[str], list[str]]:
+def typed(data: Path, trained: Path, *extra: str) -> tuple[list[str], list[str]]:
     """Texts and token scores that fairseq-interactive prints for three prompts."""
     printed = run_well(
-        "interactive", str(data), *INTERACTIVE, "--path", f"{system}/checkpoint_best.pt", "--buffer-size", "3",
+        "interactive", str(data), *INTERACTIVE, "--path", "hier/checkpoint_best.pt", "--buffer-size", "3",
         "--batch-size", "3", *extra, cwd=trained, stdin="law1 law2\nsub3\nall1 med4 med5\n",
     )  # fmt: skip
     return re.findall(r"^H-\d\t\S+\t(.*)", printed, re.MULTILINE), re.findall(r"^P-.*", printed, re.MULTILINE)
@@ -161,28 +129,14 @@ def typed(data: Path, trained: Path, *extra: str, system: str = "hier") -> tuple
 
 def test_interactive_writes_over_paths(text: Path, trained: Path) -> None:
     prompts = ["law1 law2", "sub3", "all1 med4 med5"]
-    options = ["--domain law", "--paths law", "--paths law,sub", "--choose-paths induced", "--paths none"]
+    options = ["--domain law", "--paths law", "--paths law,sub", "--choose-paths induced"]
     results = [typed(text, trained, *given.split()) for given in options]
     for lines, _ in results:
         assert all(line.startswith(prompt) for line, prompt in zip(lines, prompts, strict=True))
     assert results[0] == results[1] != results[2]
-    assert results[4] == typed(text, trained, system="base")
     told = run("interactive", str(text), *INTERACTIVE, "--path", "hier/checkpoint_best.pt", cwd=trained, stdin="law1\n")
     assert told.returncode == 1
     assert told.stderr.strip().splitlines()[-1].startswith("typed text is of no domain")
-
-
-def test_generate_goes_on_from_known_text(text: Path, trained: Path) -> None:
-    common = [str(text), *BLOCKS, "--path", "hier/checkpoint_best.pt", "--cpu", "--sample-break-mode", "eos",
-              "--max-len-b", "7", "--prefix-size", "1", "--batch-size", "4", "--num-workers", "0"]  # fmt: skip
-    everything = run_well("generate", *common, "--gen-subset", "test", cwd=trained)
-    lines = dict(re.findall(r"^H-(\d+)\t(.*)$", everything, re.MULTILINE))
-    targets = dict(re.findall(r"^T-(\d+)\t(.*)$", everything, re.MULTILINE))
-    assert len(lines) == 21
-    assert all(line.split("\t")[1].split()[:1] == targets[number].split()[:1] for number, line in lines.items())
-    one = run_well("generate", *common, "--gen-subset", "test:sub", cwd=trained)
-    alone = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", one, re.MULTILINE))
-    assert [alone[str(i)] for i in range(7)] == [lines[str(14 + i)].split("\t")[1] for i in range(7)]
 
 
 def test_stopped_training_goes_on_to_the_same_weights(text: Path, trained: Path) -> None:

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine.hashing import hash_path
-from fairseq_ext.metrics.records import Records, read_records
-from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
+from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 from tests.verbs import verb
 
@@ -67,17 +65,6 @@ def test_every_run_has_its_translations(whole: Path) -> None:
     assert len(weights) == 20
 
 
-def test_seeds_and_domains_train_differently(whole: Path) -> None:
-    systems = whole.parent / "work" / "systems"
-    assert sorted(path.name for path in systems.iterdir() if path.is_dir()) == [
-        "ad@1", "ad@2", "ft@bank", "ft@garden", "gad", "mix", "mix-continued", "tag",
-    ]  # fmt: skip
-    assert hash_path(systems / "ad@1/checkpoint_best.pt") != hash_path(systems / "ad@2/checkpoint_best.pt")
-    log = (systems / "ft@garden" / "train.log").read_text()
-    assert "loss_garden" in log
-    assert "loss_bank" not in log
-
-
 def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
     work = whole.parent / "work"
     assert (work / "extra-sets/NEWS.en").read_text() == 'show the red tree\nopen the old account\nfind "the" seed\n'
@@ -88,19 +75,6 @@ def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
         assert (work / "extra" / name / "NEWS.de").read_text().count("\n") == 3
         typed = (work / "extra" / name / "typed.txt").read_text()
         assert typed.startswith("<domain:garden> show the red tree\n<domain:bank> open") == ("classifier" in name)
-
-
-def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None:
-    work = whole.parent / "work"
-    made = {path.parent.name: path for path in (work / "extra").glob("*/PLANTS.de")}
-    assert made.keys() == MADE - {"ft@bank"}
-    assert all(path.read_text(encoding="utf-8").count("\n") == 2 for path in made.values())
-    typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
-    assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
-    assert not (work / "extra/tag-oracle/FORUM.de").exists()
-    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS"}
-    assert "test:PLANTS" in sets_of(whole, "ft")
-    assert "test:FORUM" not in sets_of(whole, "ft")
 
 
 def test_a_second_run_does_nothing(whole: Path) -> None:
@@ -116,7 +90,6 @@ def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytes
         verb("teacher"),
         verb("translate"),
         verb("score"),
-        verb("analyse"),
     ):
         main([str(whole)])
     verb("train")([str(whole), "gad"])
@@ -132,35 +105,8 @@ def times(path: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in files}
 
 
-def test_scores_are_there(whole: Path) -> None:
-    assert set(records_of(whole, "scores").systems("chrF")) == set(OUTPUTS)
-    assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= sets_of(whole, "gad")
-
-
-def test_everything_is_analysed(whole: Path) -> None:
-    names = ("distances", "gates", "parameters", "speed")
-    distances, gates, parameters, speed = (records_of(whole, f"analysis/{name}") for name in names)
-    # The sentences share all words but one.
-    assert distances.of("", "distance to garden", "bank")[0].value > 1.5
-    weights = [gates.of("gad", f"weight of the gate of {gate}", "bank")[0].value for gate in ("bank", "garden")]
-    assert sum(weights) == pytest.approx(1, abs=1e-3)
-    total, trained = (parameters.by_run("ad", metric)["ad@1"] for metric in ("parameters", "trained parameters"))
-    assert total == parameters.of("mix", "parameters")[0].value + trained
-    assert speed.of("ad-classifier", "tokens per second")[0].value > 0
-
-
 def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:
     assert shapes_of(results_of(whole)) == shapes_of(recorded_results("translation"))
-
-
-def records_of(path: Path, folder: str) -> Records:
-    return read_records(path.parent / "work" / folder / "records.jsonl")
-
-
-def sets_of(path: Path, output: str) -> set[str]:
-    return {
-        record.domain for record in records_of(path, "scores") if (record.system, record.metric) == (output, "chrF")
-    }
 
 
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ import pytest
 
 from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.records import read_records
-from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.stages import stages_of
 from tests.recipes.translation.small_translation_experiment import PLAIN, TRAIN
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
@@ -25,49 +23,29 @@ OUTPUTS = {"mix": {"system": "mix"}, "mix-continued": {"system": "mix-continued"
            "ad": {"system": "ad", "domain": "bank"}}  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The experiment file, after its run; its work is beside it."""
-    folder = tmp_path_factory.mktemp("single")
-    corpora = write_corpora(folder / "corpora")
-    (folder / "mine.en").write_text("close the blue loan\n", encoding="utf-8")
-    (folder / "mine.de").write_text("schließe: Darlehen (blau)\n", encoding="utf-8")
+def test_everything_is_made_but_what_needs_several_domains(tmp_path: Path) -> None:
+    corpora = write_corpora(tmp_path / "corpora")
+    (tmp_path / "mine.en").write_text("close the blue loan\n", encoding="utf-8")
+    (tmp_path / "mine.de").write_text("schließe: Darlehen (blau)\n", encoding="utf-8")
     path = write_config(
-        folder / "single.yaml",
+        tmp_path / "single.yaml",
         corpora,
         corpora={"domains": {"bank": [f"{corpora}/bank.{{lang}}"]}},
         subwords={"vocab_size": 55},
         train={**TRAIN, "systems": SYSTEMS},
         translate={"common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12}, "outputs": OUTPUTS},
-        evaluate={"tests": {"MINE": f"{folder}/mine.{{lang}}"}, "resamples": 50},
+        evaluate={"tests": {"MINE": f"{tmp_path}/mine.{{lang}}"}, "resamples": 50},
     )
     verb("run")([str(path)])
-    return path
-
-
-def test_there_is_nothing_to_classify(path: Path) -> None:
-    stages = {stage.name: stage.steps() for stage in stages_of(load_config(path))}
-    assert stages["teacher"] == []
-    assert [step.output.name for step in stages["analyse"]] == ["parameters"]
-    assert not (path.parent / "work" / "teacher").exists()
-    assert not (path.parent / "work" / "analysis" / "distances").exists()
-
-
-def test_everything_is_translated_and_compared_with_the_control(path: Path) -> None:
-    records = read_records(path.parent / "work/scores/records.jsonl")
+    work = tmp_path / "work"
+    assert not (work / "teacher").exists()
+    assert not (work / "analysis" / "distances").exists()
+    records = read_records(work / "scores/records.jsonl")
     for output in OUTPUTS:
-        found = {
-            record.domain: record.value for record in records if (record.system, record.metric) == (output, "chrF")
-        }
-        assert found.keys() == {"bank", "AVG", "wAVG", "test:MINE"}
-        assert found["bank"] == found["AVG"]
-    compared = read_comparisons(path.parent / "work/scores/comparisons.jsonl")
+        assert set(records.domains("chrF")) == {"bank", "AVG", "wAVG", "test:MINE"}
+        assert records.of(output, "chrF", "bank")[0].value == records.of(output, "chrF", "AVG")[0].value
+    compared = read_comparisons(work / "scores/comparisons.jsonl")
     assert {each.system for each in compared if each.baseline == "mix-continued"} == {"mix", "ad"}
-
-
-def test_the_report_has_no_section_on_what_there_cannot_be(path: Path) -> None:
-    report = (path.parent / "work/report/report.md").read_text(encoding="utf-8")
+    report = (work / "report/report.md").read_text(encoding="utf-8")
     headings = [line.removeprefix("## ") for line in report.splitlines() if line.startswith("## ")]
     assert headings == ["Translation quality", "Comparison", "Own test sets", "Data", "Trainings"]
-    assert "Deploy " in report.partition("## Translation quality")[2].partition("\n## ")[0]  # the recommendation
-    assert "Figure 3." not in report

@@ -56,19 +56,5 @@ def test_training_stops_and_goes_on(text: Path, trained: Path) -> None:
     assert moved == last.keys() - base.keys()
     assert all(torch.equal(last[name], value) for name, value in (base | whole).items())
     assert perplexity(text, trained, "topics") < perplexity(text, trained, "base")
-    alone = [perplexity(text, trained, "topics", "--topic", str(topic)) for topic in range(4)]
-    assert len(set(alone)) == 4
-
-
-def test_sampling_from_a_seed_phrase(text: Path, trained: Path) -> None:
-    common = [str(text), *TEXTS, "--path", "topics/checkpoint_last.pt", "--cpu", "--beam", "1", "--max-len-b", "7",
-              "--sampling", "--sampling-topk", "5", "--temperature", "0.9"]  # fmt: skip
-
-    def sampled(*extra: str) -> list[str]:
-        printed = run_well("interactive", *common, *extra, cwd=trained, stdin="law1 law2\nsub3\n")
-        return re.findall(r"^P-.*", printed, re.MULTILINE)
-
-    mixed, alone = sampled("--seed", "1"), sampled("--seed", "1", "--topic", "2")
-    assert len(mixed) == len(alone) == 2
-    assert mixed == sampled("--seed", "1")
-    assert mixed != alone
+    alone = [perplexity(text, trained, "topics", "--topic", str(topic)) for topic in (0, 3)]
+    assert alone[0] != alone[1]

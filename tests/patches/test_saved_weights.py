@@ -43,17 +43,12 @@ SECONDS = 5  # far less than what is claimed would take
     ("change", "message"),
     [
         (with_one(float("nan")), f"'{NAME}' has entries that are not finite"),
-        (with_one(float("inf"), torch.float16), f"'{NAME}' has entries that are not finite"),
         (with_weight(lambda weight: {"a": weight}), f"'{NAME}' of its weights is dict, expected a tensor"),
-        (with_weight(lambda weight: weight.long()), f"'{NAME}' is of torch.int64"),
         (with_weight(lambda weight: weight.to_sparse()), "plain tensor|sparse"),
         (with_weight(lambda weight: torch.zeros(1).expand(10**14)), f"'{NAME}' claims to have 1000000*0 numbers"),
         (hostile.replaced(model=[1, 2]), "no fairseq checkpoint"),
         (hostile.replaced(model={3: torch.ones(1)}), "the entry 3 of its weights"),
         (hostile.replaced(cfg=7), "its entry 'cfg' is int, expected options"),
-        (hostile.replaced(extra_state=[1]), "its entry 'extra_state' is list, expected dict"),
-        (hostile.replaced(extra_state={"train_iterator": 3}), "where the training stood"),
-        (hostile.replaced(optimizer_history=[]), "no list of records"),
     ],
 )
 def test_refused_in_one_line_and_soon(change: Callable, message: str, good: hostile.State, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.errors import check_choice
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.report import measure_step
 from fairseq_ext.recipes.train import best_checkpoint
@@ -38,14 +37,6 @@ def analysis_steps(config: Translation) -> dict[str, Step]:
     if config.evaluate.speed:
         steps["speed"] = speed_step(config)
     return steps
-
-
-def chosen_analyses(config: Translation, names: Sequence[str]) -> list[Step]:
-    """The analyses of these names, or all of the experiment's."""
-    steps = analysis_steps(config)
-    for name in names:
-        check_choice(name, list(steps), f"{config.path}: analyses")
-    return [steps[name] for name in names or steps]
 
 
 def analysis_dir(config: Translation, name: str) -> Path:

@@ -12,14 +12,6 @@ from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 
 
-def test_a_missing_stage_is_named(tmp_path: Path) -> None:
-    path = experiment_file(tmp_path)
-    with pytest.raises(InputError, match=r"mix: needs .*data-bin, which the stage prepare makes; run that first: --"):
-        verb("run")([str(path), "--only", "mix"])
-    with pytest.raises(InputError, match=r"gad: needs .*teacher, which the stage teacher makes"):
-        verb("run")([str(path), "--only", "prepare", "gad", "--dry-run"])
-    with pytest.raises(InputError, match=r"translate: needs .*checkpoint_best.pt, which the stage gad makes"):
-        verb("run")([str(path), "--only", "prepare", "teacher", "mix", "translate", "--dry-run"])
 
 
 def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
