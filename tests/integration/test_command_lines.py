@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,45 @@ def test_training_left_the_base_as_it_was(trained: Path, system: str) -> None:
     )
     assert all(torch.equal(adapted[name], value) for name, value in base.items())
     assert all(".adapter." in name for name in adapted.keys() - base.keys() - {"decoder.adapter_names"})
+
+
+def test_adapters_of_other_domains_are_no_start(data: Path, trained: Path, tmp_path: Path) -> None:
+    """With `sub` renamed, every shape and the dictionaries fit, and yet the rows mean other domains."""
+    other = Path(shutil.copytree(data, tmp_path / "other-bin"))
+    (other / "sub").rename(other / "all")
+    (other / "domains.txt").write_text("all\nlaw\nmed\n", encoding="utf-8")
+    done = run(
+        "train", str(other), "--task", "multi_domain_translation", *TINY, *PLAIN, "--share-all-embeddings",
+        "--finetune-from-model", str(trained / "ad/checkpoint_best.pt"), cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("the checkpoint has adapters that the data's domains.txt lacks: sub")
+
+
+def test_gate_losses_are_logged_by_layer(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
+    printed = run_well(
+        "validate", str(data), "--task", "multi_domain_translation", "--teacher-dir", str(teacher),
+        "--path", str(trained / "gad/checkpoint_best.pt"), "--valid-subset", "test", "--batch-size", "4", "--cpu",
+        "--criterion", "label_smoothed_cross_entropy_with_kd_gate", cwd=tmp_path,
+    )  # fmt: skip
+    for side in ("encoder", "decoder"):
+        for layer in (0, 1):
+            assert f"gate_loss_{side}_{layer} " in printed
+            assert f"gate_accuracy_{side}_{layer} " in printed
+    for name in toy.DOMAINS:
+        assert f"loss_{name} " in printed
+    assert "loss_avg " in printed
+
+
+def test_generate_uses_the_right_domain(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
+    common = [str(data), "--task", "multi_domain_translation", "--path", str(trained / "ad/checkpoint_best.pt"),
+              "--batch-size", "5", "--beam", "1", "--max-len-b", "10", "--cpu"]  # fmt: skip
+
+    def scores(*extra: str) -> list[str]:
+        return re.findall(r"^H-\d+\t(\S+)", run_well("generate", *common, *extra, cwd=tmp_path), re.MULTILINE)
+
+    assert scores("--gen-subset", "test:law") != scores("--gen-subset", "test:law", "--domain", "sub")
+    assert len(scores("--gen-subset", "test", "--domain-source", "classifier", "--teacher-dir", str(teacher))) == 12
 
 
 def test_interactive_needs_no_domain_for_gates_and_prints_them(data: Path, trained: Path, tmp_path: Path) -> None:

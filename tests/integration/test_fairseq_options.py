@@ -21,7 +21,7 @@ from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.refused_options import LANGUAGE_MODELING, TRANSLATION
 from tests import toy, toy_systems
-from tests.toy_systems import by_hand
+from tests.toy_systems import by_hand, model_input
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +120,13 @@ def as_told(system: str, pairs: list[tuple[str, str]]) -> list[tuple[str, str | 
 # From Python
 
 
+@row("`DomainTranslator`")
+def check_hub(world: World, system: str, *_: Any) -> None:
+    hub = world.hub(system)
+    expected = [hub.decode(torch.tensor(by_hand(world.data["mmap"], system, *pair))) for pair in PAIRS]
+    assert hub.translate(LINES, beam=1, domain=EACH, max_len_b=6) == expected
+
+
 @row("… in several threads")
 def check_threads(world: World, system: str, *_: Any) -> None:
     hub = world.hub(system)
@@ -188,6 +195,11 @@ def check_raw(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     check_generate(world, system, capsys, "test", "--dataset-impl", "lazy", impl="cached")
 
 
+@row("`fairseq-generate --gen-subset train`")
+def check_train(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
+    check_generate(world, system, capsys, "train")
+
+
 @row("`fairseq-generate --num-shards --shard-id`")
 def check_shards(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     parts = []
@@ -254,6 +266,39 @@ def type_lines(world: World, system: str, capsys: pytest.CaptureFixture, lines: 
 def check_interactive(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     type_lines(world, system, capsys, [f"<domain:{domain}> {line}" for line, domain in PAIRS])
     assert list(printed(capsys).values()) == translate(world.hub(system), PAIRS)
+
+
+@row("`fairseq-interactive --print-alignment`")
+def check_alignment(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
+    type_lines(world, system, capsys, [f"<domain:{domain}> {line}" for line, domain in PAIRS], "--print-alignment")
+    out = capsys.readouterr().out
+    task, _, model = toy_systems.make_system(world.data["mmap"], system)
+    for n, (line, domain) in enumerate(PAIRS):
+        source, extra = model_input(task, system, line, domain)
+        text = re.search(rf"^H-{n}\t\S+\t(.*)$", out, re.MULTILINE)
+        assert text is not None
+        target = task.tgt_dict.encode_line(text[1], add_if_not_exist=False).long()
+        before = torch.cat([target[-1:], target[:-1]]).unsqueeze(0)
+        with torch.no_grad():
+            attention = model(source, torch.tensor([source.size(1)]), before, **extra)[1]["attn"][0][0]
+        best = attention[: len(target) - 1, :-1].argmax(1).tolist()  # neither side's end of sentence
+        assert f"A-{n}\t" + " ".join(f"{word}-{i}" for i, word in enumerate(best)) in out.splitlines()
+
+
+@row("`fairseq-interactive --constraints`")
+def check_constraints(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
+    hub = world.hub(system)
+    free = translate(hub, PAIRS)
+    wanted = next(word for word in toy.WORDS if not any(word in text.split() for text in free))
+    lines = [f"<domain:{domain}> {line}\t{wanted}" for line, domain in PAIRS]
+    type_lines(world, system, capsys, lines, "--constraints")
+    out = capsys.readouterr().out
+    found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", out, re.MULTILINE))
+    probabilities = dict(re.findall(r"^P-(\d+)\t(.*)$", out, re.MULTILINE))
+    texts = [found[str(n)] for n in range(4)]
+    assert all(wanted in text.split() for text in texts)
+    bits = [float(value) for n in range(4) for value in probabilities[str(n)].split()]
+    assert bits == pytest.approx((forced(hub, texts) / math.log(2)).tolist(), abs=2e-3)
 
 
 # The page

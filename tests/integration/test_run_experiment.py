@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
+from fairseq_ext.metrics.records import Records, read_records
+from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 from tests.verbs import verb
 
@@ -77,6 +78,19 @@ def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
         assert typed.startswith("<domain:garden> show the red tree\n<domain:bank> open") == ("classifier" in name)
 
 
+def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None:
+    work = whole.parent / "work"
+    made = {path.parent.name: path for path in (work / "extra").glob("*/PLANTS.de")}
+    assert made.keys() == MADE - {"ft@bank"}
+    assert all(path.read_text(encoding="utf-8").count("\n") == 2 for path in made.values())
+    typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
+    assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
+    assert not (work / "extra/tag-oracle/FORUM.de").exists()
+    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS", "test:AVG"}
+    assert "test:PLANTS" in sets_of(whole, "ft")
+    assert "test:FORUM" not in sets_of(whole, "ft")
+
+
 def test_a_second_run_does_nothing(whole: Path) -> None:
     lines = [line for line in run(whole).splitlines() if line.endswith("up to date")]
     assert len(lines) == 6 + 1 + 8 + len(MADE) + 1 + len(MADE - {"ft@bank"})
@@ -105,8 +119,25 @@ def times(path: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in files}
 
 
+def test_scores_and_examples_are_there(whole: Path) -> None:
+    work = whole.parent / "work"
+    assert set(records_of(whole, "scores").systems("chrF")) == set(OUTPUTS)
+    assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= sets_of(whole, "gad")
+    assert "show the red tree" in (work / "examples/examples.txt").read_text(encoding="utf-8")
+
+
 def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:
     assert shapes_of(results_of(whole)) == shapes_of(recorded_results("translation"))
+
+
+def records_of(path: Path, folder: str) -> Records:
+    return read_records(path.parent / "work" / folder / "records.jsonl")
+
+
+def sets_of(path: Path, output: str) -> set[str]:
+    return {
+        record.domain for record in records_of(path, "scores") if (record.system, record.metric) == (output, "chrF")
+    }
 
 
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:
