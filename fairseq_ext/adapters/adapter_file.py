@@ -8,6 +8,7 @@ damage and edits; they are no signature, so who wants to deceive can write a fil
 
     encoder.layers.0.adapter.bank.down_weight@tickets       a row of that stacked tensor: tickets' adapter
     encoder.layers.0.adapter.router.weight@tickets          … and its row of the gate, of gated adapters
+    decoder.layers.0.adapter.bank.norm_weight               what all adapters share, in trees
 """
 
 from __future__ import annotations
@@ -50,12 +51,13 @@ class AdapterManifest:
     """What an adapter file holds, and which base it belongs to.
 
     Attributes:
-        domains: whose adapters these are.
+        domains: whose adapters these are; of a tree the nodes, those on the paths of the domains that were asked for.
         kind: the registered model that has such adapters.
         options: of that model, beyond its base's.
         sizes: of the base, to be read by people.
         base: SHA-256 of every tensor of the base, in the model's order.
         guarded: those of the domains that take part only where their gate's logit is above all others'.
+        tree: the whole tree that the nodes are of, as JSON; None for no tree.
         vocabulary: SHA-256 of dictionaries and subwords, by file name.
         data_fingerprint: of the training data, where it is known.
         licence: under which the adapters may be used, in the words of who exported them.
@@ -70,6 +72,7 @@ class AdapterManifest:
     sizes: dict[str, int]
     base: _Hashes
     guarded: tuple[str, ...] = ()
+    tree: str | None = None
     vocabulary: dict[str, str] = field(default_factory=dict)
     data_fingerprint: str | None = None
     licence: str | None = None
@@ -86,11 +89,16 @@ class AdapterFile:
     manifest: AdapterManifest
     # By domain, the row of every stacked tensor by that tensor's name.
     rows: Mapping[str, Mapping[str, Tensor]]
+    # What all adapters share, by name.
+    shared: Mapping[str, Tensor]
 
 
-def write_adapters(path: Path, manifest: AdapterManifest, rows: Mapping[str, Mapping[str, Tensor]]) -> None:
+def write_adapters(
+    path: Path, manifest: AdapterManifest, rows: Mapping[str, Mapping[str, Tensor]], shared: Mapping[str, Tensor]
+) -> None:
     """Write an adapter file; versions and hashes are found here, and the name appears when the file is complete."""
     tensors = {f"{key}@{name}": row.contiguous() for name, own in rows.items() for key, row in own.items()}
+    tensors |= {key: value.contiguous() for key, value in shared.items()}
     content = {**asdict(manifest), "versions": {name: metadata.version(name) for name in _PACKAGES}}
     content["tensors"] = {name: tensor_hash(value) for name, value in tensors.items()}
     text = json.dumps(content, ensure_ascii=False)
@@ -116,12 +124,16 @@ def read_adapters(path: Path) -> AdapterFile:
         if tensor_hash(value) != manifest.tensors[name]:
             raise InputError(f"{path}: the tensor {name} is not as it was written (SHA-256 differs); {_REMEDY}")
     rows: dict[str, dict[str, Tensor]] = {name: {} for name in manifest.domains}
+    shared = {}
     for name, value in tensors.items():
-        key, _, domain = name.partition("@")
-        if domain not in rows:
+        key, is_row, domain = name.partition("@")
+        if not is_row:
+            shared[key] = value
+        elif domain in rows:
+            rows[domain][key] = value
+        else:
             raise InputError(f"{path}: the tensor {name} is of no domain of its manifest; {_REMEDY}")
-        rows[domain][key] = value
-    return AdapterFile(path, manifest, rows)
+    return AdapterFile(path, manifest, rows, shared)
 
 
 def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:

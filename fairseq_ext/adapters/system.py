@@ -25,7 +25,7 @@ from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.domain_tree import DomainTree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.adapter_transformer import TranslationAdapterConfig
+from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAdapterConfig
 from fairseq_ext.models.base_layout import FORM_OPTIONS
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
@@ -37,15 +37,16 @@ from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Man
 from fairseq_ext.translators import exported
 
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
-# Models whose adapters files can hold, each with the plain one that it can be put on, and the options that it adds.
+# Models with adapters, each with the plain one that it can be put on, and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
-BASES = {PLAIN: "transformer", GATED: "transformer"}
+BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
 _GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs")
 ADDED = {
     PLAIN: (*_ADAPTERS, *FORM_OPTIONS),
     GATED: (*_ADAPTERS, *FORM_OPTIONS, *_GATES),
+    HIERARCHICAL_ADAPTERS: _ADAPTERS,
 }
-_CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig}
+_CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig, HIERARCHICAL_ADAPTERS: AdapterConfig}
 # What options are that files of earlier versions do not name.
 EARLIER_OPTIONS = {
     PLAIN: FORM_OPTIONS,
@@ -88,7 +89,7 @@ class System:
 
     @property
     def has_adapters(self) -> bool:
-        return self.kind in BASES or self.tree is not None
+        return self.kind in BASES
 
     @property
     def has_gates(self) -> bool:

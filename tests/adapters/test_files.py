@@ -120,7 +120,7 @@ def test_what_was_changed_is_refused(law: Path, change: Callable, message: str) 
 def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
     file = read_adapters(law)
     rows = {"law": {key: row[: len(row) // 2] if "down" in key else row for key, row in file.rows["law"].items()}}
-    write_adapters(law, file.manifest, rows)
+    write_adapters(law, file.manifest, rows, {})
     with pytest.raises(InputError, match=r"adapter\.bank\.down_bias@law has the shape \(16,\), .* \(32,\)"):
         attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
 

@@ -1,4 +1,4 @@
-"""The verbs on trees: a domain goes with the nodes that are its own, and comes as a leaf of one."""
+"""The verbs on trees: a domain goes with the nodes that are its own, and comes with those on its path."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from fairseq import options
 from omegaconf import OmegaConf
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
-from fairseq_ext.adapters.files import export_adapters
+from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.errors import InputError
 from tests import toy
-from tests.models.test_transformer_lm_hier_adapter import NODES, TREE, make_model, randomise, write_tree
+from tests.adapters.test_files import assert_same_state
+from tests.models.test_transformer_lm_hier_adapter import NODES, TREE, make_base, make_model, randomise, write_tree
 
 HISTORY = {"num_updates": 1, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}
 
@@ -33,11 +34,14 @@ def write_checkpoint(path: Path, model: torch.nn.Module, arch: str, *extra: str)
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``tree.pt``, hierarchical adapters."""
+    """``tree.pt``, hierarchical adapters, and ``base.pt``, what they are on."""
     folder = tmp_path_factory.mktemp("trees")
     tree = write_tree(folder / "tree.json", TREE)
     model = randomise(make_model(tree=tree))
+    base = make_base()
+    base.load_state_dict({key: model.state_dict()[key] for key in base.state_dict()})
     write_checkpoint(folder / "tree.pt", model, "transformer_lm_hier_adapter_tiny", "--tree", str(tree))
+    write_checkpoint(folder / "base.pt", base, "transformer_lm_tiny")
     return folder
 
 
@@ -45,15 +49,28 @@ def same_rows(one: System, other: System, names: set[str]) -> bool:
     return all(torch.equal(row, other.rows(name)[key]) for name in names for key, row in one.rows(name).items())
 
 
-def test_a_domain_goes_with_its_own_nodes(models: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_folder", [False, True], ids=["file", "folder"])
+def test_all_nodes_put_on_the_base_are_the_model(models: Path, tmp_path: Path, as_folder: bool) -> None:
+    output = tmp_path / ("files" if as_folder else "all.safetensors")
+    files = export_adapters(models / "tree.pt", [], output)
+    whole = System.read(models / "tree.pt")
+    # Of files of single domains, the inner nodes come with each.
+    attached = attach_adapters(models / "base.pt", files, tmp_path / "out.pt")
+    assert_same_state(System.read(tmp_path / "out.pt"), whole)
+    assert attached.tree == whole.tree
+    assert System.read(tmp_path / "out.pt").kind == whole.kind
+
+
+def test_a_domain_goes_with_its_own_nodes_and_comes_back(models: Path, tmp_path: Path) -> None:
     whole = System.read(models / "tree.pt")
     without = remove_domain(models / "tree.pt", "bio", tmp_path / "less.pt")
     assert without.tree is not None
     assert set(without.names) == NODES.keys() - {"bio", "science"}
     assert without.tree.path("books") == tuple(map(without.names.index, ("books", "reviews", "root")))
     assert same_rows(without, whole, set(without.names))
-    with pytest.raises(InputError, match="stay in their model"):
-        export_adapters(models / "tree.pt", ["books"], tmp_path / "books.safetensors")
+    [file] = export_adapters(models / "tree.pt", ["bio"], tmp_path / "bio.safetensors")
+    attach_adapters(tmp_path / "less.pt", [file], tmp_path / "again.pt")
+    assert_same_state(System.read(tmp_path / "again.pt"), whole)
 
 
 def test_a_new_leaf(models: Path, tmp_path: Path) -> None:
