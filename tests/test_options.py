@@ -24,7 +24,7 @@ OPTIONS = {
         "bottleneck-dim", "adapter-init-scale", "frozen-mode", "gate-temperature", "share-gates",
     },
     TransformerLMTopicModel: {
-        "num-topics", "topic-transformation", "topic-omega", "mixture", "mixture-chunk", "freeze-output-embedding",
+        "num-topics", "topic-transformation", "mixture", "mixture-chunk", "freeze-output-embedding",
         "frozen-mode",
     },
     TopicLanguageModelingCriterion: {"tdm", "tdm-margin", "tdm-weight"},
