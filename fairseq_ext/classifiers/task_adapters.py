@@ -41,11 +41,7 @@ _BASE = "encoder.sentence_encoder."
 
 
 def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsbyAdapterModel:
-    """Load a model with all its tasks, for use; nothing of it trains.
-
-    Returns:
-        The model in evaluation mode, in single precision, on the CPU.
-    """
+    """Load a model with all its tasks, in evaluation mode and single precision on the CPU; nothing of it trains."""
     state = read_checkpoint(checkpoint)
     options = _options(state)
     if not _is_ours(options):

@@ -59,9 +59,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
     def __init__(self, task: Any, sentence_avg: bool, tdm: str, tdm_margin: float, tdm_weight: float):
         super().__init__(task, sentence_avg)
-        for option, value in (("--tdm-margin", tdm_margin), ("--tdm-weight", tdm_weight)):
-            if value < 0:
-                raise InputError(f"{option} {value}: give 0 or more")
         self.tdm = str(tdm)
         self.tdm_margin = tdm_margin
         self.tdm_weight = tdm_weight
@@ -99,7 +96,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
-        """Aggregate over batches and workers."""
         super().reduce_metrics(logging_outputs)
 
         def total(key: str) -> Any:
@@ -118,11 +114,7 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
 
 def mean_over_tokens(values: Tensor, is_token: Tensor) -> Tensor:
-    """The mean over each row's tokens, at least float32; zero for a row without any.
-
-    Shape:
-        values: B×T×C; is_token: B×T; result: B×C
-    """
+    """The mean over each row's tokens, at least float32, zero for none: B×T×C and B×T → B×C."""
     values = values.masked_fill(~is_token.unsqueeze(-1), 0)
     total = values.sum(1, dtype=torch.promote_types(values.dtype, torch.float32))
     return total / is_token.sum(1, keepdim=True).clamp(min=1)
@@ -137,7 +129,6 @@ def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor
     topics' entropy. With the text for reference, which is fixed, they would be the same loss.
 
     Args:
-        kind: one of ``TDM``.
         topics: ``z_d``, the mean of π times W_Z transposed.
         texts: ``TID_d``, the mean of the last states.
         margin: ε of the triplets.
@@ -160,10 +151,7 @@ def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor
 def tdm_distances(kind: str, topics: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
     """How far each text's topics are from its own state, and from that of the next row; of a single text, nothing.
 
-    Args:
-        kind: ``unit-triplet`` makes all vectors one long first; any other leaves them as they are.
-        topics: ``z_d``.
-        texts: ``TID_d``.
+    ``unit-triplet`` makes all vectors one long first.
 
     Shape:
         topics, texts: B×H; result: B and B, or 0 and 0
