@@ -49,9 +49,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
     A row of the batch is a text. Its term of L_TDM counts once for each of its tokens, so that per token, as fairseq
     divides, this is mean loss plus λ times mean term, however long the texts are.
 
-    ``tdm_near`` and ``tdm_far`` are the mean distances of a text's topics to its own state and to another's, as
-    triplets have them, whatever is trained; a batch of one text has none.
-
     The logged ``loss`` is −log P(x) alone, in bits a token, so that it and ``ppl`` compare with other models';
     ``tdm_loss`` is the mean over texts. ``topic_entropy`` (bits) is that of the topics' mean weights, ``dead_topics``
     counts those with a mean weight below a tenth of an even share.
@@ -78,15 +75,11 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
         topics = weights @ extra["topic_embeddings"].to(weights.dtype)  # B×H
         texts = mean_over_tokens(extra["hidden"], is_token)  # B×H
         terms = tdm_terms(self.tdm, topics, texts, self.tdm_margin)
-        near, far = tdm_distances(self.tdm, topics.detach(), texts.detach())
         loss = nll + self.tdm_weight * (lengths * terms).sum()
         sample_size = len(target) if self.sentence_avg else sample["ntokens"]
         logging_output = {
             "loss": nll.data,
             "tdm_loss": terms.detach().sum(),
-            "tdm_near": near.sum(),
-            "tdm_far": far.sum(),
-            "triplets": len(far),
             "topic_weights": lengths.to(weights.dtype) @ weights.detach(),
             "ntokens": sample["ntokens"],
             "nsentences": len(target),
@@ -103,9 +96,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
         num_texts, num_tokens = float(total("nsentences")), float(total("ntokens"))
         metrics.log_scalar("tdm_loss", float(total("tdm_loss")) / num_texts, num_texts, round=4)
-        if triplets := float(total("triplets")):
-            for name in ("tdm_near", "tdm_far"):
-                metrics.log_scalar(name, float(total(name)) / triplets, triplets, round=3)
         usage = torch.as_tensor(total("topic_weights")).double().cpu().numpy() / num_tokens
         metrics.log_scalar(_USAGE, usage, num_tokens)
         # Of the mean over all batches, which the mean of the batches' figures is not.
@@ -144,24 +134,10 @@ def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor
         return F.kl_div(texts.log_softmax(1), topics.log_softmax(1), reduction="none", log_target=True).sum(1)
     if kind == NO_TDM or len(texts) == 1:
         return topics.new_zeros(len(texts))
-    near, far = tdm_distances(kind, topics, texts)
-    return (near - far + margin).relu()
-
-
-def tdm_distances(kind: str, topics: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
-    """How far each text's topics are from its own state, and from that of the next row; of a single text, nothing.
-
-    ``unit-triplet`` makes all vectors one long first.
-
-    Shape:
-        topics, texts: B×H; result: B and B, or 0 and 0
-    """
     if kind == "unit-triplet":
         topics, texts = F.normalize(topics, dim=1), F.normalize(texts, dim=1)
-    if len(texts) == 1:
-        return topics.new_empty(0), topics.new_empty(0)
     near, far = (torch.linalg.vector_norm(topics - other, dim=1) for other in (texts, texts.roll(-1, 0)))
-    return near, far
+    return (near - far + margin).relu()
 
 
 def topic_entropy(usage: np.ndarray) -> float:
