@@ -73,13 +73,18 @@ def moved(bank: AdapterBank, before: dict) -> set[int]:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_only_active_rows_move(name: str) -> None:
-    """Also when they have momentum, and weights decay."""
+    """Also when they have momentum, and weights decay; and what is remembered of the others stays."""
     bank = make_bank("rows")
     optimizer = make_optimizer(bank, name)
     step(bank, optimizer, [0, 1, 2, 3])
     before = copy_of(bank)
+    state = optimizer.optimizer.state[bank.up_weight]
+    remembered = {key: state[key].clone() for key in state if torch.is_tensor(state[key]) and state[key].dim() > 1}
+    assert remembered
     step(bank, optimizer, [1, 3])
     assert moved(bank, before) == {1, 3}
+    for key, value in remembered.items():
+        assert state[key].ne(value).flatten(1).any(1).tolist() == [False, True, False, True]
     assert not torch.equal(bank.norm_weight, before["norm_weight"])
 
 
