@@ -22,6 +22,7 @@ def test_a_text_survives_averages(dtype: torch.dtype) -> None:
     for _ in range(2_000):
         average.mul_(0.999).add_(saved, alpha=0.001)
     assert read_text(average) == TEXT
+    assert read_text(text_entry(TEXT) - 1e-3) == TEXT  # as rounding leaves it
 
 
 @pytest.mark.parametrize("damaged", [text_entry(TEXT) + 300, torch.ones(1) / 0, torch.tensor([195.0])])
