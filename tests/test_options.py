@@ -16,7 +16,7 @@ from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTas
 # Some options of each.
 OPTIONS = {
     TransformerGatedAdapterModel: {"bottleneck-dim", "frozen-mode", "gate-temperature", "share-gates"},
-    TransformerLMTopicModel: {"num-topics", "topic-omega", "mixture", "frozen-mode"},
+    TransformerLMTopicModel: {"num-topics", "mixture", "frozen-mode"},
     TopicLanguageModelingCriterion: {"tdm", "tdm-margin", "tdm-weight"},
     LabelSmoothedCrossEntropyWithKDGateCriterion: {"gate-loss-weight", "gate-target", "gate-balance-weight"},
     MultiDomainTranslationTask: {"teacher-dir", "domain-source", "print-gates", "train-domains"},

@@ -25,13 +25,6 @@ WORDS = 30
 PAD, POSITIONS, WIDTH = 1, 24, 32
 
 
-class Optimizer:
-    """All that a task's training step asks of one."""
-
-    def backward(self, loss: Tensor) -> None:
-        loss.backward()
-
-
 def make_dictionary(symbols: Sequence[str] = ()) -> Dictionary:
     """With ``<mask>`` behind the symbols, as fairseq's tasks load it."""
     dictionary = Dictionary()

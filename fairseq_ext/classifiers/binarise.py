@@ -35,7 +35,6 @@ def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[st
 
 
 def _binarise_part(folder: Path, part: str, texts: Path, dictionary: Path, splits: Sequence[str]) -> None:
-    """Binarise sets of the texts or labels of a task, and put the dictionary beside them."""
     files = [(f"{part}/{role}.txt", f"{part}/{role}") for role in splits]
     binarise_files(folder, texts, [dictionary], files, THIS_MACHINE)
     target = folder / part / DICT_FILE

@@ -29,8 +29,6 @@ def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: 
     """Write a directory like the classifier's.
 
     Args:
-        folder: where to write.
-        teacher: the classifier's.
         noise: share of every domain's training sentences whose label is made wrong.
         unlabelled: domains whose training sentences have no label: a row of zeros.
         seed: draws the sentences; those that are wrong at a lower share are wrong at a higher one, in the same way.
@@ -60,11 +58,6 @@ def with_noise(labels: TeacherLabels, share: float, rng: np.random.Generator) ->
     In a row that is drawn, the likeliest domain and a random other one change places. So the classifier is as sure as
     before, and only wrong: a row keeps its entropy, and gates could match it as closely as the right one. Where the
     classifier was mistaken itself, the change may make it right.
-
-    Args:
-        labels: N of D domains, at least 2.
-        share: of the rows, from 0 to 1.
-        rng: draws them.
 
     Shape:
         result: N×D; rows that are not drawn are bit for bit as they were

@@ -9,13 +9,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +23,21 @@ from fairseq_ext.classifiers.classifier import MODEL_FOLDER, Classifier, load_cl
 from fairseq_ext.classifiers.options import Teacher
 from fairseq_ext.corpora.split import HELD_OUT, SPLITS, normalise_source, stable_hash
 from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
-from fairseq_ext.data.teacher_labels import DTYPE, label_path, open_labels, read_teacher_record, write_probs
-from fairseq_ext.engine.hashing import hash_path
-from fairseq_ext.engine.staging import Staging, locked
+from fairseq_ext.data.teacher_labels import DTYPE, as_labels, label_path, open_labels, read_teacher_record, write_probs
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, remove_tasks, run_tasks, task_output
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.array_file import map_array
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
-BLOCK_SENTENCES = 200_000  # that a task labels; it reads the text up to its last
+_BLOCK_SENTENCES = 200_000  # that a task labels; it reads the text up to its last
 _CHUNK_SENTENCES = 20_000  # that a classifier sees at once
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The sentences of one set, a file after the other; their rows are counted through all of them.
-
-    Attributes:
-        files: of each domain, in the domains' order.
-        counts: their lines.
-    """
+    """The sentences of one set, a file a domain and one after the other; rows are counted through all of them."""
 
     files: tuple[Path, ...]
     counts: tuple[int, ...]
@@ -74,11 +65,9 @@ class TextFiles:
 
 @dataclass(frozen=True)
 class Block:
-    """Sentences that one model labels.
+    """Sentences that one model labels: its own fold, the last model the other sets.
 
     Attributes:
-        model: the number of the classifier; it labels its own fold, the last model the other sets.
-        split: the set they are of.
         rows: the first and the one after the last, among those of the set that the model labels.
     """
 
@@ -94,16 +83,12 @@ class Labelling:
     Attributes:
         folder: where models and labels go, absolute.
         sets: train, valid and test.
-        options: of the classifier, and how many folds.
-        seed: of the classifier, and of the sample that it is trained on.
-        block_sentences: that a task labels.
     """
 
     folder: Path
     sets: dict[str, TextFiles] = field(hash=False)
     options: Teacher
     seed: int
-    block_sentences: int = BLOCK_SENTENCES
 
     @property
     def num_domains(self) -> int:
@@ -114,7 +99,6 @@ class Labelling:
         return task_output(self.folder / _MODELS, number) / MODEL_FOLDER
 
     def folds(self) -> np.ndarray:
-        """Each training sentence's fold, N."""
         return map_array(self.folder / _FOLDS, "run the same command again")
 
     def training_rows(self, number: int) -> np.ndarray:
@@ -139,7 +123,7 @@ class Labelling:
         sizes = np.bincount(self.folds(), minlength=folds).tolist()
         parts = [("train", fold, size) for fold, size in enumerate(sizes)]
         parts += [(split, folds, int(self.sets[split].bounds[-1])) for split in HELD_OUT]
-        return [Block(model, split, rows) for split, model, size in parts for rows in cut(size, self.block_sentences)]
+        return [Block(model, split, rows) for split, model, size in parts for rows in cut(size, _BLOCK_SENTENCES)]
 
     def rows_of(self, block: Block) -> np.ndarray:
         """Which rows of its set a block has."""
@@ -151,18 +135,24 @@ class Labelling:
         """The task that labels a block."""
         block = self.blocks()[number]
         texts = self.sets[block.split].read(self.rows_of(block))
-        write_block(output, self.model(block.model), self.options.backend, texts)
+        classifier = _loaded(self.model(block.model), self.options.backend)
+        probs = [classifier.predict(texts[slice(*chunk)]) for chunk in cut(len(texts), _CHUNK_SENTENCES)]
+        write_probs(output / _BLOCK_FILE, np.concatenate(probs))
+
+    def _read_block(self, number: int) -> np.ndarray:
+        """K×D."""
+        return open_labels(task_output(self.folder / _LABELS, number) / _BLOCK_FILE, self.num_domains).raw
 
     def write_labels(self, teacher: Path) -> None:
         """Put the blocks' rows where they belong, a file for each domain and set."""
-        labels, blocks = self.folder / _LABELS, self.blocks()
+        blocks = self.blocks()
         for split in SPLITS:
             text = self.sets[split]
             found = [(self.rows_of(block), number) for number, block in enumerate(blocks) if block.split == split]
             for file, start, stop in zip(text.files, text.bounds[:-1], text.bounds[1:], strict=True):
                 here = [slice(*np.searchsorted(rows, (start, stop))) for rows, _ in found]
                 parts = (
-                    (rows[part] - start, read_block(labels, number, self.num_domains)[part])
+                    (rows[part] - start, self._read_block(number)[part])
                     for (rows, number), part in zip(found, here, strict=True)
                 )
                 shape = int(stop - start), self.num_domains
@@ -174,21 +164,19 @@ def train_and_label(
 ) -> dict[str, int]:
     """Train the classifiers, label all sets, and write ``DOMAIN/SPLIT.npy`` and ``model/``.
 
-    What an interrupted run finished is taken over; who runs a task changes nothing in what it writes. For the
-    arguments see :func:`~fairseq_ext.classifiers.teacher.train_teacher`.
-
-    Returns:
-        How many sentences there are to train on, ``all``, and how many the last model saw, ``trained_on``.
+    What an interrupted run finished is taken over; who runs a task changes nothing in what it writes. Returns how many
+    sentences there are to train on, ``all``, and how many the last model saw, ``trained_on``.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     sets = {split: _find_text(splits.resolve(), domains, split, lang) for split in SPLITS}
-    work = Labelling((teacher / TASKS_DIR).resolve(), sets, options, seed, BLOCK_SENTENCES)
+    work = Labelling((teacher / TASKS_DIR).resolve(), sets, options, seed)
     _write_folds(work, domains)
     every, seen = sum(sets["train"].counts), len(work.training_rows(options.folds))
     if seen < every:
         said = f"trains on {seen:,} of {every:,} sentences, the same share of every domain (teacher.max_sentences)"
         print(f"teacher: {said}", file=sys.stderr, flush=True)
-    engine = engine_for(options.backend, engine)
+    # Of n-grams one model a core; a network takes all cores, or the device, for itself unless more are asked for.
+    engine = engine if options.backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
     run_tasks(work.fit, work.folder / _MODELS, options.folds + 1, engine, "teacher: train", unit="model")
     blocks = work.blocks()
     sizes = [block.rows[1] - block.rows[0] for block in blocks]
@@ -210,18 +198,6 @@ def cut(count: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def write_block(output: Path, model: Path, backend: str, texts: Sequence[str]) -> None:
-    """Label texts with a saved classifier, and write them as a task's result."""
-    classifier = _loaded(model, backend)
-    probs = [classifier.predict(texts[slice(*chunk)]) for chunk in cut(len(texts), _CHUNK_SENTENCES)]
-    write_probs(output / _BLOCK_FILE, np.concatenate(probs))
-
-
-def read_block(tasks: Path, number: int, num_domains: int) -> np.ndarray:
-    """The result of a task by :func:`write_block`, K×D."""
-    return open_labels(task_output(tasks, number) / _BLOCK_FILE, num_domains).raw
-
-
 def write_rows(path: Path, shape: tuple[int, int], parts: Iterable[tuple[Any, np.ndarray]]) -> None:
     """Write a file of N×D labels part by part: which rows, and their labels."""
     with atomic_write(path) as temporary:
@@ -229,11 +205,6 @@ def write_rows(path: Path, shape: tuple[int, int], parts: Iterable[tuple[Any, np
         for where, labels in parts:
             rows[where] = labels
         rows.flush()
-
-
-def engine_for(backend: str, engine: Engine) -> Engine:
-    """Of n-grams one model a core; a network takes all cores, or the device, for itself unless more are asked for."""
-    return engine if backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
 
 
 def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
@@ -273,45 +244,16 @@ def _loaded(model: Path, backend: str) -> Classifier:
     return load_classifier(model, backend)
 
 
-@dataclass(frozen=True)
-class _LabelBlock:
-    """The task that labels one block of a text; paths are absolute."""
-
-    model: Path
-    backend: str
-    text: TextFiles
-    block_sentences: int
-
-    def __call__(self, number: int, output: Path) -> None:
-        block = cut(self.text.counts[0], self.block_sentences)[number]
-        write_block(output, self.model, self.backend, self.text.read(np.arange(*block)))
-
-
-def label_file(
-    teacher_dir: Path,
-    input_path: Path,
-    output_path: Path,
-    engine: Engine = THIS_MACHINE,
-    block_sentences: int = BLOCK_SENTENCES,
-) -> None:
-    """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``.
-
-    Blocks that an interrupted run of the same job finished are taken over.
-    """
-    record, model = read_teacher_record(teacher_dir), (teacher_dir / MODEL_FOLDER).resolve()
-    text = TextFiles((input_path.resolve(),), (count_lines(input_path),))
+def label_file(teacher: Path, text: Path, output: Path) -> None:
+    """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``."""
+    record, model = read_teacher_record(teacher), teacher / MODEL_FOLDER
     if not model.is_dir():
         raise InputError(f"{model}: not found; train the teacher again")
-    hashes = [hash_path(model), hash_path(input_path), str(block_sentences)]
-    fingerprint, staging = hashlib.sha256(json.dumps(hashes).encode()).hexdigest(), Staging(output_path)
-    blocks = cut(text.counts[0], block_sentences)
-    task = _LabelBlock(model, record["backend"], text, block_sentences)
-    output_path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(output_path):
-        folder = staging.unfinished if staging.is_begun(fingerprint) else staging.start(fingerprint)
-        sizes = [stop - start for start, stop in blocks]
-        run_tasks(task, folder, len(blocks), engine_for(record["backend"], engine), "label", sizes, unit="sentence")
-        num_domains = len(record["domains"])
-        parts = ((slice(*block), read_block(folder, number, num_domains)) for number, block in enumerate(blocks))
-        write_rows(output_path, (text.counts[0], num_domains), parts)
-        staging.clear()
+    classifier, count = load_classifier(model, record["backend"]), count_lines(text)
+    lines = map(collapse, stream_lines(text))
+    parts = (
+        (slice(start, stop), as_labels(classifier.predict(list(islice(lines, stop - start)))))
+        for start, stop in cut(count, _CHUNK_SENTENCES)
+    )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_rows(output, (count, len(record["domains"])), parts)

@@ -32,7 +32,6 @@ class NgramModel:
         ngrams: by kind, in the order of columns.
         weights: by kind, the inverse document frequency of each.
         coefficients: D×F, of the kinds side by side.
-        intercepts: D.
         subwords: SentencePiece model; None where there are no n-grams of subwords.
     """
 

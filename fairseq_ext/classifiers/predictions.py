@@ -36,12 +36,7 @@ _ENCODER = "encoder.sentence_encoder."  # the base, but for the head of the mask
 
 @dataclass(frozen=True)
 class ExampleSet:
-    """A set of a task.
-
-    Attributes:
-        texts: N texts or pairs, as the model takes them.
-        targets: numbers of the true labels in the order of ``task.json``, or true numbers.
-    """
+    """N texts or pairs, as the model takes them, and the numbers of their labels in ``task.json``, or true numbers."""
 
     texts: Sequence[Tensor]
     targets: np.ndarray
@@ -50,9 +45,8 @@ class ExampleSet:
     def load(cls, data: Path, split: str, max_positions: int, separator: int | None = SECOND) -> ExampleSet:
         """Read a set of a binarised task."""
         facts = read_task_facts(data)
-        dataset = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions, separator)).load_dataset(
-            split
-        )
+        task = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions, separator))
+        dataset = task.load_dataset(split)
         examples = [dataset[number] for number in range(len(dataset))]
         targets = np.array([float(example["target"][0]) for example in examples])
         return cls(
@@ -73,11 +67,7 @@ def separator_of(model: Any, task: str) -> int | None:
 
 
 def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 64) -> np.ndarray:
-    """What the head of a task gives for every text.
-
-    Shape:
-        result: N×K, float32; one column for a regression
-    """
+    """What the head of a task gives for every text: N×K, float32; one column for a regression."""
     pad, device = model.encoder.dictionary.pad(), next(model.parameters()).device
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
     rows: dict[int, np.ndarray] = {}
@@ -93,11 +83,8 @@ def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 
 def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
     """How many parameters a trained model has, and how many were trained for its last task.
 
-    The model is built as for training, which alone says what was frozen.
-
-    Returns:
-        ``base``: those of the base's encoder; ``base_trained``: of these, those that were trained; ``head``: the task's
-        head; ``trained``: all that were trained, the head among them.
+    Counted are the base's encoder, what of it was trained, the task's head, and all that was trained. The model is
+    built as for training, which alone says what was frozen.
     """
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
@@ -134,11 +121,8 @@ def classify(model: Any, task: str, lines: Iterable[str], encode: Encode, batch_
     """Yield for each line its label and that label's probability, or the number that a regression predicts.
 
     Args:
-        model: ``roberta_houlsby_adapter`` in evaluation mode.
-        task: one of its tasks.
         lines: texts, or pairs of texts with a tab between them.
         encode: lines as pieces joined by spaces.
-        batch_size: how many at a time.
     """
     with model.active(task):  # which tells a wrong name before any text is read
         labels = model.tasks[task].labels
@@ -155,9 +139,6 @@ def to_input(model: Any, task: str, texts: Sequence[str]) -> Tensor:
     """The pieces of a text or a pair as the model takes them: ``<s> a </s>``, and ``</s> b </s>`` behind it.
 
     A task with token types reads ``b </s>`` there.
-
-    Shape:
-        result: T
     """
     dictionary = model.encoder.dictionary
     parts = [dictionary.encode_line(pieces, add_if_not_exist=False).long() for pieces in texts]

@@ -40,7 +40,7 @@ def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: 
 def write_split(
     output: Path, paths: Mapping[str, Sequence[Path]], langs: tuple[str, str], num_domains: int, seed: int
 ) -> str:
-    """Write the parts of every domain, and say how large they are; an unsplit domain keeps its name."""
+    """Write the parts of every domain; an unsplit domain keeps its name."""
     corpora = {name: list(read_parallel_files((one, two), "fail", Counter())) for name, (one, two) in paths.items()}
     parts = shares([len(pairs) for pairs in corpora.values()], num_domains)
     sizes: dict[str, int] = {}

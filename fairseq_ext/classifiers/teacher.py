@@ -25,18 +25,13 @@ from fairseq_ext.inputs.errors import InputError
 def train_teacher(
     folder: Path, splits: Path, lang: str, *, options: Teacher, seed: int, engine: Engine = THIS_MACHINE
 ) -> str:
-    """Train, label and measure; models and blocks of labels that an interrupted run finished are taken over.
+    """Write ``DOMAIN/SPLIT.npy``, ``teacher.json`` and ``model/``, and say how good it is.
+
+    Models and blocks of labels that an interrupted run finished are taken over.
 
     Args:
-        folder: where to write ``DOMAIN/SPLIT.npy``, ``teacher.json`` and ``model/``.
         splits: folder made by :func:`~fairseq_ext.corpora.split.write_splits`.
         lang: language to classify, the source language.
-        options: kind of classifier, its options and the number of folds.
-        seed: draws the folds.
-        engine: where models are trained and sentences labelled.
-
-    Returns:
-        How good it is, in words.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:

@@ -27,12 +27,7 @@ _MAX_ITERATIONS = 1000
 
 
 class TfidfClassifier:
-    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`.
-
-    Args:
-        options: lengths of the n-grams, their least count, and the regression's C.
-        seed: not used; nothing is drawn.
-    """
+    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`; nothing is drawn."""
 
     def __init__(self, options: TfidfTeacher, seed: int = 0) -> None:
         del seed
@@ -42,7 +37,6 @@ class TfidfClassifier:
         self.intercepts = np.empty(0)
 
     def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        """Train from scratch."""
         try:
             blocks = [each.fit_transform(texts) for each in self.vectorizers.values()]
         except ValueError as error:
@@ -60,7 +54,6 @@ class TfidfClassifier:
         self.coefficients, self.intercepts = _one_row_a_domain(regression.coef_, regression.intercept_)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """Return P(domain | text), N×D, float32."""
         features = scipy.sparse.hstack([each.transform(texts) for each in self.vectorizers.values()], format="csr")
         logits = features @ self.coefficients.T + self.intercepts
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))

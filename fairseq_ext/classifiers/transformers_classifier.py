@@ -27,12 +27,7 @@ _SETTINGS = "classifier.json"
 
 
 class TransformersClassifier:
-    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`.
-
-    Args:
-        options: model to start from (a folder or a name on the model hub) and how to train it.
-        seed: of the new head, the order of the batches and dropout.
-    """
+    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`."""
 
     def __init__(self, options: TransformersTeacher, seed: int) -> None:
         self.options = options
@@ -68,7 +63,6 @@ class TransformersClassifier:
 
     @torch.inference_mode()
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """Return P(domain | text), N×D, float32."""
         model = self._labeller()
         # Sentences of one length together: little padding. The rows go back to their places.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))

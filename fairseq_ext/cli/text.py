@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, engine_of, number
+from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, number
 from fairseq_ext.inputs.errors import InputError
 
 _LARGEST_SEED = (1 << 31) - 1
@@ -95,7 +95,6 @@ def _label_options(parser: ArgumentParser) -> None:
     add("--output", type=Path, metavar="FILE.npy", help="labels to write")
     check = "label nothing; read all labels in --teacher and compare their checksums"
     add("--check", action="store_true", help=check)
-    add_engine(parser)
 
 
 def _label(options: Namespace) -> None:
@@ -113,7 +112,7 @@ def _label(options: Namespace) -> None:
         raise InputError(f"--output must end in .npy, got {options.output}")
     from fairseq_ext.classifiers.labelling import label_file
 
-    label_file(options.teacher, options.input, options.output, engine_of(options))
+    label_file(options.teacher, options.input, options.output)
 
 
 def _normalise_options(parser: ArgumentParser) -> None:

@@ -86,10 +86,6 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         report_accuracy: bool = False,
     ):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
-        if gate_loss_temperature <= 0:
-            raise InputError(f"--gate-loss-temperature must be positive, not {gate_loss_temperature}")
-        if gate_balance_weight < 0:
-            raise InputError(f"--gate-balance-weight must be 0 or more, not {gate_balance_weight}")
         self.gate_loss_weight = gate_loss_weight
         self.gate_balance_weight = gate_balance_weight
         self.tau = gate_loss_temperature
@@ -145,11 +141,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         return (scores / self.tau).softmax(-1).where(probs.any(-1, keepdim=True), 0.0)
 
     def gate_loss(self, gate_logits: dict[str, Tensor], sample: dict) -> tuple[Tensor, dict[str, Any]]:
-        """The gate loss, summed over layers and terms, with its log.
-
-        Shape:
-            gate_logits: encoder L×B×D, decoder L×B×T×D; loss: scalar
-        """
+        """The loss of gates, encoder L×B×D and decoder L×B×T×D, summed over layers and terms; and its log."""
         target = self.target(sample, next(iter(gate_logits.values())).size(-1))
         is_labelled = target.any(-1)  # B
         is_token = sample["target"].ne(self.padding_idx) & is_labelled.unsqueeze(1)  # B×T

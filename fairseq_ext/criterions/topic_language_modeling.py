@@ -49,9 +49,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
     A row of the batch is a text. Its term of L_TDM counts once for each of its tokens, so that per token, as fairseq
     divides, this is mean loss plus λ times mean term, however long the texts are.
 
-    ``tdm_near`` and ``tdm_far`` are the mean distances of a text's topics to its own state and to another's, as
-    triplets have them, whatever is trained; a batch of one text has none.
-
     The logged ``loss`` is −log P(x) alone, in bits a token, so that it and ``ppl`` compare with other models';
     ``tdm_loss`` is the mean over texts. ``topic_entropy`` (bits) is that of the topics' mean weights, ``dead_topics``
     counts those with a mean weight below a tenth of an even share.
@@ -59,9 +56,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
     def __init__(self, task: Any, sentence_avg: bool, tdm: str, tdm_margin: float, tdm_weight: float):
         super().__init__(task, sentence_avg)
-        for option, value in (("--tdm-margin", tdm_margin), ("--tdm-weight", tdm_weight)):
-            if value < 0:
-                raise InputError(f"{option} {value}: give 0 or more")
         self.tdm = str(tdm)
         self.tdm_margin = tdm_margin
         self.tdm_weight = tdm_weight
@@ -81,15 +75,11 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
         topics = weights @ extra["topic_embeddings"].to(weights.dtype)  # B×H
         texts = mean_over_tokens(extra["hidden"], is_token)  # B×H
         terms = tdm_terms(self.tdm, topics, texts, self.tdm_margin)
-        near, far = tdm_distances(self.tdm, topics.detach(), texts.detach())
         loss = nll + self.tdm_weight * (lengths * terms).sum()
         sample_size = len(target) if self.sentence_avg else sample["ntokens"]
         logging_output = {
             "loss": nll.data,
             "tdm_loss": terms.detach().sum(),
-            "tdm_near": near.sum(),
-            "tdm_far": far.sum(),
-            "triplets": len(far),
             "topic_weights": lengths.to(weights.dtype) @ weights.detach(),
             "ntokens": sample["ntokens"],
             "nsentences": len(target),
@@ -99,7 +89,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
-        """Aggregate over batches and workers."""
         super().reduce_metrics(logging_outputs)
 
         def total(key: str) -> Any:
@@ -107,9 +96,6 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
         num_texts, num_tokens = float(total("nsentences")), float(total("ntokens"))
         metrics.log_scalar("tdm_loss", float(total("tdm_loss")) / num_texts, num_texts, round=4)
-        if triplets := float(total("triplets")):
-            for name in ("tdm_near", "tdm_far"):
-                metrics.log_scalar(name, float(total(name)) / triplets, triplets, round=3)
         usage = torch.as_tensor(total("topic_weights")).double().cpu().numpy() / num_tokens
         metrics.log_scalar(_USAGE, usage, num_tokens)
         # Of the mean over all batches, which the mean of the batches' figures is not.
@@ -118,11 +104,7 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
 
 
 def mean_over_tokens(values: Tensor, is_token: Tensor) -> Tensor:
-    """The mean over each row's tokens, at least float32; zero for a row without any.
-
-    Shape:
-        values: B×T×C; is_token: B×T; result: B×C
-    """
+    """The mean over each row's tokens, at least float32, zero for none: B×T×C and B×T → B×C."""
     values = values.masked_fill(~is_token.unsqueeze(-1), 0)
     total = values.sum(1, dtype=torch.promote_types(values.dtype, torch.float32))
     return total / is_token.sum(1, keepdim=True).clamp(min=1)
@@ -137,7 +119,6 @@ def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor
     topics' entropy. With the text for reference, which is fixed, they would be the same loss.
 
     Args:
-        kind: one of ``TDM``.
         topics: ``z_d``, the mean of π times W_Z transposed.
         texts: ``TID_d``, the mean of the last states.
         margin: ε of the triplets.
@@ -153,27 +134,10 @@ def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor
         return F.kl_div(texts.log_softmax(1), topics.log_softmax(1), reduction="none", log_target=True).sum(1)
     if kind == NO_TDM or len(texts) == 1:
         return topics.new_zeros(len(texts))
-    near, far = tdm_distances(kind, topics, texts)
-    return (near - far + margin).relu()
-
-
-def tdm_distances(kind: str, topics: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
-    """How far each text's topics are from its own state, and from that of the next row; of a single text, nothing.
-
-    Args:
-        kind: ``unit-triplet`` makes all vectors one long first; any other leaves them as they are.
-        topics: ``z_d``.
-        texts: ``TID_d``.
-
-    Shape:
-        topics, texts: B×H; result: B and B, or 0 and 0
-    """
     if kind == "unit-triplet":
         topics, texts = F.normalize(topics, dim=1), F.normalize(texts, dim=1)
-    if len(texts) == 1:
-        return topics.new_empty(0), topics.new_empty(0)
     near, far = (torch.linalg.vector_norm(topics - other, dim=1) for other in (texts, texts.roll(-1, 0)))
-    return near, far
+    return (near - far + margin).relu()
 
 
 def topic_entropy(usage: np.ndarray) -> float:

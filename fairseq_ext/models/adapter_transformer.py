@@ -54,7 +54,7 @@ class AdapterConfig(FairseqDataclass):
         default="train",
         metadata={
             "help": "mode of the frozen base while the adapters train: train has its dropout, eval has not "
-            "(default: train, which gave the better validation loss)"
+            "(default: train)"
         },
     )
 
@@ -62,14 +62,6 @@ class AdapterConfig(FairseqDataclass):
     def from_args(cls, args: Namespace) -> Self:
         """Read the options from fairseq's namespace; what is absent takes its default."""
         return cls(**{f.name: getattr(args, f.name, f.default) for f in fields(cls) if not f.name.startswith("_")})
-
-
-def check_sizes(config: Any) -> None:
-    """Check the sizes of adapters that have a bottleneck."""
-    if config.bottleneck_dim < 0:
-        raise InputError(f"--bottleneck-dim {config.bottleneck_dim}: give 1 or more, or 0 for half the model's width")
-    if config.adapter_init_scale <= 0:
-        raise InputError(f"--adapter-init-scale {config.adapter_init_scale}: give more than 0, or no adapter learns")
 
 
 @dataclass
@@ -109,20 +101,11 @@ class TranslationAdapterConfig(AdapterConfig):
             raise InputError(f"--lora-modules: {unknown[0]!r} is unknown; choose from {', '.join(PLACES)}")
         return list(dict.fromkeys(names))
 
-    def check(self) -> None:
-        check_sizes(self)
-        if not 0 <= self.adapter_dropout < 1:
-            raise InputError(f"--adapter-dropout {self.adapter_dropout}: give 0 or more, and less than 1")
-        if self.lora_rank < 1:
-            raise InputError(f"--lora-rank {self.lora_rank}: give 1 or more")
-        self.lora_names()
-
 
 class AdapterEncoder(TransformerEncoderBase):
     """A Transformer encoder whose layers have adapters; notes for the decoder what routes it.
 
     Attributes:
-        num_adapters: D.
         source_gate: what the source's words tell all gates; None if they do not ask.
         tells_decoder: whether decoder gates are told the last encoder gate's logits.
     """
@@ -132,7 +115,6 @@ class AdapterEncoder(TransformerEncoderBase):
 
     @property
     def needs_given(self) -> bool:
-        """Whether routers need to be told the weights."""
         return bool(next(self.layers.children()).adapter.router.needs_given)  # type: ignore[union-attr]
 
     @property
@@ -187,10 +169,7 @@ class AdapterDecoder(TransformerDecoderBase):
         incremental_state: dict | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """
-        Shape:
-            prev_output_tokens: B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)
-        """
+        """B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)."""
         routes = encoder_out or {"most_given": DOMAINS_OF_A_ROW, **{name: [] for name in (*_TOLD, "gate_logits")}}
         given, is_forced, known = ((routes[name] or [None])[0] for name in _TOLD)
         # Cached decoding computes the last position only, and writes no padding.
@@ -276,14 +255,13 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **options: Any) -> Any:
-        """Load a model to translate with: a :class:`~fairseq_ext.models.hub_interface.DomainTranslator`."""
+        """Load a :class:`~fairseq_ext.models.hub_interface.DomainTranslator`."""
         from fairseq_ext.models.hub_interface import DomainTranslator
 
         return DomainTranslator.from_pretrained(*args, **options)
 
     def add_adapters(self, config: TranslationAdapterConfig, names: Sequence[str]) -> None:
         """Attach adapters of these names to every layer and freeze the rest."""
-        config.check()
         self.adapter_names, num_adapters = list(names), len(names)
         self.encoder.num_adapters = num_adapters
         keep_names(self.decoder, names)
@@ -339,7 +317,7 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         add_fresh_adapters(self, state_dict)
 
     def _name_rows_of_earlier_versions(self, state_dict: dict[str, Tensor]) -> None:
-        """Give a checkpoint without names those of its own options, or else this model's, which is said."""
+        """Those of the checkpoint's own options, or else this model's, which is said."""
         if NAMES in state_dict or not has_rows(self, state_dict):
             return
         state_dict[NAMES] = names_entry(self.adapter_names)

@@ -42,11 +42,7 @@ FORM_OPTIONS: Mapping[str, Any] = {
 
 
 def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The form of a Transformer: sizes, what is shared, norms, positions; the rest is how it is trained.
-
-    Args:
-        options: a checkpoint's, flat or with sections ``encoder`` and ``decoder``, of whatever age.
-    """
+    """Sizes, norms and positions of a Transformer, by a checkpoint's options of any age, flat or with sections."""
     args = Namespace(**{name: value for name, value in options.items() if name not in _SIDES})
     for side in _SIDES:
         for name, value in (options.get(side) or {}).items() if isinstance(options.get(side), Mapping) else ():
@@ -67,10 +63,9 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sized_by_base(preset: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
-    """An architecture that takes the form of ``--finetune-from-model``; what one types must agree with it.
+    """An architecture that takes the form of ``--finetune-from-model``, without one the preset's.
 
-    Args:
-        preset: sets the sizes where there is no base checkpoint.
+    What one types must agree with it.
     """
     return _checked(preset, takes_all=True)
 
@@ -132,14 +127,11 @@ def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
         if name == "bottleneck_dim" and not own:
             own = args.encoder_embed_dim // 2
         if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):
+            family = args.arch.removesuffix("_small").removesuffix("_tiny")
             raise InputError(
                 f"{_told(name, own)}: the base checkpoint {args.finetune_from_model} has {_told(name, value)}; leave "
-                f"sizes out and give --arch {_family(args.arch)}, which takes those of the base"
+                f"sizes out and give --arch {family}, which takes those of the base"
             )
-
-
-def _family(arch: str) -> str:
-    return arch.removesuffix("_small").removesuffix("_tiny")
 
 
 def _told(name: str, value: Any) -> str:

@@ -10,13 +10,12 @@ from fairseq.models import register_model, register_model_architecture
 from fairseq.models.roberta.model import RobertaModel, base_architecture
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.modules.text_entry import read_text, text_entry
 from fairseq_ext.modules.token_types import take_token_types
 
 ENTRY = "layer_norm_eps"
-_LARGEST = 1e-2
+NORM_EPS = 1e-12
 
 
 def norm_eps_entry(eps: float) -> Tensor:
@@ -36,18 +35,8 @@ def set_norm_eps(encoder: nn.Module, eps: float) -> None:
 def take_norm_eps(encoder: nn.Module, state: Mapping[str, Tensor], prefix: str) -> None:
     """Set the epsilon that a state dict has for an encoder, if any."""
     entry = state.get(prefix + ENTRY)
-    if entry is None:
-        return
-    try:
-        eps = float(read_text(entry))
-    except ValueError:
-        eps = 0.0
-    if not 0 < eps <= _LARGEST:
-        raise InputError(f"the checkpoint's entry {prefix}{ENTRY} is no epsilon; the file is damaged")
-    set_norm_eps(encoder, eps)
-
-
-NORM_EPS = 1e-12
+    if entry is not None:
+        set_norm_eps(encoder, float(read_text(entry)))
 
 
 @register_model("bert")
@@ -64,7 +53,6 @@ class BertModel(RobertaModel):
         self.register_load_state_dict_pre_hook(check_fit)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Take over a checkpoint's token types."""
         take_token_types(self.encoder.sentence_encoder, state_dict, "encoder.sentence_encoder.")
         super().upgrade_state_dict_named(state_dict, name)
 

@@ -8,11 +8,7 @@ from typing import Any, Optional
 import torch
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import (
-    FairseqIncrementalDecoder,
-    FairseqLanguageModel,
-    register_model,
-)
+from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
 from torch import Tensor, nn
 
 from fairseq_ext.data.word_vectors import vectors_for
@@ -82,8 +78,6 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
     training is part of the state dict, so that a training which is stopped within an epoch goes on where it was.
 
     Args:
-        dictionary: V symbols.
-        gru: combines the domains.
         embed_dim: width of the trained word vectors; 0 for none.
         vectors: V×E*, the general domain's word vectors, which stay as they are.
         dropout: on word vectors and contexts.
@@ -113,8 +107,6 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         """Scores of the next tokens, or the contexts they are predicted from.
 
         Args:
-            prev_output_tokens: input.
-            incremental_state: of a generation; all but the last token have been read.
             segment: number of a segment of contiguous text, whose rows go on where those of the segment before ended;
                 None for text that begins here.
 
@@ -229,8 +221,6 @@ def _vectors(cfg: Any, dictionary: Any) -> Tensor:
         raise InputError(f"--word-vectors: is missing; --combination {cfg.combination} needs them")
     if cfg.vector_scale is None:
         cfg.vector_scale = cfg.init_range / math.sqrt(3)
-    if not 0 <= cfg.vector_scale < math.inf:
-        raise InputError(f"--vector-scale {cfg.vector_scale}: give a number above 0, or 0 for vectors as they are")
     missing = str(cfg.missing_vectors)
     return vectors_for(dictionary, Path(cfg.word_vectors), missing, cfg.vector_scale or None).vectors
 

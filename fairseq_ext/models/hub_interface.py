@@ -40,7 +40,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
 
         Args:
             model_name_or_path: their directory.
-            checkpoint_file: their names in it, separated by colons.
+            checkpoint_file: their names, separated by colons.
             data_name_or_path: directory with the dictionaries, ``domains.txt`` and, if text is to be cut into pieces,
                 ``sentencepiece.model``; where it begins with a dot, within the other one.
             options: of fairseq's commands, instead of those in the checkpoint, such as ``domain="med"``.
@@ -88,9 +88,6 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         """Translate a sentence, or a list of them; :meth:`translate` is the same with a beam of 5.
 
         Args:
-            sentences: text.
-            beam: how many hypotheses are searched.
-            verbose: log them.
             domain: of all sentences, or one for each.
             options: of the search, as those of ``fairseq-generate``.
         """

@@ -78,13 +78,6 @@ class HoulsbyAdapterConfig(AdapterConfig):
         default=False,
         metadata={"help": "a head without a hidden layer, as in the paper (default: that of fairseq's RoBERTa)"},
     )
-    frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
-        default="train",
-        metadata={
-            "help": "mode of the frozen part of the model in training: train has its dropout, as in fine-tuning, "
-            "eval has not (default: train)"
-        },
-    )
 
 
 @register_model(ARCHITECTURE)
@@ -108,7 +101,6 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         self.data_labels: list[str] = []
         self.options = HoulsbyAdapterConfig.from_args(args)
         self.tuning, self.frozen_mode = str(self.options.tuning), str(self.options.frozen_mode)
-        self._check_options()
         self.register_load_state_dict_pre_hook(check_fit)
 
     @classmethod
@@ -130,7 +122,6 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
 
     @property
     def base(self) -> TaskSentenceEncoder:
-        """The encoder that all tasks share."""
         return self.encoder.sentence_encoder
 
     def forward(  # type: ignore[override]
@@ -192,15 +183,6 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             return (*own, f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
         return own
 
-    def _check_options(self) -> None:
-        options, num_layers = self.options, self.base.num_layers
-        if options.bottleneck_dim < 1:
-            raise InputError(f"--bottleneck-dim: {options.bottleneck_dim} is too small; give at least 1")
-        if options.adapter_init_scale < 0:
-            raise InputError(f"--adapter-init-scale: {options.adapter_init_scale} is negative; give at least 0")
-        if self.tuning == "top" and not 1 <= options.top_layers <= num_layers:
-            raise InputError(f"--top-layers: {options.top_layers}, but the model has layers 1 to {num_layers}")
-
     def _add_task(self, task: SavedTask) -> None:
         """Make head and parameters of a task, on the base's device and in its precision."""
         check_task_name(task.name)
@@ -239,7 +221,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             self._start_from_base(state_dict)
 
     def _without_linear_heads(self, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Take out of a state dict the heads that fairseq does not know, and return them."""
+        """Take the heads that fairseq does not know out of a state dict, and return them."""
         names = [name for name, head in self.classification_heads.items() if isinstance(head, LinearHead)]
         keys = [key for key in state_dict if key.startswith(tuple(f"{HEADS}.{name}." for name in names))]
         return {key: state_dict.pop(key) for key in keys}
@@ -270,8 +252,8 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
                 "or norms, or start from a checkpoint without tasks"
             )
         # fairseq trains in half precision by rounding all there is, and saves it so.
-        dtype = self.base.embed_tokens.weight.dtype
-        if any(not torch.equal(value.to(dtype).to(value), value) for value in _floats(state_dict)):
+        dtype, floats = self.base.embed_tokens.weight.dtype, filter(torch.is_floating_point, state_dict.values())
+        if any(not torch.equal(value.to(dtype).to(value), value) for value in floats):
             raise InputError(
                 f"--fp16 and --bf16 would round the checkpoint's tasks ({tasks}) and their base; use --amp"
             )
@@ -296,10 +278,6 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
                 own, shared = f"{prefix}norms.{position}.{kind}", f"{_BASE}.{norm}.{kind}"
                 if own in state_dict and shared in state_dict:
                     state_dict[own] = state_dict[shared]
-
-
-def _floats(state_dict: dict[str, Tensor]) -> Iterator[Tensor]:
-    return (value for value in state_dict.values() if value.is_floating_point())
 
 
 def data_labels(task: Any) -> list[str]:

@@ -13,11 +13,7 @@ from torch import Tensor
 
 
 def base_states(model: Any, tokens: Tensor, pad: int) -> Tensor:
-    """The base model's last hidden states, averaged over each row's tokens; arguments as of :func:`prefix_states`.
-
-    Shape:
-        tokens: B×T; result: B×H
-    """
+    """The base model's last hidden states, averaged over each row's tokens: B×T → B×H; see :func:`prefix_states`."""
     return prefix_states(model, tokens, pad, [0])[0]
 
 
@@ -28,8 +24,6 @@ def prefix_states(model: Any, tokens: Tensor, pad: int, lengths: Sequence[int]) 
 
     Args:
         model: a fairseq language model, with or without hierarchical adapters.
-        tokens: as the decoder takes them.
-        pad: number of the padding symbol.
         lengths: numbers of first tokens; 0: all.
 
     Shape:
@@ -43,11 +37,7 @@ def prefix_states(model: Any, tokens: Tensor, pad: int, lengths: Sequence[int]) 
 
 
 def average_states(features: Tensor, tokens: Tensor, pad: int) -> Tensor:
-    """Average over the tokens that are no padding; a row of nothing else gives zeros.
-
-    Shape:
-        features: B×T×H; tokens: B×T; result: B×H, float32
-    """
+    """Average over the tokens that are no padding, zeros for none: B×T×H and B×T → B×H, float32."""
     mask = tokens.ne(pad)
     weights = mask.float() / mask.sum(1, keepdim=True).clamp(min=1)  # B×T
     return torch.einsum("bth,bt->bh", features.float(), weights)

@@ -17,10 +17,6 @@ class TaskEncoderLayer(TransformerEncoderLayerBase):
 
     An adapter takes what the attention or the feed-forward part hands to the residual, after dropout as in the
     published code.
-
-    Attributes:
-        switch: gives the adapters, or none.
-        number: of the layer, from 0.
     """
 
     switch: TaskSwitch
@@ -40,7 +36,6 @@ class TaskSentenceEncoder(TransformerEncoder):
     """fairseq's encoder, whose layers and norms follow a switch.
 
     Attributes:
-        switch: says for which task to compute.
         norm_names: of all layer norms, in the order of a task's own.
         second_text: H, what token type 1 adds to type 0; None for a base without token types.
     """
@@ -77,13 +72,7 @@ class TaskRobertaEncoder(RobertaEncoder):
 
 
 class LinearHead(nn.Module):
-    """A linear layer on the first token's state, as in the paper; fairseq's head has a hidden layer, too.
-
-    Args:
-        embed_dim: H.
-        num_classes: C.
-        dropout: of the state.
-    """
+    """A linear layer on the first token's state, as in the paper; fairseq's head has a hidden layer, too."""
 
     def __init__(self, embed_dim: int, num_classes: int, dropout: float):
         super().__init__()

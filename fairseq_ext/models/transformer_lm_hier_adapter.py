@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.adapter_transformer import AdapterConfig, check_sizes, multiply_without_time
+from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_names import keep_names, match_rows
@@ -79,10 +79,7 @@ class PathDecoder(TransformerDecoder):
         node_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """
-        Shape:
-            prev_output_tokens: B×T; node_weights: B×N or 1×N; result: B×T×V, or B×T×H for features
-        """
+        """B×T and B×N or 1×N → B×T×V, or B×T×H for features."""
         kwargs.pop("src_lengths", None)
         x, extra = self.extract_features(
             prev_output_tokens, incremental_state=incremental_state, node_weights=node_weights, **kwargs
@@ -151,7 +148,6 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         if getattr(cfg, "checkpoint_activations", False):
             # Layers are recomputed when their batch is gone.
             raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
-        check_sizes(cfg)
         embed_tree(cfg, getattr(task, "domains", []))
         model: TransformerLMHierAdapterModel = super().build_model(cfg, task)
         # fairseq has made embeddings of whatever kind the options ask for; only the stack of layers is ours.
@@ -184,10 +180,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
     def forward(  # type: ignore[override]
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, node_weights: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
-        """
-        Shape:
-            src_tokens: B×T; node_weights: B×N, rows sum to one or are zero (no adapter); result: B×T×V
-        """
+        """B×T and B×N, rows that sum to one or are zero (no adapter) → B×T×V."""
         out: tuple[Tensor, dict[str, Any]] = self.decoder(src_tokens, node_weights=node_weights, **kwargs)
         return out
 

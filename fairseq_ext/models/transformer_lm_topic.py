@@ -35,14 +35,7 @@ class TopicConfig(TransformerLanguageModelConfig):
         default=TRANSFORMATIONS[0],
         metadata={
             "help": "what a topic does with the last state h: h·A + b (affine), h ⊙ g (multiplication), or "
-            "(1 − ω)·h + ω·g (addition) (default: affine, the paper's)"
-        },
-    )
-    topic_omega: float = field(
-        default=0.0,
-        metadata={
-            "help": "ω of the addition at the start, from 0 to 1; every topic learns its own (default: 0, so that the "
-            "model starts as its base)"
+            "(1 − ω)·h + ω·g with an ω that the topic learns (addition) (default: affine, the paper's)"
         },
     )
     mixture: ChoiceEnum(list(MIXTURES)) = field(  # type: ignore[valid-type]
@@ -96,7 +89,6 @@ class TopicDecoder(TransformerDecoder):
         """Scores whose softmax are the probabilities of the next tokens; or how probable the targets are.
 
         Args:
-            prev_output_tokens: input.
             targets: what follows each token, or padding. With them, nothing of the size of the vocabulary is made for
                 more than a chunk of tokens; the features are returned.
 
@@ -163,7 +155,8 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "TransformerLMTopicModel":
-        _check(cfg)
+        if cfg.adaptive_softmax_cutoff is not None:
+            raise InputError("--adaptive-softmax-cutoff cannot be used with topics; leave it out")
         model: TransformerLMTopicModel = super().build_model(cfg, task)
         # fairseq has made embeddings of whatever kind the options ask for; only the output layer is ours.
         embed_tokens = model.decoder.embed_tokens
@@ -174,9 +167,8 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
     def add_topics(self, cfg: TopicConfig) -> None:
         """Put the topics on top and freeze the rest."""
         output = self.decoder.output_projection
-        transformation = str(cfg.topic_transformation)
         self.decoder.topics = MixtureOfSoftmaxes(
-            TopicSteering(output.in_features, cfg.num_topics, transformation, cfg.topic_omega),
+            TopicSteering(output.in_features, cfg.num_topics, str(cfg.topic_transformation)),
             average_states=str(cfg.mixture) == "logits",
             chunk_size=cfg.mixture_chunk,
             output_weight=None if cfg.freeze_output_embedding else output.weight,
@@ -189,7 +181,6 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
 
     @property
     def num_topics(self) -> int:
-        """Z, without topic 0."""
         number: int = self.decoder.topics.steering.num_topics
         return number
 
@@ -202,17 +193,6 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
             base, copy = "decoder.output_projection.weight", f"decoder.{TOPICS}.output_weight"
             if copy in own and base in state_dict:
                 state_dict[copy] = state_dict[base].clone()
-
-
-def _check(cfg: TopicConfig) -> None:
-    if cfg.num_topics < 0:
-        raise InputError(f"--num-topics {cfg.num_topics}: give 0 or more")
-    if not 0 <= cfg.topic_omega <= 1:
-        raise InputError(f"--topic-omega {cfg.topic_omega}: give a number from 0 to 1")
-    if cfg.mixture_chunk < 1:
-        raise InputError(f"--mixture-chunk {cfg.mixture_chunk}: give 1 or more")
-    if cfg.adaptive_softmax_cutoff is not None:
-        raise InputError("--adaptive-softmax-cutoff cannot be used with topics; leave it out")
 
 
 register_presets(TOPIC_MODEL, gpt2=gpt2_architecture, small=small_architecture, tiny=tiny_architecture)

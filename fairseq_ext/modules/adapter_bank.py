@@ -20,7 +20,6 @@ class Bank(nn.Module):
     Attributes:
         row_names: the parameters with one row an adapter.
         last: the one of these that every path to a loss passes last.
-        num_adapters: D.
     """
 
     row_names: tuple[str, ...]
@@ -28,32 +27,25 @@ class Bank(nn.Module):
     num_adapters: int
 
     def forward(self, x: Tensor, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None) -> Tensor:
-        """Mix adapters that are all computed.
+        """Compute the A active adapters (None: all), and add their mixture to ``onto`` (None: ``x``).
 
-        Args:
-            x: what they read, T×B×H.
-            weights: broadcastable to T×B×A.
-            active: the A adapters to compute, in the order of ``weights``' last dimension; None for all.
-            onto: what the mixture is added to, T×B×P; None for ``x``.
+        Shape:
+            x: T×B×H; weights: broadcastable to T×B×A; onto, result: T×B×P
         """
         raise NotImplementedError
 
     def mix_chosen(
         self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
     ) -> Tensor:
-        """Mix the adapters that each position chose, and compute no others.
+        """Compute, of the active adapters, those that each position chose, and add their mixture to ``onto``.
 
-        Args:
-            x: what they read, T×B×H.
-            rows: of the choice of its T·B positions.
-            weights: T·B×k, of that choice.
-            active: the adapters that it numbers; None for all.
-            onto: what the mixture is added to, T×B×P; None for ``x``.
+        Shape:
+            x: T×B×H; rows: of T·B positions; weights: T·B×k; onto, result: T×B×P
         """
         raise NotImplementedError
 
     def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
-        """What gives the rows of these adapters, A×…, of a parameter that has one an adapter, by its name."""
+        """What gives the rows of these adapters, A×…, of a parameter by its name."""
         if active is None:
             return partial(getattr, self)
         if len(active) == 1:  # of a single one a view
@@ -74,15 +66,14 @@ class AdapterBank(Bank):
     as in Houlsby et al. (2019, §3.6). Never are both zero, or nothing would ever learn.
 
     Args:
-        embed_dim: H, width of the hidden states.
-        bottleneck_dim: b, inner width, at least 1.
-        num_adapters: D, at least 1.
-        init_scale: standard deviation of ``down``, truncated at two of them; above 0.
+        embed_dim: H.
+        bottleneck_dim: b.
+        num_adapters: D.
+        init_scale: standard deviation of ``down``, truncated at two of them.
         shared_norm: one gain and offset for all adapters instead of one each.
 
     Shape:
-        x: T×B×H; weights: broadcastable to T×B×A, rows sum to 1, where A = D or ``len(active)``;
-        result: T×B×H
+        x, result: T×B×H; weights: broadcastable to T×B×A, rows sum to 1
     """
 
     last = "up_bias"
@@ -164,9 +155,6 @@ class AdapterBank(Bank):
 
     def _unfold(self) -> None:
         self.folded_weight = self.folded_bias = None
-
-    def extra_repr(self) -> str:
-        return f"adapters={self.num_adapters}, embed_dim={self.embed_dim}, bottleneck_dim={self.bottleneck_dim}"
 
 
 class _AddWeightedUp(torch.autograd.Function):

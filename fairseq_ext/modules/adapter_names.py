@@ -52,14 +52,8 @@ def match_rows(
 ) -> None:
     """Bring the rows of a checkpoint's adapters and gates into the order of this model's, by name, in place.
 
-    A checkpoint without any adapter is left alone.
-
-    Args:
-        model: with adapters of these names.
-        state_dict: of the checkpoint.
-        names: the model's adapters.
-        source: where they come from, for messages.
-        may_grow: let names that the checkpoint does not have start fresh.
+    A checkpoint without any adapter is left alone. Names that it does not have start fresh if it ``may_grow``;
+    ``source``, for messages, is where the model's names come from.
     """
     saved_entry = state_dict.pop(NAMES, state_dict.pop(EARLIER_NAMES, None))
     state_dict[NAMES] = names_entry(names)

@@ -19,7 +19,6 @@ def choose(weights: Tensor, x: Tensor, k: int, num_adapters: int, may_skip: bool
         weights: of all adapters; of a position they sum to one, or are all zero: no adapter.
         x: the states, whose positions choose.
         k: how many adapters a position chooses, those of its largest weights.
-        num_adapters: D.
         may_skip: whether some of these weights may be zero; such adapters are not computed.
 
     Shape:

@@ -32,7 +32,6 @@ class Combination:
 
     @property
     def has_gates(self) -> bool:
-        """Whether there is any gate."""
         return self.words == "gate" or self.gates_contexts
 
     @property

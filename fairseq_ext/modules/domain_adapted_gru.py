@@ -12,12 +12,6 @@ from fairseq_ext.modules.gru import GRU, GatedGRU
 class DomainAdaptedGRU(nn.Module):
     """From words of two domains to the contexts that words are predicted from (Zhang et al., 2016, §3).
 
-    Args:
-        combination: of the domains.
-        embed_dim: E, width of the in-domain word vectors.
-        vector_dim: E*, width of the general-domain word vectors.
-        hidden_dim: H, units of either GRU.
-
     Shape:
         words: T×B×E; general_words: T×B×E*; initial: 2×B×H, h and h* before the first step; result: T×B×C, where C is
         ``output_dim``, and 2×B×H, the states after the last step. Where the combination has no use for a vector, its

@@ -38,7 +38,7 @@ class FrozenBase(nn.Module):
     frozen_mode: str = "train"
 
     def is_trained(self, name: str) -> bool:
-        """Whether the parameter or module of this name is one that trains."""
+        """Whether a parameter or module trains."""
         return is_adapter_key(name)
 
     def train(self, mode: bool = True) -> Self:

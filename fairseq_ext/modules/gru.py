@@ -21,10 +21,6 @@ class GRU(nn.Module):
 
     ``torch.nn.GRU`` resets after the product, ``r ⊙ (U h)``, and its update gate keeps where this one replaces.
 
-    Args:
-        input_dim: E, width of the inputs.
-        hidden_dim: H, number of units.
-
     Shape:
         inputs: T×B×E; initial: B×H; result: T×B×H, the states after each step
     """
@@ -40,11 +36,7 @@ class GRU(nn.Module):
         return all_steps(self.input(inputs), initial, self.recurrent_weights(inputs))
 
     def recurrent_weights(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """U_u with U_r, and U, in the type of products with such inputs.
-
-        Shape:
-            result: 2H×H, H×H
-        """
+        """U_u with U_r, 2H×H, and U, H×H, in the type of products with such inputs."""
         dtype = autocast_dtype(inputs)
         return self.gates.weight.to(dtype), self.candidate.weight.to(dtype)
 
@@ -53,12 +45,6 @@ class DomainGate(nn.Module):
     """How much of each unit is to be in-domain (Zhang et al., 2016, Eq. 13 and 15).
 
     ``g = σ(W x + U h + W* x* + U* h* + b)``
-
-    Args:
-        embed_dim: E, width of the in-domain word vectors x.
-        vector_dim: E*, width of the general-domain word vectors x*.
-        hidden_dim: H, width of the contexts h and h*.
-        gated_dim: G, units of what is gated.
     """
 
     def __init__(self, embed_dim: int, vector_dim: int, hidden_dim: int, gated_dim: int):
@@ -87,13 +73,6 @@ class GatedGRU(nn.Module):
 
     The general domain's contexts h* come from a GRU of their own. They do not depend on this one, so they are there for
     all steps when this one begins, and so is their share of the gates.
-
-    Args:
-        embed_dim: E, width of the in-domain word vectors; with a word gate also that of the general-domain ones.
-        vector_dim: E*, width of the general-domain word vectors.
-        hidden_dim: H.
-        gates_words: whether there is a gate on the words.
-        gates_contexts: whether there is a gate on the contexts.
 
     Shape:
         words: T×B×E; general_words: T×B×E*; general_states: T×B×H, h* before each step; initial: B×H; result: T×B×H

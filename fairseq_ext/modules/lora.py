@@ -31,14 +31,6 @@ class LoraBank(Bank):
 
     Hu et al. (2022, Eq. 3), where ``down`` is A and ``up``, which starts at zero, is B. The weights may have any sum.
 
-    Args:
-        input_dim: of the linear layer.
-        output_dim: of it.
-        rank: r, at least 1.
-        num_adapters: D.
-        alpha: α.
-        init_scale: standard deviation of ``down``, truncated at two of them.
-
     Shape:
         x: T×B×input_dim; onto and result: T×B×output_dim
     """
@@ -75,9 +67,7 @@ class LoraBank(Bank):
 class LoraAdapter(nn.Module):
     """A bank hooked beside a linear layer, under the mixture that its layer's router has found.
 
-    Args:
-        bank: the adapters.
-        dropout: of what they read, in training.
+    Dropout is of what the adapters read.
     """
 
     def __init__(self, bank: LoraBank, dropout: float = 0.0):
@@ -100,11 +90,7 @@ class LoraAdapter(nn.Module):
 
 
 class LayerRouter(nn.Module):
-    """The router of all banks of a layer, which reads what enters the layer.
-
-    Args:
-        router: a module with ``forward(x, batch)``, which returns a mixture.
-    """
+    """The router of all banks of a layer, which reads what enters the layer."""
 
     def __init__(self, router: nn.Module):
         super().__init__()

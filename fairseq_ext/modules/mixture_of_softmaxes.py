@@ -24,10 +24,8 @@ def chunked_sum(function: OfTokens, hidden: Tensor, targets: Tensor, parameters:
 
     Args:
         function: of some tokens' states (c×H) and targets (c); one number a token.
-        hidden: the states of all tokens.
-        targets: what belongs to them.
         parameters: all that the function uses and that may have a gradient.
-        size: tokens in a chunk, at least 1.
+        size: tokens in a chunk.
 
     Shape:
         hidden: N×H; targets: N; result: scalar
@@ -90,9 +88,8 @@ class MixtureOfSoftmaxes(nn.Module):
     topic 0 is the only one or a topic is forced.
 
     Args:
-        steering: weighs the topics and steers the states.
         average_states: use the cheap form.
-        chunk_size: rows of logits that are in memory at a time, one a token and softmax; at least 1.
+        chunk_size: rows of logits that are in memory at a time, one a token and softmax.
         output_weight: V×H, of which a copy becomes a parameter; None for no own output embedding.
 
     Shape:

@@ -19,12 +19,6 @@ class NodeBank(AdapterBank):
     are, as buffers: state dicts are those of an :class:`AdapterBank`, and without gradients a bank computes as it
     does. The parameters are views of their rows.
 
-    Args:
-        embed_dim: H.
-        bottleneck_dim: b.
-        num_adapters: N, nodes.
-        init_scale: as of an :class:`AdapterBank`.
-
     Attributes:
         nodes: by kind of row, one parameter a node.
     """
@@ -39,7 +33,6 @@ class NodeBank(AdapterBank):
         self._bind()
 
     def node_parameters(self, node: int) -> Iterator[nn.Parameter]:
-        """All of one node."""
         return (self._of(kind)[node] for kind in self.row_names)
 
     def gradients(self, kind: str) -> Iterator[tuple[int, Tensor]]:

@@ -18,11 +18,7 @@ T = TypeVar("T")
 
 
 class ThreadValue(local, Generic[T]):
-    """What hooks have to know of the current call, so that several threads can decode with one model.
-
-    Attributes:
-        value: this thread's, None outside of :meth:`during`.
-    """
+    """What hooks have to know of the current call, so that several threads can decode with one model."""
 
     value: T | None = None
 
@@ -42,7 +38,6 @@ routing = _batch.during
 
 
 def current_batch() -> RoutingBatch:
-    """The batch that is routed."""
     if _batch.value is None:
         raise RuntimeError("an adapted layer ran outside `routing`: its router knows no batch")
     return _batch.value
@@ -56,11 +51,8 @@ class PostLayerAdapter(nn.Module):
     their names alone, and serve encoder and decoder layers alike. (They are bound methods, so that a deep
     copy of the model adapts with its own adapters, not with the original's.)
 
-    Args:
-        bank: the adapters.
-        router: a module with ``forward(x, batch)``, which returns a mixture.
-        dropout: of the adapters' output in training, before the residual; one mask for the mixture, where the code of
-            Klimaszewski et al. (2023) draws one for each adapter.
+    Dropout is of the adapters' output, before the residual: one mask for the mixture, where the code of Klimaszewski et
+    al. (2023) draws one for each adapter.
     """
 
     def __init__(self, bank: Bank, router: nn.Module, dropout: float = 0.0):

@@ -62,10 +62,7 @@ def all_steps(
 
     Args:
         projected: what the inputs give, or of gated words the bias alone.
-        initial: the state before the first step.
         weights: U_u with U_r, and U.
-        words: gated ones, if any.
-        contexts: gated ones, if any.
 
     Shape:
         projected: T×B×3H; initial: B×H; weights: 2H×H, H×H; result: T×B×H

@@ -95,11 +95,7 @@ class RoutingBatch:
         return self.given_weights.ne(0).any(0).nonzero().squeeze(1).tolist() or [0]
 
     def force(self, weights: Tensor) -> Tensor:
-        """The given weights in the rows that are forced, a gate's own in the others.
-
-        Shape:
-            weights: T×B×D; result: T×B×D
-        """
+        """The given weights in the rows that are forced, a gate's own in the others: T×B×D."""
         if self.is_forced is None:
             return weights
         assert self.given_weights is not None
@@ -129,13 +125,6 @@ class GivenRouter(nn.Module):
         self.gathers = gathers
 
     def forward(self, x: Tensor, batch: RoutingBatch) -> Mixture:
-        """
-        Shape:
-            x: T×B×H
-
-        Raises:
-            ValueError: if the batch brings no weights.
-        """
         if batch.given_weights is None:
             raise ValueError("these adapters need to be told the domain or path of every sentence")
         num_adapters = batch.given_weights.size(-1)
@@ -166,9 +155,7 @@ class GateRouter(nn.Module):
     §2.1, without their noise). Criterions still see all logits.
 
     Args:
-        embed_dim: H.
-        num_adapters: D.
-        temperature: β, above 0.
+        temperature: β.
         causal: average over the prefix (decoder) instead of the whole sequence (encoder).
         top_k: how many weights are kept; 0 for all.
         reads_states: whether there is a projection ``W_g``; without it the gate is what the batch knows.
@@ -202,14 +189,10 @@ class GateRouter(nn.Module):
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """The parameters with one row an adapter."""
         return () if self.weight is None else ("weight",)
 
     def gate_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
-        """
-        Shape:
-            x: T×B×H; result: T×B×D for a causal router, else 1×B×D, float32
-        """
+        """T×B×H → T×B×D for a causal router, else 1×B×D; float32."""
         known = batch.known_logits
         if self.weight is None:
             assert known is not None
@@ -230,11 +213,7 @@ class GateRouter(nn.Module):
             return [F.linear(x, weight[rows]) for rows in self._parts] if self.guarded else [F.linear(x, weight)]
 
     def weights(self, logits: Tensor) -> Tensor:
-        """The routing weights of logits.
-
-        Shape:
-            logits, result: …×D; rows sum to one
-        """
+        """The routing weights of logits, …×D; rows sum to one."""
         return self._weights(logits / self.temperature)
 
     def _weights(self, scaled: Tensor) -> Tensor:
@@ -272,11 +251,7 @@ class GateRouter(nn.Module):
     def _mixture(
         self, x: Tensor, weights: Tensor, most: int, active: Sequence[int] | None = None, may_skip: bool = True
     ) -> Mixture:
-        """What computes these weights of A adapters; of a sparse gate so many of a position are above zero at most.
-
-        Shape:
-            x: T×B×H; weights: broadcastable to T×B×A
-        """
+        """What computes these weights, T×B×A; of a sparse gate so many of a position are above zero at most."""
         if not self.is_sparse(weights.size(-1)) or computes_all(x, self.num_adapters):
             return weighted(weights, active)
         if active is not None:  # numbered as all are
@@ -308,7 +283,6 @@ class GateRouter(nn.Module):
         return [row for row in range(self.num_adapters) if row not in self.guarded], list(self.guarded)
 
     def _in_order(self, parts: list[Tensor]) -> Tensor:
-        """…×D of parts of it."""
         if len(parts) == 1:
             return parts[0]
         settled, guarded = self._parts

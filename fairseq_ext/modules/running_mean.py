@@ -10,11 +10,7 @@ from torch import Tensor, nn
 
 
 class Positions:
-    """Which positions of a batch are no padding, and how many; found once for all layers.
-
-    Args:
-        padding_mask: B×T, True = pad; None for no padding.
-    """
+    """Which positions of a batch are no padding, by a mask B×T (True: pad), and how many; found once for all layers."""
 
     def __init__(self, padding_mask: Tensor | None = None):
         self.padding_mask = padding_mask
@@ -79,11 +75,7 @@ class RunningMean(nn.Module):
 
 
 def sequence_mean(x: Tensor, positions: Positions | None = None) -> Tensor:
-    """Mean over all positions that are no padding.
-
-    Shape:
-        x: T×B×D; result: 1×B×D in float32
-    """
+    """Mean over all positions that are no padding: T×B×D → 1×B×D in float32."""
     x = x.float()
     if positions is None or positions.keep is None:
         return x.mean(0, keepdim=True)

@@ -23,14 +23,12 @@ class SourceGate(nn.Module):
     (Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask Learning").
 
     Args:
-        num_tokens: V, symbols of the source.
-        num_adapters: D.
         num_pairs: P, columns for pairs; 0 for none.
         ignored: symbols that are no text: padding, the end of a sentence.
         dropout: of subwords and pairs, in training.
 
     Attributes:
-        weight: D×(V+P), zero at the start.
+        weight: D×(V+P) of V symbols, zero at the start.
 
     Shape:
         src_tokens: B×S; result: 1×B×D, float32

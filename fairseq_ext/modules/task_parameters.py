@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from threading import local
-from typing import cast
+from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.domain_names import is_domain_name
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.text_entry import read_text, text_entry
-from fairseq_ext.modules.tunings import TUNINGS
 
 # By fairseq's names; swish is AdapterHub's default.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -36,15 +37,10 @@ class HoulsbyAdapter(nn.Module):
     offset of ``up`` would learn.
 
     The published code approximates GELU by tanh, which is ``gelu_accurate`` here; the default is the exact one.
-
-    Args:
-        embed_dim: H, width of the hidden states.
-        bottleneck_dim: b, inner width, at least 1.
-        init_scale: standard deviation of the weights at the start, at least 0.
-        activation_fn: name of the non-linearity, one of :data:`ACTIVATIONS`.
+    ``init_scale`` is the standard deviation of the weights.
 
     Shape:
-        x: …×H; result: …×H
+        x, result: …×H
     """
 
     def __init__(self, embed_dim: int, bottleneck_dim: int, init_scale: float = 1e-2, activation_fn: str = "gelu"):
@@ -65,21 +61,20 @@ class HoulsbyAdapter(nn.Module):
 TASKS, HEADS = "tasks", "classification_heads"
 
 
-@dataclass(frozen=True)
+@pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TaskDescription:
     """What the tensors of a task do not say.
 
     Attributes:
         labels: names of the classes, in the head's order; none for a regression.
-        tuning: what was trained, one of :data:`~fairseq_ext.modules.tunings.TUNINGS`.
-        activation_fn: of the adapters.
+        tuning: what was trained, see :data:`~fairseq_ext.modules.tunings.TUNINGS`.
         token_types: whether the second text of a pair has BERT's token type 1.
         linear_head: whether the head has no hidden layer.
     """
 
-    labels: Sequence[str]
-    tuning: str
-    activation_fn: str
+    labels: list[str]
+    tuning: Literal["adapters", "norms", "top", "full"]
+    activation_fn: Literal["gelu", "gelu_accurate", "relu", "swish", "tanh"]
     token_types: bool = False
     linear_head: bool = False
 
@@ -100,34 +95,17 @@ class TaskDescription:
     def from_entry(cls, entry: Tensor | None, where: str) -> TaskDescription:
         """What :meth:`to_entry` wrote."""
         try:
-            fields = json.loads(read_text(entry))  # type: ignore[arg-type]
-            description = cls(**{**fields, "labels": list(fields["labels"])})
-        except (AttributeError, KeyError, TypeError, ValueError):
-            description = None
-        if description is None or not description._is_sound():
-            raise InputError(f"{where}: does not describe a task; the file is damaged or of another program")
-        return description
-
-    def _is_sound(self) -> bool:
-        return (
-            self.tuning in TUNINGS
-            and self.activation_fn in ACTIVATIONS
-            and all(isinstance(label, str) for label in self.labels)
-            and isinstance(self.token_types, bool)
-            and isinstance(self.linear_head, bool)
-        )
+            return cls(**json.loads(read_text(entry)))  # type: ignore[arg-type]
+        except (AttributeError, TypeError, ValueError):
+            message = f"{where}: does not describe a task; the file is damaged or of another program"
+            raise InputError(message) from None
 
 
 class TaskParameters(nn.Module):
     """Everything one task adds inside the encoder; its head lies beside it, with fairseq's own.
 
-    Args:
-        description: says which of the parts there are.
-        embed_dim: H, width of the encoder.
-        num_layers: L of the encoder, which take 2·L adapters: attention's, then feed-forward's, layer by layer.
-        num_norms: of the encoder, in the order of :func:`switch_norms`.
-        bottleneck_dim: b, inner width of the adapters.
-        init_scale: of the adapters' weights.
+    L layers take 2·L adapters: attention's, then feed-forward's, layer by layer. Norms are in the order of
+    :func:`switch_norms`.
     """
 
     description: Tensor
@@ -153,7 +131,7 @@ class TaskParameters(nn.Module):
     @property
     def labels(self) -> list[str]:
         """Names of the classes, in the head's order; none for a regression."""
-        return list(TaskDescription.from_entry(self.description, "the model's task").labels)
+        return TaskDescription.from_entry(self.description, "the model's task").labels
 
 
 class TaskSwitch(local):
@@ -185,13 +163,7 @@ class TaskSwitch(local):
 
 
 class SwitchedLayerNorm(nn.LayerNorm):
-    """A layer norm with the base's gain and offset, or those of the switch's task; its epsilon is the base's.
-
-    Args:
-        embed_dim: H.
-        switch: the encoder's.
-        position: its number among the encoder's norms.
-    """
+    """A layer norm with the base's gain and offset, or those of the switch's task; its epsilon is the base's."""
 
     def __init__(self, embed_dim: int, switch: TaskSwitch, position: int):
         super().__init__(embed_dim)
@@ -203,11 +175,7 @@ class SwitchedLayerNorm(nn.LayerNorm):
 
 
 def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:
-    """Let an encoder's layer norms follow the switch; their state-dict keys stay.
-
-    Returns:
-        The norms' names in the encoder, in order.
-    """
+    """Let an encoder's layer norms follow the switch; their state-dict keys stay. Returns their names, in order."""
     # By the class's name: where apex is installed, fairseq's norms are no nn.LayerNorm.
     norms = {name: module for name, module in encoder.named_modules() if type(module).__name__.endswith("LayerNorm")}
     for position, (name, norm) in enumerate(norms.items()):
@@ -216,7 +184,7 @@ def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:
 
 
 def check_task_name(name: str) -> None:
-    """Check that a task can have this name: it becomes a part of state-dict keys and of file names."""
+    """A task's name becomes a part of state-dict keys and of file names."""
     if not is_domain_name(name) or hasattr(nn.ModuleDict(), name):
         raise InputError(
             f"--classification-head-name: {name!r} cannot name a task; use letters, digits, '-' and '_', and no "
@@ -248,15 +216,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class SavedTask:
-    """A task as a state dict holds it.
-
-    Attributes:
-        name: of the task.
-        description: what its tensors do not say.
-        bottleneck_dim: b, inner width of the adapters; 0 if there are none.
-        num_classes: C, rows of the head's last matrix.
-        inner_dim: rows of the head's first matrix; 0 for a linear head.
-    """
+    """A task as a state dict holds it; without adapters, or with a linear head, a width is 0."""
 
     name: str
     description: TaskDescription

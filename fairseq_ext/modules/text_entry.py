@@ -14,9 +14,5 @@ def text_entry(text: str) -> Tensor:
 
 
 def read_text(entry: Tensor) -> str:
-    """What :func:`text_entry` wrote, whatever number type it has now.
-
-    Raises:
-        ValueError: if it is something else.
-    """
+    """What :func:`text_entry` wrote, whatever number type it has now; a ValueError of anything else."""
     return bytes(entry.float().round().int().tolist()).decode()

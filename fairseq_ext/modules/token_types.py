@@ -14,11 +14,7 @@ SECOND_TEXT = "second_text"
 
 
 def fresh_second_text(embed_tokens: nn.Embedding) -> nn.Parameter:
-    """A parameter to load a base's into.
-
-    Shape:
-        result: H
-    """
+    """A parameter to load a base's into: H."""
     return nn.Parameter(torch.zeros_like(embed_tokens.weight[0]), requires_grad=False)
 
 
@@ -29,10 +25,6 @@ def take_token_types(encoder: nn.Module, state: Mapping[str, Tensor], prefix: st
 
 
 def in_second_text(tokens: Tensor, end: int) -> Tensor:
-    """Which tokens stand behind the first end of a text.
-
-    Shape:
-        tokens, result: B×T
-    """
+    """Which tokens stand behind the first end of a text: B×T."""
     ends = tokens.eq(end).long()
     return ends.cumsum(1) > ends

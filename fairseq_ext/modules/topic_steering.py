@@ -36,16 +36,19 @@ class Multiplication(nn.Module):
 
 
 class Addition(nn.Module):
-    """``F(h, z) = (1 − ω_z)·h + ω_z·g_z``, with ``g_z`` a standard normal and ``ω_z`` a given number at the start."""
+    """``F(h, z) = (1 − ω_z)·h + ω_z·g_z``, with ``g_z`` a standard normal and ``ω_z`` zero at the start."""
 
-    def __init__(self, embed_dim: int, num_topics: int, omega: float):
+    def __init__(self, embed_dim: int, num_topics: int):
         super().__init__()
         self.goal = nn.Parameter(torch.randn(num_topics, embed_dim))
-        self.omega = nn.Parameter(torch.full((num_topics, 1), omega))
+        self.omega = nn.Parameter(torch.zeros(num_topics, 1))
 
     def forward(self, hidden: Tensor, topics: slice = ALL) -> Tensor:
         hidden = hidden.unsqueeze(-2)
         return hidden + self.omega[topics] * (self.goal[topics] - hidden)
+
+
+TRANSFORMATIONS = {"affine": Affine, "multiplication": Multiplication, "addition": Addition}
 
 
 class TopicSteering(nn.Module):
@@ -57,26 +60,22 @@ class TopicSteering(nn.Module):
     Every transformation starts as ``F(h, z) = h``, so the paper's ``A_z`` and ``g_z`` of a product are stored as what
     they differ by from one: weight decay then draws them to the base, and half precision keeps small changes. For the
     sum this needs ω = 0. The paper has a constant ω, at which the topics cannot start as the base; here each topic
-    learns its own, and a larger one can be given to start from. ``W_Z`` starts so that π differs from state to state,
-    without which equal topics would get equal gradients and stay equal.
+    learns its own. ``W_Z`` starts so that π differs from state to state, without which equal topics would get equal
+    gradients and stay equal.
 
-    Args:
-        embed_dim: H, width of the hidden states.
-        num_topics: Z, without topic 0; may be 0.
-        transformation: ``affine``, ``multiplication`` or ``addition``.
-        omega: ω of the addition at the start.
+    ``num_topics`` is Z, without topic 0; ``transformation`` ``affine``, ``multiplication`` or ``addition``.
 
     Shape:
         hidden: …×H; result: …×(Z+1)×H, ``F(h, z)`` of all topics
     """
 
-    def __init__(self, embed_dim: int, num_topics: int, transformation: str = "affine", omega: float = 0.0):
+    def __init__(self, embed_dim: int, num_topics: int, transformation: str = "affine"):
         super().__init__()
         self.num_topics = num_topics
         self.norm = nn.LayerNorm(embed_dim)
         # Scores of a normalised state are then standard normal.
         self.embeddings = nn.Parameter(torch.randn(num_topics + 1, embed_dim) * embed_dim**-0.5)
-        self.transformation = _transformation(transformation, embed_dim, num_topics, omega)
+        self.transformation = TRANSFORMATIONS[transformation](embed_dim, num_topics)
 
     def forward(self, hidden: Tensor) -> Tensor:
         return torch.cat([hidden.unsqueeze(-2), self.transformation(hidden)], dim=-2)
@@ -96,11 +95,3 @@ class TopicSteering(nn.Module):
     def weights(self, hidden: Tensor) -> Tensor:
         """π: …×H → …×(Z+1), rows sum to one."""
         return self.log_weights(hidden).exp()
-
-
-def _transformation(name: str, embed_dim: int, num_topics: int, omega: float) -> nn.Module:
-    if name == "affine":
-        return Affine(embed_dim, num_topics)
-    if name == "multiplication":
-        return Multiplication(embed_dim, num_topics)
-    return Addition(embed_dim, num_topics, omega)

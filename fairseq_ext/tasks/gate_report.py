@@ -20,7 +20,6 @@ class GateReport:
     The weights are those of the best hypothesis; decoding itself is not touched.
 
     Args:
-        domains: D names, in order.
         prints: print ``G-ID<tab>NAME=weight …``, averaged over all layers.
         path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here, and what each input would decide
             alone likewise where there are several; empty for nowhere.

@@ -112,14 +112,10 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         given = self._routing_options()
         if len(given) > 1:
             raise InputError(f"{' and '.join(given)} contradict each other; give one of them")
-        for option in ("choose_tokens", "unscored_tokens"):
-            if (number := getattr(self.cfg, option)) < 0:
-                raise InputError(f"--{option.replace('_', '-')} {number}: give 0 or more")
         if self.cfg.unscored_tokens and self.cfg.add_bos_token:
             raise InputError("--unscored-tokens cannot be used with --add-bos-token; leave one of them out")
 
     def _routing_options(self) -> list[str]:
-        """Those that are given."""
         return [
             f"--{name.replace('_', '-')}" for name in ("domain", "paths", "choose_paths") if getattr(self.cfg, name)
         ]
@@ -148,17 +144,10 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         if self.cfg.choose_paths:
             model.decoder.default_node_weights = self._sequence_paths(model)
         if self.cfg.topic >= 0:
-            self._force_topic(model)
+            if self.cfg.topic > getattr(model, "num_topics", -1):
+                raise InputError(f"--topic {self.cfg.topic}: the model has no such topic; leave the option out")
+            model.decoder.forced_topic = self.cfg.topic
         return model
-
-    def _force_topic(self, model: Any) -> None:
-        """Let the model use --topic alone, but in training."""
-        num_topics = getattr(model, "num_topics", None)
-        if num_topics is None:
-            raise InputError(f"--topic {self.cfg.topic}: the model has no topics; leave the option out")
-        if self.cfg.topic > num_topics:
-            raise InputError(f"--topic {self.cfg.topic}: the model has topics 0 to {num_topics}")
-        model.decoder.forced_topic = self.cfg.topic
 
     def _sequence_paths(self, model: Any) -> Callable[[Tensor], Tensor]:
         # The clusters' tools take their time to load, and few need them.
@@ -225,7 +214,6 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     # Scoring
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's batches."""
         limit = kwargs.get("max_positions")
         are_cut = str(self.cfg.sample_break_mode) == "none"  # else a line may be too long
         if limit is not None and are_cut and isinstance(dataset, DomainBlocks):
@@ -237,7 +225,6 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return super().get_batch_iterator(dataset, *args, **kwargs)
 
     def eval_lm_dataloader(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq-eval-lm's batches."""
         if kwargs.get("context_window", 0) > 0:
             if len(dataset.corpora) > 1:
                 raise InputError(

@@ -58,7 +58,6 @@ class Split:
 
     Attributes:
         name: of its files, without a domain.
-        directory: the data directory.
         is_train: a trainer learns from it: domains are up-sampled and mixed, and keep to their own adapters.
         is_combined: with its further parts, ``train1``, ``train2``, ….
     """
@@ -71,11 +70,6 @@ class Split:
 
 class MultiDomainTask(VocabularyMemory, Precision):
     """A fairseq task over a data directory with one sub-directory per domain; mixed into a task of fairseq's.
-
-    ::
-
-        data-bin/domains.txt                      the domains, sorted
-        data-bin/DOMAIN/SPLIT…                    binarised
 
     A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one.
     """
@@ -92,11 +86,8 @@ class MultiDomainTask(VocabularyMemory, Precision):
         self.domains = read_domains(self.directories)
         self.train_domains = _names_in(self.cfg.train_domains) or self.domains
         self.check_option("--train-domains", self.train_domains)
-        if not 0 <= self.cfg.shard_id < self.cfg.num_shards:
-            raise InputError(f"--shard-id {self.cfg.shard_id}: give 0 to {self.cfg.num_shards - 1}, below --num-shards")
 
     def check_option(self, option: str, names: Sequence[str]) -> None:
-        """Check the domains that an option names."""
         for name in names:
             if name not in self.domains:
                 listed = ", ".join(self.domains)
@@ -161,19 +152,16 @@ class MultiDomainTask(VocabularyMemory, Precision):
                 )
 
     def load_corpus(self, split: Split, domain: str) -> Any:
-        """Load one domain's part of a split."""
         raise NotImplementedError
 
     def join_corpora(
         self, corpora: Sequence[Any], repetitions: Sequence[float] | None, is_train: bool
     ) -> MultiDomainDataset[Any]:
-        """Make the dataset of a split out of its domains' parts."""
         raise NotImplementedError
 
     def filter_indices_by_size(
         self, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
-        """Leave out what is too long, where that is wanted."""
         if not ignore_invalid_inputs:
             _, ignored = dataset.filter_indices_by_size(indices, max_positions)
             if len(ignored):
@@ -197,7 +185,6 @@ class MultiDomainTask(VocabularyMemory, Precision):
         )
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's dataset of typed lines, all of them."""
         self._refuse_shards("fairseq-interactive")
         return super().build_dataset_for_inference(*args, **kwargs)  # type: ignore[misc]
 

@@ -248,10 +248,6 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
                 f"{directory}/{split.name}.{source}-{target}.{source}.idx: not found; "
                 f"binarise this split, or take domain {domain} out of {DOMAINS_FILE}"
             ) from None
-        except AssertionError:
-            raise InputError(
-                f"{directory}: the two sides of split {split.name} differ in length; binarise it anew"
-            ) from None
 
     def _route(
         self, domain_id: int, labels: TeacherLabels | None, num_rows: int, is_train: bool
@@ -287,13 +283,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return generator
 
     def encode_line(self, line: str, encode_fn: Callable[[str], str], domain: str | None = None) -> Tensor:
-        """The tokens of a line, with the tag of its domain in front where it is known.
-
-        Args:
-            line: text, perhaps with a tag ``<domain:NAME>`` in front, which chooses its domain.
-            encode_fn: turns text into subwords, separated by blanks.
-            domain: of a line without a tag, before --domain.
-        """
+        """The tokens of a line behind a domain's tag: the one that it opens with, else ``domain``, else --domain."""
         typed, text = self.typed_domains.split_line(line)
         return self.typed_domains.tag(self.encode_text(text, encode_fn), typed or domain or self.cfg.domain or None)
 
@@ -324,7 +314,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return tokens, [len(line) for line in tokens]
 
     def build_dataset_for_inference(self, src_tokens: list, src_lengths: Any, constraints: Any = None) -> Any:
-        """fairseq's dataset of typed lines, or of those that Python passes, with --domain where none is chosen."""
+        """Typed lines, or those that Python passes, with --domain where none is chosen."""
         tokens = [self.typed_domains.tag(line, self.cfg.domain or None) for line in src_tokens]
         self.gate_report.expect(tokens)
         return super().build_dataset_for_inference(tokens, [len(line) for line in tokens], constraints=constraints)
@@ -338,12 +328,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         constraints: Tensor | None = None,
         with_gates: bool = False,
     ) -> list:
-        """fairseq's hypotheses of a batch.
-
-        Args:
-            with_gates: add ``gates`` to the best hypothesis of each sentence, of models that have them: see
-                :func:`~fairseq_ext.tasks.gate_report.attach_gates`.
-        """
+        """fairseq's hypotheses of a batch, with gates as :func:`attach_gates` adds them."""
         if "domain_ids" not in sample:  # typed lines carry their domain as a tag
             typed_tokens = sample["net_input"]["src_tokens"]
             sample = dict(sample, typed_tokens=typed_tokens, net_input=self._read_tags(sample["net_input"]))

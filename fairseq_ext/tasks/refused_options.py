@@ -28,7 +28,6 @@ LANGUAGE_MODELING: Limits = DATA | {
 
 
 def refuse_options(cfg: Any, limits: Limits) -> None:
-    """Refuse what is not taken."""
     for name, (taken, remedy) in limits.items():
         value = getattr(cfg, name)
         if (value if value is None or isinstance(value, (bool, int)) else str(value)) not in taken:

@@ -43,10 +43,8 @@ class SequencePaths:
 
     Args:
         model: whose base reads the sequences, and whose tree has the leaves.
-        chooser: the clusters behind the leaves.
         num_paths: k leaves a sequence.
         num_tokens: how many of its first tokens a sequence chooses by, 0 for all.
-        padding_idx: what is no token.
         states: of the base, shared by those that choose other numbers of paths, or by other numbers of tokens, for the
             same text; None to read by itself what it chooses by, and to keep nothing.
     """
@@ -72,10 +70,7 @@ class SequencePaths:
         return paths
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        """
-        Shape:
-            tokens: B×T; result: B×N
-        """
+        """B×T → B×N."""
         leaves = self.chooser.leaves(self._states(tokens), self.num_paths)
         weights = np.stack([self.model.tree.path_weights(names) for names in leaves])
         return torch.from_numpy(weights).to(tokens.device)

@@ -24,8 +24,6 @@ class TypedDomains:
     are taken off.
 
     Args:
-        domains: D names, in order.
-        dictionary: of the source side.
         file: the dictionary's, for messages.
         reserved: symbols that the program alone sets, beside fairseq's own.
     """
@@ -84,11 +82,7 @@ class TypedDomains:
         return torch.cat([tokens.new_tensor([self.indices[self.domains.index(domain)]]), tokens])
 
     def read(self, src_tokens: Tensor) -> Tensor:
-        """The domain of each row by its first token, -1 for none.
-
-        Shape:
-            src_tokens: B×S, padded; result: B
-        """
+        """The domain of each row by its first token, -1 for none: B×S → B."""
         first = src_tokens.gather(1, self._first(src_tokens))
         tags = src_tokens.new_tensor(self.indices)
         is_tag = first.eq(tags)  # B×D

@@ -32,23 +32,21 @@ def test_texts_are_opened_and_in_the_order_of_the_data(tmp_path: Path) -> None:
 def test_pairs_are_joined_as_in_roberta(tmp_path: Path) -> None:
     data = write_task(tmp_path / "same", num_inputs=2)
     examples = ExampleSet.load(data, "valid", 100)
-    pairs = zip(raw_set(data / "input0/valid"), raw_set(data / "input1/valid"), strict=True)
-    # <s> a </s> </s> b </s>
+    pairs = list(zip(raw_set(data / "input0/valid"), raw_set(data / "input1/valid"), strict=True))
+    # <s> a </s> </s> b </s>, but for tasks with token types
     assert [text.tolist() for text in examples.texts] == [[0, *one, 2, *other] for one, other in pairs]
+    typed = ExampleSet.load(data, "valid", 100, separator=None)
+    assert [text.tolist() for text in typed.texts] == [[0, *one, *other] for one, other in pairs]
+    # Targets of a regression are its numbers.
+    numbers = ExampleSet.load(write_task(tmp_path / "size", labels=()), "valid", 100).targets
+    assert numbers.tolist() == [number / 4 for number in range(COUNTS["valid"])]
 
 
-def test_targets_of_a_regression_are_its_numbers(tmp_path: Path) -> None:
-    examples = ExampleSet.load(write_task(tmp_path / "size", labels=()), "valid", toy_tasks.POSITIONS)
-    assert examples.targets.tolist() == [number / 4 for number in range(COUNTS["valid"])]
-    assert examples.targets.dtype == np.float32
-
-
-@pytest.mark.parametrize("batch_size", [4, 64])
-def test_logits_are_those_of_each_text_alone(tmp_path: Path, batch_size: int) -> None:
+def test_logits_are_those_of_each_text_alone(tmp_path: Path) -> None:
     data = write_task(tmp_path / "films")
     model = load_model(write_model(tmp_path / "model.pt", "films"), data / "input0", cpu=True)
     texts = ExampleSet.load(data, "test", model.max_positions()).texts
-    found = logits_of(model, "films", texts, batch_size)
+    found = logits_of(model, "films", texts, batch_size=4)
     with torch.no_grad():
         alone = torch.cat([model(text[None], classification_head_name="films")[0] for text in texts])
     assert found.shape == (COUNTS["test"], 3)
@@ -69,9 +67,7 @@ ADAPTERS = 2 * LAYERS * (2 * 8 * WIDTH + WIDTH + 8)
 @pytest.mark.parametrize(
     ("options", "base_trained", "more"),
     [
-        ({"tuning": "full"}, ENCODER, 0),
         ({"tuning": "top", "top_layers": 1}, LAYER, 0),
-        ({"tuning": "norms"}, 0, NORMS),
         ({"tuning": "adapters", "bottleneck_dim": 8}, 0, NORMS + ADAPTERS),
     ],
 )

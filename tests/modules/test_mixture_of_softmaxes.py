@@ -1,4 +1,4 @@
-"""The mixture against its formula, written out and by hand."""
+"""The mixture against its formula, and the sums that it is made of, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
+from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes, chunked_sum
 from fairseq_ext.modules.topic_steering import TopicSteering
 
 WIDTH, SYMBOLS, TOKENS = 4, 6, 7
 
 
-def make(num_topics: int = 3, kind: str = "affine", dtype: torch.dtype = torch.float, **options: int) -> tuple:
+def make(kind: str = "affine", **options: int) -> tuple:
     """A mixture of topics that have been somewhere, states, targets and output embedding."""
     torch.manual_seed(1)
-    mixture = MixtureOfSoftmaxes(TopicSteering(WIDTH, num_topics, kind), **options).to(dtype)  # type: ignore[arg-type]
+    mixture = MixtureOfSoftmaxes(TopicSteering(WIDTH, 3, kind), **options)  # type: ignore[arg-type]
     for parameter in mixture.parameters():
         nn.init.normal_(parameter, std=0.5)
-    hidden, weight = torch.randn(TOKENS, WIDTH, dtype=dtype), torch.randn(SYMBOLS, WIDTH, dtype=dtype)
-    return mixture, hidden, torch.randint(SYMBOLS, (TOKENS,)), weight.requires_grad_()
+    weight = torch.randn(SYMBOLS, WIDTH, requires_grad=True)
+    return mixture, torch.randn(TOKENS, WIDTH), torch.randint(SYMBOLS, (TOKENS,)), weight
 
 
 def formula(mixture: MixtureOfSoftmaxes, hidden: Tensor, weight: Tensor) -> Tensor:
@@ -33,12 +33,10 @@ def formula(mixture: MixtureOfSoftmaxes, hidden: Tensor, weight: Tensor) -> Tens
 
 
 @pytest.mark.parametrize("average_states", [False, True])
-@pytest.mark.parametrize("kind", ["affine", "multiplication", "addition"])
-@pytest.mark.parametrize("chunk_size", [1, 9, 1000])
+@pytest.mark.parametrize(("kind", "chunk_size"), [("affine", 1), ("multiplication", 9), ("addition", 1000)])
 def test_is_its_formula(kind: str, average_states: bool, chunk_size: int) -> None:
-    mixture, hidden, targets, weight = make(kind=kind, average_states=average_states, chunk_size=chunk_size)
+    mixture, hidden, targets, weight = make(kind, average_states=average_states, chunk_size=chunk_size)
     probs = formula(mixture, hidden, weight)
-    torch.testing.assert_close(probs.sum(1), torch.ones(TOKENS))
     torch.testing.assert_close(mixture.scores(hidden, weight).softmax(1), probs)
     expected = probs[torch.arange(TOKENS), targets].log().sum()
     torch.testing.assert_close(mixture.log_prob_sum(hidden, targets, weight), expected)
@@ -59,14 +57,40 @@ def test_a_topic_alone_is_one_softmax(average_states: bool) -> None:
         torch.testing.assert_close(mixture.scores(hidden, weight, topic), logits)
         expected = logits.log_softmax(1)[torch.arange(TOKENS), targets].sum()
         torch.testing.assert_close(mixture.log_prob_sum(hidden, targets, weight, topic), expected)
-    assert torch.equal(mixture.scores(hidden, weight, 0), nn.functional.linear(hidden, weight))
 
 
-def test_an_own_output_embedding_is_a_copy() -> None:
-    weight = torch.randn(SYMBOLS, WIDTH)
-    mixture = MixtureOfSoftmaxes(TopicSteering(WIDTH, 2), output_weight=weight)
-    assert torch.equal(mixture.output_weight, weight)
-    with torch.no_grad():
-        mixture.output_weight.zero_()
-    assert weight.any()
-    assert "output_weight" not in MixtureOfSoftmaxes(TopicSteering(WIDTH, 2)).state_dict()
+# Sums by chunks
+
+
+def cost(weight: Tensor, hidden: Tensor, targets: Tensor) -> Tensor:
+    return -(hidden @ weight.t()).log_softmax(-1).gather(1, targets.unsqueeze(1)).squeeze(1)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_gradients_are_those_of_the_sum_and_a_chunk_is_gone_before_the_next_one(size: int) -> None:
+    torch.manual_seed(1)
+    weight, hidden = (torch.randn(rows, 3, dtype=torch.double, requires_grad=True) for rows in (5, 7))
+    targets, seen = torch.randint(5, (7,)), []
+
+    def watched(hidden: Tensor, targets: Tensor) -> Tensor:
+        seen.append(("forward", len(targets)))
+        costs = cost(weight, hidden, targets)
+        costs.register_hook(lambda grad: seen.append(("backward", len(grad))))
+        return costs
+
+    value, expected = chunked_sum(watched, hidden, targets, [weight], size), cost(weight, hidden, targets).sum()
+    torch.testing.assert_close(value, expected)
+    wanted = torch.autograd.grad(3 * expected, [weight, hidden])
+    torch.testing.assert_close(torch.autograd.grad(3 * value, [weight, hidden]), wanted)
+    assert seen == [(way, len(part)) for part in targets.split(size) for way in ("forward", "backward")]
+
+
+def test_half_precision_is_summed_in_float32() -> None:
+    """256 + 1 is 256 in bfloat16."""
+    weight = torch.ones(1, dtype=torch.bfloat16, requires_grad=True)
+    hidden, targets = torch.ones(300, 1, dtype=torch.bfloat16), torch.zeros(300)
+    value = chunked_sum(lambda hidden, _: (hidden * weight).squeeze(1), hidden, targets, [weight], 1)
+    assert value.item() == 300
+    value.backward()
+    assert weight.grad is not None
+    assert weight.grad.item() == torch.tensor(300.0).bfloat16().item()

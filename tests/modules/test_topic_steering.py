@@ -4,51 +4,34 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from fairseq_ext.modules.topic_steering import TopicSteering
 
 HIDDEN = torch.tensor([[1.0, 2.0, 3.0], [0.0, -1.0, 1.0]])  # N×H
-KINDS = ["affine", "multiplication", "addition"]
+# By kind, the parameters of one topic, and where it takes both states; A has the columns (0 0 1), (2 0 0), (0 0 0).
+BY_HAND: dict[str, tuple[dict[str, list], list[list[float]]]] = {
+    "affine": (
+        {"matrix": [[[0.0, 0, 1], [2, 0, 0], [0, 0, 0]]], "offset": [[10.0, 20, 30]]},
+        [[1 + 3 + 10.0, 2 + 2 + 20, 3 + 30], [0 + 1 + 10, -1 + 0 + 20, 1 + 30]],
+    ),
+    "multiplication": ({"gain": [[1.0, -1, 0.5]]}, [[2, 0, 4.5], [0, 0, 1.5]]),
+    "addition": ({"goal": [[5.0, 6, 7]], "omega": [[0.25]]}, [[2, 3, 4], [1.25, 0.75, 2.5]]),
+}
+LEARNS_FIRST = {"affine": "matrix", "multiplication": "gain", "addition": "omega"}
 
 
-def steering(kind: str = "affine", **values: list) -> TopicSteering:
-    """One topic beside topic 0, with these parameters."""
-    module = TopicSteering(3, 1, kind)
+@pytest.mark.parametrize("kind", BY_HAND)
+def test_a_topic_starts_as_the_base_and_goes_where_its_parameters_say(kind: str) -> None:
+    module, (values, expected) = TopicSteering(3, 1, kind), BY_HAND[kind]
+    assert torch.equal(module(HIDDEN), HIDDEN.unsqueeze(1).expand(2, 2, 3))
     with torch.no_grad():
         for name, value in values.items():
             getattr(module.transformation, name).copy_(torch.tensor(value))
-    return module
-
-
-def check(module: TopicSteering, expected: list[list[float]]) -> None:
     steered = module(HIDDEN)
-    assert steered.shape == (2, 2, 3)
     assert torch.equal(steered[:, 0], HIDDEN)
     torch.testing.assert_close(steered[:, 1], torch.tensor(expected))
     for topic in (0, 1):
         torch.testing.assert_close(module.steer(HIDDEN, topic), steered[:, topic])
-
-
-def test_affine() -> None:
-    """h·(I + A) + b, with A's columns (0 0 1), (2 0 0), (0 0 0)."""
-    module = steering("affine", matrix=[[[0.0, 0, 1], [2, 0, 0], [0, 0, 0]]], offset=[[10.0, 20, 30]])
-    check(module, [[1 + 3 + 10.0, 2 + 2 + 20, 3 + 30], [0 + 1 + 10, -1 + 0 + 20, 1 + 30]])
-
-
-def test_multiplication() -> None:
-    check(steering("multiplication", gain=[[1.0, -1, 0.5]]), [[2, 0, 4.5], [0, 0, 1.5]])
-
-
-def test_addition() -> None:
-    module = steering("addition", goal=[[5.0, 6, 7]], omega=[[0.25]])
-    check(module, [[2, 3, 4], [1.25, 0.75, 2.5]])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_starts_as_the_base_exactly(kind: str) -> None:
-    module = TopicSteering(3, 4, kind)
-    assert torch.equal(module(HIDDEN), HIDDEN.unsqueeze(1).expand(2, 5, 3))
 
 
 def test_weights() -> None:
@@ -60,24 +43,17 @@ def test_weights() -> None:
     expected = torch.tensor([[-root, 0, 2 * root], [0, 0, 2 * root]]).softmax(1)
     torch.testing.assert_close(module.weights(HIDDEN), expected, atol=1e-5, rtol=1e-5)  # the norm's own epsilon
     torch.testing.assert_close(module.log_weights(HIDDEN), expected.log(), atol=1e-5, rtol=1e-5)
-    assert module.log_weights(HIDDEN.bfloat16().float()).dtype == torch.float32
     assert module.bfloat16().log_weights(HIDDEN.bfloat16()).dtype == torch.float32
 
 
-def gradients(module: TopicSteering, kind: str) -> Tensor:
-    """Z×…, of a loss that asks the same of every topic."""
-    hidden = torch.randn(8, 16)
+@pytest.mark.parametrize("kind", BY_HAND)
+def test_equal_topics_learn_different_things(kind: str) -> None:
+    """From a loss that asks the same of every topic."""
+    torch.manual_seed(1)
+    module, hidden = TopicSteering(16, 4, kind), torch.randn(8, 16)
     cost = (module(hidden) * torch.randn(8, 1, 16)).sum(-1)  # N×(Z+1)
     (module.weights(hidden).detach() * cost).sum().backward()
-    parameter = {"affine": "matrix", "multiplication": "gain", "addition": "omega"}[kind]
-    gradient: Tensor = getattr(module.transformation, parameter).grad
-    return gradient.flatten(1)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_equal_topics_learn_different_things(kind: str) -> None:
-    torch.manual_seed(1)
-    gradient = gradients(TopicSteering(16, 4, kind), kind)
+    gradient = getattr(module.transformation, LEARNS_FIRST[kind]).grad.flatten(1)
     assert gradient.ne(0).all()
     distances = torch.cdist(gradient, gradient) / gradient.norm(dim=1).mean()
     assert distances[~torch.eye(4, dtype=torch.bool)].min() > 0.1
