@@ -172,8 +172,6 @@ def _score(options: Namespace) -> None:
             print(f"{metric}: {signature}", file=sys.stderr)
 
 
-
-
 def _report_options(parser: ArgumentParser) -> None:
     parser.description = (
         "Write the report of a translation experiment: what has been measured, as a page, Markdown and pictures."

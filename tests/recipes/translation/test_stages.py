@@ -12,8 +12,6 @@ from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 
 
-
-
 def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
     path = experiment_file(tmp_path, evaluate={"ood": {"NEWS": "nowhere.{lang}"}})
     with pytest.raises(InputError, match=r"NEWS: nowhere.en: not found"):
