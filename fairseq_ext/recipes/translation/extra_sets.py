@@ -81,8 +81,8 @@ def import_sets(folder: Path, config: Translation) -> None:
             write_lines(folder / f"{name}.{lang}", normal)
     if config.evaluate.domain_switch:
         splits, count = config.work_dir / "splits", config.evaluate.domain_switch
-        pairs = draw_pairs(splits, langs, count, config.split.max_words, config.seed)
-        for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
+        drawn = draw_pairs(splits, langs, count, config.split.max_words, config.seed)
+        for lang, lines in zip(langs, zip(*drawn, strict=True), strict=True):
             write_lines(folder / f"{DOMAIN_SWITCH}.{lang}", lines)
 
 
