@@ -154,7 +154,7 @@ def _read_task(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         if not file.is_file():
             raise InputError(f"{file}: not found; a saved task is a folder with {WEIGHTS_FILE} and {MANIFEST_FILE}")
     manifest = read_json(path, "save the task again")
-    task = manifest.get("task")
+    task = str(manifest.get("task"))
     if hash_path(weights) != manifest.get("sha256"):
         raise InputError(
             f"{weights}: is not the file that {MANIFEST_FILE} names (SHA-256 differs); save the task again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,13 +128,17 @@ def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[
     tables = []
     for name in filters:
         rows = {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
+        headings = {"reason": "reason", "source": langs[0], "target": langs[1]}
         columns = [
-            Column(heading, lambda row, rows=rows, field=field: _cut(getattr(rows[row], field)), is_text=True)
-            for heading, field in (("reason", "reason"), (langs[0], "source"), (langs[1], "target"))
+            Column(heading, partial(_field_of, rows, field), is_text=True) for field, heading in headings.items()
         ]
         if rows:
             tables.append(Table(name, "domain and line", list(rows), columns))
     return tables
+
+
+def _field_of(rows: Mapping[str, Any], field: str, row: str) -> str:
+    return _cut(getattr(rows[row], field))
 
 
 def _cut(text: str) -> str:

@@ -36,6 +36,12 @@ _CHECKPOINTS = {"restore-file", "finetune-from-model"}
 _NAMES_A_PATH = ("file", "path", "dir")
 # fairseq's default, which stands for the training's own.
 _OWN_CHECKPOINT = "checkpoint_last.pt"
+_WITHOUT_RESULT = {
+    "no-save": "no checkpoint would be kept",
+    "disable-validation": "no checkpoint would be the best",
+    "checkpoint-suffix": "the checkpoints would not be found",
+    "save-dir": "the checkpoints lie where the experiment file's work_dir says",
+}
 
 
 @dataclass(frozen=True)
@@ -222,11 +228,12 @@ def _is_number(value: str) -> bool:
 
 
 def check_training_options(arguments: Sequence[str], where: str) -> None:
-    """Check that a training starts from one checkpoint at most."""
-    starts = [
-        f"--{option} {value}"
-        for option, value in options_in(arguments)
-        if option in _CHECKPOINTS and value != _OWN_CHECKPOINT
-    ]
+    """Check that a training keeps its result, and starts from one checkpoint at most."""
+    starts = []
+    for option, value in options_in(arguments):
+        if option in _WITHOUT_RESULT:
+            raise InputError(f"{where}: --{option}: {_WITHOUT_RESULT[option]}; take it out")
+        if option in _CHECKPOINTS and value != _OWN_CHECKPOINT:
+            starts.append(f"--{option} {value}")
     if len(starts) > 1:
         raise InputError(f"{where}: {' and '.join(starts)}: a training starts from one checkpoint; take the others out")

@@ -88,6 +88,8 @@ ALLOWED_TYPES: list = [
 ]  # fmt: skip
 # fairseq versions of 2018 and 2019 stored their training meters, which nothing reads.
 _METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")]
+# Tensors with these names enter computations. Others, such as names stored as bytes, may hold whole numbers.
+_COMPUTED = ("weight", "bias")
 # The plain data that a module stores besides its tensors (torch's `get_extra_state`); the module checks it.
 _EXTRA_STATE = "_extra_state"
 
@@ -124,14 +126,27 @@ def check_stored_bytes(path: Path) -> None:
 
 
 def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
-    """Check a checkpoint, and not the user's own options that replace some of it; nothing is built from it."""
+    """Check a checkpoint without building anything from it.
+
+    Args:
+        path: the file.
+        overrides: options that replace those of the checkpoint. They come from the user and are not checked.
+    """
     with _one_line_errors(path):
         state = _read_state(path)
         check_options(state, overrides or {})
+        _check_progress(state)
 
 
 def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights of a checkpoint of fairseq or a fork of it, and the options of model and task, as plain values."""
+    """Read the weights and options of a checkpoint of fairseq or of a fork of it. Nothing is built from them.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The weights by name, and the options of the model and the task by name, as plain values.
+    """
     with _one_line_errors(path), torch.serialization.safe_globals([(_Meter, name) for name in _METERS]):
         state = _read_state(path)
         return dict(state["model"]), plain_options(state)
@@ -142,7 +157,11 @@ class _Meter:
 
 
 def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
-    """Write a checkpoint; a full disk is an ``OSError``, where torch alone raises an error about its own archive."""
+    """Write a checkpoint.
+
+    Raises:
+        OSError: if the disk is full; torch alone raises an error about its own archive.
+    """
     try:
         with path.open("wb") as file:
             torch.save(content, file)
@@ -164,6 +183,8 @@ def check_weights(weights: Mapping[Any, Any]) -> None:
         # An expanded tensor of one stored number can have any size; checking it would take for ever.
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
             raise InputError(f"the weight {name!r} claims to have {value.numel()} numbers, but fewer are there")
+        if name.endswith(_COMPUTED) and not value.is_floating_point():
+            raise InputError(f"the weight {name!r} is of {value.dtype}, expected numbers with a fraction")
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise InputError(f"the weight {name!r} has entries that are not finite; the training diverged")
 
@@ -258,6 +279,18 @@ def _explaining(path: str, what: str) -> Iterator[None]:
         if input_error_in(error) is not None:
             raise
         raise InputError(f"{path}: {what}: {type(error).__name__}: {_reason(error)}") from error
+
+
+def _check_progress(state: Mapping[str, Any]) -> None:
+    """Check the types of the entries from which training resumes."""
+    for name, kind in (("extra_state", dict), ("optimizer_history", list), ("task_state", dict)):
+        if name in state and not isinstance(state[name], kind):
+            raise InputError(f"its entry {name!r} is {type(state[name]).__name__}, expected {kind.__name__}")
+    if not isinstance(state.get("extra_state", {}).get("train_iterator"), dict | None):
+        raise InputError("its entry 'extra_state' does not say where the training stood")
+    history = state.get("optimizer_history", [{}])
+    if not history or not all(isinstance(entry, dict) for entry in history):
+        raise InputError("its entry 'optimizer_history' is no list of records")
 
 
 def _reason(error: BaseException) -> str:

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,11 +40,17 @@ def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
     def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
         if Path(main.__code__.co_filename).name != "train.py":
             return call_main(cfg, main, **kwargs)
+        _check_update_frequency(cfg.optimization.update_freq)
         settle_precision(cfg)
         count = count_processes(cfg)
         return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
 
     return call
+
+
+def _check_update_frequency(counts: Sequence[int]) -> None:
+    if min(counts) < 1:
+        raise InputError(f"--update-freq {min(counts)}: give 1 or more batches an update")
 
 
 def settle_precision(cfg: DictConfig) -> None:
@@ -68,7 +74,9 @@ def settle_precision(cfg: DictConfig) -> None:
 def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ) -> int:
     """How many processes are to be started: those of ``--cpu-processes``, but for a GPU or another's processes."""
     count = cfg.task.get("cpu_processes", 1)
-    if count <= 1:
+    if count < 1:
+        raise InputError(f"--cpu-processes {count}: give 1 or more")
+    if count == 1:
         return 1
     if not _is_on_cpu(cfg):
         _log.info(f"--cpu-processes {count}: not heeded, since there is a GPU")
@@ -153,7 +161,8 @@ def _end_if_complete(trainer: Any) -> None:
 def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
     """Let the task see what a checkpoint kept of the task it was trained with, as fairseq does only in inference.
 
-    Yields what it kept, once it is loaded.
+    Yields:
+        What it kept, once it is loaded.
     """
     remembered: dict[str, Any] = {}
     load = checkpoint_utils.load_checkpoint_to_cpu
@@ -246,7 +255,7 @@ def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
-    """Say that a training has diverged, where fairseq has a traceback."""
+    """Say that a training has diverged, or that its data is of another vocabulary, where fairseq has a traceback."""
 
     def step_or_explain(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -256,6 +265,13 @@ def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
             raise InputError(
                 f"update {trainer.get_num_updates() + 1}: the loss or its gradient is not a number: the training "
                 "diverged; start again with a lower --lr, more --warmup-updates or --clip-norm"
+            ) from error
+        except IndexError as error:
+            if "out of range in self" not in str(error):
+                raise
+            raise InputError(
+                "the data has token numbers beyond the vocabulary: it was binarised with another dictionary; binarise "
+                "it again"
             ) from error
 
     return step_or_explain

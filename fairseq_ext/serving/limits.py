@@ -19,12 +19,14 @@ class Limits:
     queue: int = _limit(1024, "texts that may wait; beyond it clients are told to come back (503)")
     max_tokens: int = _limit(256, "source tokens of a batch; more pay on a GPU")
     window: float = _limit(10, "milliseconds that the first text of a batch waits for others", least=0)
-    connections: int = _limit(512, "open connections; beyond it, a request is told to come back (503)")
+    connections: int = _limit(
+        512, "open connections; beyond it, the longest idle one is closed; if none is, a new one gets 503"
+    )
     max_bytes: int = _limit(1 << 20, "of a request")
     max_texts: int = _limit(256, "of a request")
     max_characters: int = _limit(20_000, "of all texts of a request")
     max_beam: int = _limit(16, "that a request may ask for")
-    patience: float = _limit(20, "seconds for a client to send its request")
+    patience: float = _limit(20, "seconds for a client to send its request, and to read on in its answer")
 
     @property
     def batch_cost(self) -> int:

@@ -29,9 +29,9 @@ def serve(
     Args:
         exported: directory of the system.
         limits: what the service takes on.
-        host: any but this machine's own needs ``token_file``.
+        host: any but this machine's own needs ``token_file``, which holds what clients must send.
         port: 0 for any that is free.
-        token_file: holds what clients must send.
+        token_file: see ``host``.
         options: of :meth:`SystemTranslator.load`.
     """
     local = is_loop_back(host)
@@ -65,13 +65,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Any, limits: Limits) -> Any:
-    """uvicorn's server, quiet, with a limit of connections."""
+    """uvicorn's server, quiet, with limits of time and connections."""
     import uvicorn
+
+    from fairseq_ext.serving.protocol import PatientProtocol
 
     config = uvicorn.Config(
         app,
-        http="h11",
-        limit_concurrency=limits.connections,
+        http=type("Protocol", (PatientProtocol,), {"patience": limits.patience, "most": limits.connections}),
         ws="none",
         lifespan="on",
         log_level="warning",

@@ -135,6 +135,12 @@ def test_a_training_with_two_starts_is_refused() -> None:
         check_training_options(["--finetune-from-model", "a.pt", "--finetune-from-model=b.pt"], "mix")
 
 
+@pytest.mark.parametrize("arguments", [["--no_save"], ["--lr", "1", "--save-dir=x"], ["--disable-validation"]])
+def test_a_training_that_keeps_no_result_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(InputError, match="^mix: --"):
+        check_training_options(arguments, "mix")
+
+
 def test_one_start_is_a_checkpoint(folder: Path) -> None:
     check_training_options(["--finetune-from-model", "a.pt", "--restore-file", "checkpoint_last.pt"], "gad")
     with pytest.raises(InputError, match="^mix: --restore-file models"):

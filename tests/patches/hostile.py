@@ -110,19 +110,25 @@ def bomb(levels: int = 60) -> list:
 FORMS: dict[str, Callable[[State], State]] = {
     "fconv": lambda state: {**state, "cfg": {"model": FCONV, "task": TRANSLATION, "common": {}}},
     "fconv as legacy": as_legacy(**{**FCONV, **TRANSLATION, "task": "translation"}),
+    "fconv below its name": lambda state: {**state, "cfg": {"model": {"fconv": FCONV}, "task": TRANSLATION}},
     "fconv in omegaconf": lambda state: {**state, "cfg": OmegaConf.create({"model": FCONV, "task": TRANSLATION})},
     "cutoff as namespace": as_namespace("model", adaptive_softmax_cutoff=CODE),
+    "filters": with_config(model={"character_filters": LAYERS, "character_embeddings": True}),
     "betas": with_config(optimizer={"adam_betas": f"{CODE} or (0.9, 0.98)"}),
     "speech task": with_config(task={"_name": "audio_finetuning", "post_save_script": "mkdir PWN"}),
+    "other file": with_config(model={"_name": "transformer_from_pretrained_xlm", "arch": None}),
     "name that is no name": with_config(model={"_name": ["fconv"]}),
     "no name": lambda state: {**state, "cfg": {"model": {"encoder_layers": LAYERS}, "task": TRANSLATION}},
     "resolver": with_config(task={"source_lang": "${oc.env:HOME}"}),
+    "resolver named elsewhere": with_config(model={"rname": "oc.env", "more": "${${model.rname}:HOME}"}),
     "address": with_config(bpe={"_name": "sentencepiece", "sentencepiece_model": "https://example.org/pwn.model"}),
+    "bert": with_config(bpe={"_name": "bert", "bpe_vocab_file": None}),
     "options without end": with_config(task={"more": bomb()}),
     "unpickled": replaced(extra=Runs()),
     "array of objects": replaced(extra=np.array([Runs()], dtype=object)),
     "forged number": replaced(extra=ForgedArray(ForgedType("i8", 63), [Runs(), 2])),
     "forged pointer": replaced(extra=ForgedArray(ForgedType("i8", 4), b"A" * 16)),
+    "text as type": replaced(extra=ForgedArray(ForgedType("S8", 0), b"A" * 16)),
 }
 
 

@@ -34,7 +34,7 @@ def test_bf16_on_a_gpu_is_fairseqs(data: Path) -> None:
     assert (cfg.common.bf16, cfg.common.tpu, str(cfg.task.cpu_precision)) == (True, False, "float32")
 
 
-@pytest.mark.parametrize("option", ["--fp16"])
+@pytest.mark.parametrize("option", ["--fp16", "--amp", "--memory-efficient-fp16"])
 def test_what_only_a_gpu_has_is_refused(data: Path, option: str) -> None:
     with pytest.raises(InputError, match=r"is for GPUs; on a CPU give --cpu-precision bfloat16"):
         settle_precision(options_of(data, option))
@@ -47,3 +47,5 @@ def test_processes_are_those_that_are_asked_for(data: Path) -> None:
     assert count_processes(cfg, {"WORLD_SIZE": "2"}) == 1
     cfg.distributed_training.distributed_world_size = 2
     assert count_processes(cfg, {}) == 1
+    with pytest.raises(InputError, match="--cpu-processes 0"):
+        count_processes(options_of(data, "--cpu-processes", "0"), {})

@@ -23,6 +23,7 @@ def start(data: Path, folder: Path, *arguments: str) -> None:
     [
         (["--lr", "1e12"], r"update \d+: the loss or its gradient is not a number"),
         (["--max-tokens", "1"], "no sentence fits: --max-tokens 1 "),
+        (["--update-freq", "0"], "--update-freq 0"),
     ],
 )
 def test_options_that_cannot_train_are_one_line(arguments: list[str], line: str, data: Path, tmp_path: Path) -> None:

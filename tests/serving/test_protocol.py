@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import socket
 import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.serving.fake_server import TIMEOUT, answer_of, head, served
+from tests.serving.fake_server import TIMEOUT, Served, answer_of, head, served
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
@@ -33,6 +36,15 @@ def test_a_client_that_leaves_has_its_waiting_work_dropped() -> None:
         assert service.metric('translation_requests_total{status="499"}') == 1
 
 
+def test_a_client_that_leaves_within_its_body_disturbs_nobody() -> None:
+    with served() as service:
+        client = service.connect()
+        client.sendall(head(b"", length=100) + b'{"texts"')
+        client.close()
+        assert answer_of(service.post("a b"))[0] == 200
+        wait_for(lambda: service.metric('translation_requests_total{status="499"}') == 1)
+
+
 def test_a_body_that_does_not_come_ends_in_408() -> None:
     with served(patience=0.1) as service:
         client = service.connect()
@@ -42,17 +54,64 @@ def test_a_body_that_does_not_come_ends_in_408() -> None:
         assert "longer than 0.1 s" in content["error"]
 
 
-def test_one_connection_too_many_is_told_to_come_back() -> None:
-    with served(connections=3, window=0) as service:
-        busy = service.post("wait")
+@pytest.mark.parametrize("sent", [b"", b"POST /translate HTT", b"GET /info HTTP/1.1\r\nHost: localhost\r\nA: "])
+def test_a_head_that_does_not_come_ends_the_connection(sent: bytes) -> None:
+    with served(patience=0.1) as service, service.connect() as client:
+        client.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(100) == b""
+
+
+def test_idle_connections_do_not_keep_others_out() -> None:
+    with served(connections=4) as service:
+        idle = [service.connect() for _ in range(8)]
+        client = service.connect()
+        client.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+        assert answer_of(service.post("a b"))[0] == 200
+        for each in (*idle, client):
+            each.close()
+
+
+def test_one_connection_too_many_is_told_to_come_back_and_liveness_is_answered() -> None:
+    with served(connections=2, window=0) as service:
+        busy = [service.post("wait"), service.post("a")]
         assert service.system.waits.wait(TIMEOUT)
-        with service.connect(), service.post("b") as late, late.makefile("rb") as file:
-            assert file.read().startswith(b"HTTP/1.1 503 ")
+        time.sleep(0.3)  # a question that overtakes the second request would take its place
+        wait_for(lambda: not ready(service))
+        with service.post("b") as late, late.makefile("rb") as file:
+            answer = file.read()
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: 5\r\n" in answer.lower()
+        assert "error" in json.loads(answer.partition(b"\r\n\r\n")[2])
+        with service.connect() as live:
+            live.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert live.recv(12) == b"HTTP/1.1 200"
         service.system.go.set()
-        assert answer_of(busy)[0] == 200
+        assert [answer_of(client)[0] for client in busy] == [200, 200]
+        assert answer_of(service.post("c"))[0] == 200
 
 
-@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b"A" * 100_000 + b"\r\n\r\n"])
+def ready(service: Served) -> bool:
+    with service.connect() as client:
+        client.sendall(b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return client.recv(12) == b"HTTP/1.1 200"
+
+
+def test_an_answer_that_is_not_read_ends_the_connection() -> None:
+    with served(patience=0.3) as service, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(TIMEOUT)
+        client.connect(("127.0.0.1", service.port))
+        request = b"GET /page/page.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            for _ in range(1_000_000):  # requests one after the other, until no more answers fit between the two
+                client.sendall(request)
+            raise AssertionError
+        assert answer_of(service.post("a b"))[0] == 200
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"A" * 100_000 + b"\r\n\r\n"])
 def test_what_is_no_http_ends_in_400(sent: bytes) -> None:
     with served(patience=1) as service:
         with service.connect() as client:
