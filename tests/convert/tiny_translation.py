@@ -92,6 +92,38 @@ def make(folder: Path, family: str, **changes: Any) -> Any:
     return make_marian(folder, **changes) if family == "marian" else make_many(folder, family, **changes)
 
 
+def make_knowing_marian(
+    folder: Path, pairs: Sequence[tuple[str, str]], *, languages: tuple[str, str], steps: int = 150, **changes: Any
+) -> Any:
+    """Write an OPUS-MT that has learnt to translate some pairs, and return the model."""
+    hide_broken_torchaudio()
+    from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+
+    lines = dict(zip(("source", "target"), zip(*pairs, strict=True), strict=True))
+    pieces = [write_pieces(folder / f"{side}.spm", 36, lines=own) for side, own in lines.items()]
+    symbols = list(dict.fromkeys(["</s>", "<unk>", *pieces[0], *pieces[1], "<pad>"]))
+    size = write_vocab(folder / "vocab.json", symbols)
+    told = dict(zip(("source_lang", "target_lang"), languages, strict=True))
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    sizes = {**SIZES, "d_model": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "decoder_layers": 2}
+    torch.manual_seed(1)
+    model = MarianMTModel(MarianConfig(**{
+        **sizes, "vocab_size": size, "pad_token_id": size - 1, "eos_token_id": 0, "decoder_start_token_id": size - 1,
+        "forced_eos_token_id": 0, "activation_function": "swish", "scale_embedding": True, "dropout": 0.0, **changes,
+    }))  # fmt: skip
+    tokenizer = MarianTokenizer.from_pretrained(folder)
+    batch = tokenizer(list(lines["source"]), text_target=list(lines["target"]), return_tensors="pt", padding=True)
+    batch["labels"] = batch["labels"].masked_fill(batch["labels"] == size - 1, -100)
+    optimizer = torch.optim.Adam((weight for weight in model.parameters() if weight.requires_grad), 0.005)
+    for _ in range(steps):
+        rows = torch.randint(len(pairs), (32,))
+        model(**{name: value[rows] for name, value in batch.items()}).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval().save_pretrained(folder)
+    return model
+
+
 def make_many(
     folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 120, **changes: Any
 ) -> Any:

@@ -48,6 +48,11 @@ def children_of(process: subprocess.Popen) -> list[int]:
     return numbers
 
 
+def kill_the_last(_: subprocess.Popen, children: list[int]) -> None:
+    for child in children[-1:]:
+        os.kill(child, signal.SIGKILL)
+
+
 def run_until(
     command: list[str], kept: Path, kill: Callable[[subprocess.Popen, list[int]], None]
 ) -> tuple[int, list[str]]:
@@ -69,7 +74,7 @@ def test_a_whole_run_ends_with_the_same_results(tmp_path: Path) -> None:
     command = [PYTHON, "-c", BEGIN, sys.executable, "run", str(path), "--to", "score"]
 
     checkpoint = work / "systems/.mix.step/unfinished/checkpoint_last.pt"
-    status, said = run_until(command, checkpoint, lambda _, children: os.kill(children[-1], signal.SIGKILL))
+    status, said = run_until(command, checkpoint, kill_the_last)
     if status != 0:  # it came to its end first
         assert status == 1
         assert "was killed (signal 9" in said[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.metrics.records import Records, read_records
-from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, write_translation_experiment
+from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 from tests.verbs import verb
 
@@ -86,7 +86,7 @@ def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None
     typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
     assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
     assert not (work / "extra/tag-oracle/FORUM.de").exists()
-    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS", "test:AVG"}
+    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS"}
     assert "test:PLANTS" in sets_of(whole, "ft")
     assert "test:FORUM" not in sets_of(whole, "ft")
 
@@ -117,13 +117,6 @@ def times(path: Path) -> dict[Path, int]:
     """When the files of an experiment's work were written."""
     files = [file for file in (path.parent / "work").rglob("*") if file.is_file() and file.suffix != ".lock"]
     return {file: file.stat().st_mtime_ns for file in files}
-
-
-def test_scores_and_examples_are_there(whole: Path) -> None:
-    work = whole.parent / "work"
-    assert set(records_of(whole, "scores").systems("chrF")) == set(OUTPUTS)
-    assert {"bank", "garden", "AVG", "wAVG", "ood:NEWS"} <= sets_of(whole, "gad")
-    assert "show the red tree" in (work / "examples/examples.txt").read_text(encoding="utf-8")
 
 
 def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:

@@ -32,6 +32,7 @@ from fairseq_ext.inputs.domain_names import domain_tag
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
 from fairseq_ext.recipes.translation.config import MIX, Translation
+from fairseq_ext.recipes.translation.sections import Corpora
 
 # Another version of these may clean otherwise.
 _CLEANERS = ("sacremoses", "regex", "langid", "py3langid", "ftfy")
@@ -121,33 +122,34 @@ def _domains(config: Translation) -> Mapping[str, Sequence[str]]:
     return folder_entries(Path(config.corpora.folder or ""), config.langs)
 
 
-def _import_one(config: Translation, domains: Mapping[str, Sequence[str]], index: int, output: Path) -> None:
-    """Import the domain of this number."""
-    name, langs, corpora = sorted(domains)[index], config.langs, config.corpora
-    import_domain(
-        output,
-        name,
-        domains[name],
-        langs,
-        on_bad_utf8=corpora.on_bad_utf8,
-        downloads=config.work_dir / "downloads",
-        markup=corpora.markup,
-    )
+def _import_one(
+    domains: Mapping[str, Sequence[str]],
+    corpora: Corpora,
+    langs: tuple[str, str],
+    downloads: Path,
+    index: int,
+    output: Path,
+) -> None:
+    """Import the domain of this number. What it is given is sent to other processes."""
+    name = sorted(domains)[index]
+    options = {"on_bad_utf8": corpora.on_bad_utf8, "markup": corpora.markup}
+    import_domain(output, name, domains[name], langs, downloads=downloads, **options)
     sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in langs)
     check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], langs, name)
 
 
 def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
-    langs = config.langs
+    langs, downloads = config.langs, config.work_dir / "downloads"
+    import_one = partial(_import_one, domains, config.corpora, langs, downloads)
     # Reading is cheap and paths are relative to here, so no cluster is asked.
     here = Engine(engine.workers)
 
     def build(folder: Path) -> str:
         config.cleaning.check(langs)
         entries = [entry for name in sorted(domains) for entry in domains[name]]
-        fetch_entries(entries, langs, config.work_dir / "downloads")
+        fetch_entries(entries, langs, downloads)
         tasks = folder / TASKS_DIR
-        run_tasks(partial(_import_one, config, domains), tasks, len(domains), here, "import")
+        run_tasks(import_one, tasks, len(domains), here, "import")
         move_outputs(tasks, len(domains), folder)
         pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
         return f"{pairs:,} pairs of {len(domains)} domains"
