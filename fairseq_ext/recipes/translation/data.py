@@ -132,8 +132,15 @@ def _import_one(
 ) -> None:
     """Import the domain of this number. What it is given is sent to other processes."""
     name = sorted(domains)[index]
-    options = {"on_bad_utf8": corpora.on_bad_utf8, "markup": corpora.markup}
-    import_domain(output, name, domains[name], langs, downloads=downloads, **options)
+    import_domain(
+        output,
+        name,
+        domains[name],
+        langs,
+        on_bad_utf8=corpora.on_bad_utf8,
+        downloads=downloads,
+        markup=corpora.markup,
+    )
     sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in langs)
     check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], langs, name)
 
