@@ -180,11 +180,10 @@ def _report_options(parser: ArgumentParser) -> None:
 
 
 def _report(options: Namespace) -> None:
-    from fairseq_ext.metrics.render import PAGE_FILE
     from fairseq_ext.recipes.translation.report import report
 
     if made := _made(options, report):
-        print(made / PAGE_FILE)
+        print(made / "report.html")
 
 
 VERBS = {
