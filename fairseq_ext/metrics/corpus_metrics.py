@@ -80,7 +80,6 @@ class CometMetric:
         return 100 * _COMET_UNIT * total / number
 
 
-TextMetric = SacrebleuMetric
 CorpusMetric = SacrebleuMetric | CometMetric
 
 
@@ -88,7 +87,7 @@ CorpusMetric = SacrebleuMetric | CometMetric
 class Metric:
     """An entry of :data:`METRICS`."""
 
-    text: TextMetric | None  # computes it from text; None for COMET
+    text: SacrebleuMetric | None  # computes it from text; None for COMET
     is_error: bool = False  # whether lower is better
 
     @property
@@ -118,7 +117,7 @@ def text_metric_names() -> list[str]:
     return [name for name, metric in METRICS.items() if metric.text]
 
 
-def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> dict[str, TextMetric]:
+def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> dict[str, SacrebleuMetric]:
     """The metrics among these that need only text, in the order of :data:`METRICS`.
 
     Args:

@@ -21,7 +21,7 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
-from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, TextMetric, text_metrics
+from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, SacrebleuMetric, text_metrics
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
 from fairseq_ext.recipes.report import training_records
 from fairseq_ext.recipes.train import LOG_FILE, system_dir
@@ -245,7 +245,7 @@ def _count(
     config: Translation,
     runs: Mapping[str, Sequence[ScoredRun]],
     tests: TestSets,
-    of_text: Mapping[str, TextMetric],
+    of_text: Mapping[str, SacrebleuMetric],
     checkpoint: Path | None,
 ) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
     """The metrics by name, and by metric the counts of every run."""

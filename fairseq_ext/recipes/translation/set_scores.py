@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.metrics.bootstrap import average, resampled_sums
-from fairseq_ext.metrics.corpus_metrics import CorpusMetric, TextMetric
+from fairseq_ext.metrics.corpus_metrics import CorpusMetric, SacrebleuMetric
 
 AVERAGE, WEIGHTED_AVERAGE, ERRORS = "AVG", "wAVG", "misclassified"
 
@@ -56,7 +56,7 @@ class TestSets:
 
 
 def count_text(
-    metrics: Mapping[str, TextMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
+    metrics: Mapping[str, SacrebleuMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
 ) -> dict[str, list[Counts]]:
     """Count what metrics need in the lines of every run by test set; the result is by metric, run and test set."""
     counts: dict[str, list[dict[str, np.ndarray]]] = {name: [{} for _ in translations] for name in metrics}
