@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 
 SIDES = ("encoder", "decoder")
 _COUNTS = ("sample_size", "nsentences")
@@ -24,35 +25,27 @@ _COUNTS = ("sample_size", "nsentences")
 
 @dataclass
 class KDGateCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    gate_loss_weight: float = field(
-        default=0.5,
-        metadata={"help": "alpha: weight of the gate loss beside the translation loss (default: 0.5, the paper's)"},
+    gate_loss_weight: float = option(
+        0.5, "alpha: weight of the gate loss beside the translation loss (default: 0.5, the paper's)"
     )
-    gate_loss_temperature: float = field(
-        default=0.1,
-        metadata={"help": "tau: temperature of teacher and gates in the gate loss (default: 0.1, the paper's)"},
+    gate_loss_temperature: float = option(
+        0.1, "tau: temperature of teacher and gates in the gate loss (default: 0.1, the paper's)"
     )
-    gate_target: ChoiceEnum(["probs", "log-probs", "domain"]) = field(  # type: ignore[valid-type]
-        default="probs",
-        metadata={
-            "help": "what the gates learn: softmax(p/tau) of the teacher's probabilities p (probs, the paper's "
-            "released code), softmax(log p/tau) (log-probs, the textbook form), or the true domain alone "
-            "(domain: cross-entropy with hard labels, the paper's ablation) (default: probs)"
-        },
+    gate_target: ChoiceEnum(["probs", "log-probs", "domain"]) = option(  # type: ignore[valid-type]
+        "probs",
+        "what the gates learn: softmax(p/tau) of the teacher's probabilities p (probs, the paper's "
+        "released code), softmax(log p/tau) (log-probs, the textbook form), or the true domain alone "
+        "(domain: cross-entropy with hard labels, the paper's ablation) (default: probs)",
     )
-    gate_encoder_term: ChoiceEnum(["sentence", "token"]) = field(  # type: ignore[valid-type]
-        default="sentence",
-        metadata={
-            "help": "an encoder gate counts once a sentence (the paper's form) or once a target token (token: "
-            "as much as a decoder gate) (default: sentence)"
-        },
+    gate_encoder_term: ChoiceEnum(["sentence", "token"]) = option(  # type: ignore[valid-type]
+        "sentence",
+        "an encoder gate counts once a sentence (the paper's form) or once a target token (token: "
+        "as much as a decoder gate) (default: sentence)",
     )
-    gate_balance_weight: float = field(
-        default=0.0,
-        metadata={
-            "help": "weight of a loss that keeps all adapters in use: the squared coefficient of variation of a "
-            "training batch's mean gate weights, summed over layers (default: 0.0, none)"
-        },
+    gate_balance_weight: float = option(
+        0.0,
+        "weight of a loss that keeps all adapters in use: the squared coefficient of variation of a "
+        "training batch's mean gate weights, summed over layers (default: 0.0, none)",
     )
 
 

@@ -1,6 +1,6 @@
 """Language modelling loss plus topic distribution modelling (Topic Aware Transformer, §4)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from fairseq.logging.meters import MetersDict
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.modules.language_model_options import NO_TDM, TDM, TOPIC_CRITERION, TOPIC_MODEL
 
 # Under this name the log keeps the mean of π; fairseq does not print what begins like this.
@@ -23,23 +24,15 @@ _USAGE = "_topic_usage"
 
 @dataclass
 class TopicLanguageModelingCriterionConfig(CrossEntropyCriterionConfig):
-    tdm: ChoiceEnum(list(TDM)) = field(  # type: ignore[valid-type]
-        default=TDM[0],
-        metadata={
-            "help": "topic distribution modelling, which draws the topics of a text to its mean state: nearer than to "
-            "another text's (triplet; unit-triplet: all made vectors of length one, so that ε is of their angles), by "
-            "the mean squared difference (l2), by cross-entropy or KL divergence of both, "
-            "made distributions by a softmax (cross-entropy, kl), or not at all (none) (default: triplet, the paper's)"
-        },
+    tdm: ChoiceEnum(list(TDM)) = option(  # type: ignore[valid-type]
+        TDM[0],
+        "topic distribution modelling, which draws the topics of a text to its mean state: nearer than to "
+        "another text's (triplet; unit-triplet: all made vectors of length one, so that ε is of their angles), by "
+        "the mean squared difference (l2), by cross-entropy or KL divergence of both, "
+        "made distributions by a softmax (cross-entropy, kl), or not at all (none) (default: triplet, the paper's)",
     )
-    tdm_margin: float = field(
-        default=0.2,
-        metadata={"help": "ε: how much nearer triplets want it to be (default: 0.2, the paper's)"},
-    )
-    tdm_weight: float = field(
-        default=0.5,
-        metadata={"help": "λ: weight of topic distribution modelling (default: 0.5, the paper's)"},
-    )
+    tdm_margin: float = option(0.2, "ε: how much nearer triplets want it to be (default: 0.2, the paper's)")
+    tdm_weight: float = option(0.5, "λ: weight of topic distribution modelling (default: 0.5, the paper's)")
 
 
 @register_criterion(TOPIC_CRITERION, dataclass=TopicLanguageModelingCriterionConfig)

@@ -1,21 +1,20 @@
 """``--bpe wordpiece``: text as pieces of an imported BERT for fairseq's commands and its hub."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 
 from fairseq_ext.corpora.wordpiece import PREFIX, WordPieceEncoder, join_pieces, read_wordpiece
+from fairseq_ext.inputs.option import option
 
 
 @dataclass
 class WordPieceConfig(FairseqDataclass):
     """Where the pieces are."""
 
-    wordpiece_file: str = field(
-        default="???", metadata={"help": "wordpiece.json of a BERT that fairseq-ext import roberta imported"}
-    )
+    wordpiece_file: str = option("???", "wordpiece.json of a BERT that fairseq-ext import roberta imported")
 
 
 @register_bpe("wordpiece", dataclass=WordPieceConfig)

@@ -3,7 +3,7 @@
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, same_as_base, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, of_side, register_presets, sized
@@ -40,22 +41,15 @@ _TOLD = ("given_weights", "is_forced", "known_logits")
 class AdapterConfig(FairseqDataclass):
     """Options of every adapter model, beside fairseq's own of the Transformer."""
 
-    bottleneck_dim: int = field(
-        default=0, metadata={"help": "inner width of an adapter; 0 for half the model's width (default: 0)"}
+    bottleneck_dim: int = option(0, "inner width of an adapter; 0 for half the model's width (default: 0)")
+    adapter_init_scale: float = option(
+        0.01,
+        "standard deviation of the down projections at the start, truncated at two of them; "
+        "the up projections start at zero, so that the model starts as its base (default: 0.01)",
     )
-    adapter_init_scale: float = field(
-        default=0.01,
-        metadata={
-            "help": "standard deviation of the down projections at the start, truncated at two of them; "
-            "the up projections start at zero, so that the model starts as its base (default: 0.01)"
-        },
-    )
-    frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
-        default="train",
-        metadata={
-            "help": "mode of the frozen base while the adapters train: train has its dropout, eval has not "
-            "(default: train)"
-        },
+    frozen_mode: ChoiceEnum(["eval", "train"]) = option(  # type: ignore[valid-type]
+        "train",
+        "mode of the frozen base while the adapters train: train has its dropout, eval has not (default: train)",
     )
 
     @classmethod
@@ -68,30 +62,22 @@ class AdapterConfig(FairseqDataclass):
 class TranslationAdapterConfig(AdapterConfig):
     """Options of the adapters in translation models."""
 
-    adapter_form: ChoiceEnum(["bottleneck", "lora"]) = field(  # type: ignore[valid-type]
-        default=FORM_OPTIONS["adapter_form"],
-        metadata={
-            "help": "form of an adapter: bottleneck (one behind every layer's feed-forward half) or lora (low-rank "
-            "updates of the linear layers of --lora-modules) (default: bottleneck)"
-        },
+    adapter_form: ChoiceEnum(["bottleneck", "lora"]) = option(  # type: ignore[valid-type]
+        FORM_OPTIONS["adapter_form"],
+        "form of an adapter: bottleneck (one behind every layer's feed-forward half) or lora (low-rank "
+        "updates of the linear layers of --lora-modules) (default: bottleneck)",
     )
-    adapter_dropout: float = field(
-        default=0.0,
-        metadata={
-            "help": "dropout of an adapter's output before the residual, or of what a LoRA adapter reads (default: 0)"
-        },
+    adapter_dropout: float = option(
+        0.0, "dropout of an adapter's output before the residual, or of what a LoRA adapter reads (default: 0)"
     )
-    lora_rank: int = field(default=FORM_OPTIONS["lora_rank"], metadata={"help": "rank of a LoRA adapter (default: 8)"})
-    lora_alpha: float = field(
-        default=FORM_OPTIONS["lora_alpha"],
-        metadata={"help": "a LoRA adapter's output is scaled by this over its rank (default: 16)"},
+    lora_rank: int = option(FORM_OPTIONS["lora_rank"], "rank of a LoRA adapter (default: 8)")
+    lora_alpha: float = option(
+        FORM_OPTIONS["lora_alpha"], "a LoRA adapter's output is scaled by this over its rank (default: 16)"
     )
-    lora_modules: str = field(
-        default=FORM_OPTIONS["lora_modules"],
-        metadata={
-            "help": "linear layers with LoRA, separated by commas: q, k, v and out of the self-attention, q and out "
-            "of the cross-attention too, fc1 and fc2 of the feed-forward half (default: q,v)"
-        },
+    lora_modules: str = option(
+        FORM_OPTIONS["lora_modules"],
+        "linear layers with LoRA, separated by commas: q, k, v and out of the self-attention, q and out "
+        "of the cross-attention too, fc1 and fc2 of the feed-forward half (default: q,v)",
     )
 
     def lora_names(self) -> list[str]:

@@ -1,7 +1,7 @@
 """The domain-adapted GRU language model: general-domain word vectors, gated into a small in-domain model."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.data.word_vectors import vectors_for
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.presets import register_presets, sized
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION, MISSING_CHOICES
 from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
@@ -24,51 +25,34 @@ _STATE = "state"
 
 @dataclass
 class DAGRUConfig(FairseqDataclass):
-    combination: ChoiceEnum(list(COMBINATIONS)) = field(  # type: ignore[valid-type]
-        default=DEFAULT_COMBINATION,
-        metadata={
-            "help": "how general-domain word vectors come in: none; fixed, in place of trained ones; concatenated or "
-            "summed words (wvc, wvs) or contexts, also weighted (cvc, wcvc, cvs, wcvs); gated words (wvg), gated "
-            "contexts (cvg), or both (dagru) (default: dagru)"
-        },
+    combination: ChoiceEnum(list(COMBINATIONS)) = option(  # type: ignore[valid-type]
+        DEFAULT_COMBINATION,
+        "how general-domain word vectors come in: none; fixed, in place of trained ones; concatenated or "
+        "summed words (wvc, wvs) or contexts, also weighted (cvc, wcvc, cvs, wcvs); gated words (wvg), gated "
+        "contexts (cvg), or both (dagru) (default: dagru)",
     )
-    word_vectors: str = field(
-        default="",
-        metadata={
-            "help": "file of general-domain word vectors: GloVe text, word2vec text or binary; read when a training "
-            "begins, and kept in its checkpoints (default: none, for --combination none)"
-        },
+    word_vectors: str = option(
+        "",
+        "file of general-domain word vectors: GloVe text, word2vec text or binary; read when a training "
+        "begins, and kept in its checkpoints (default: none, for --combination none)",
     )
-    missing_vectors: ChoiceEnum(MISSING_CHOICES) = field(  # type: ignore[valid-type]
-        default=MISSING_CHOICES[0],
-        metadata={"help": "vector of a word that the file lacks: zero, or the mean of those found (default: zero)"},
+    missing_vectors: ChoiceEnum(MISSING_CHOICES) = option(  # type: ignore[valid-type]
+        MISSING_CHOICES[0], "vector of a word that the file lacks: zero, or the mean of those found (default: zero)"
     )
-    vector_scale: Optional[float] = field(  # noqa: UP045  (fairseq reads no other)
-        default=None,
-        metadata={
-            "help": "root mean square that the numbers of general-domain word vectors are brought to; 0 leaves them "
-            "as they are in the file (default: that of trained ones as they start, --init-range / √3)"
-        },
+    vector_scale: Optional[float] = option(  # noqa: UP045  (fairseq reads no other)
+        None,
+        "root mean square that the numbers of general-domain word vectors are brought to; 0 leaves them "
+        "as they are in the file (default: that of trained ones as they start, --init-range / √3)",
     )
-    embed_dim: int = field(
-        default=0,
-        metadata={
-            "help": "width of the trained word vectors (default: 0, that of the general-domain ones where there are "
-            "any, else --hidden-dim, as in the paper)"
-        },
+    embed_dim: int = option(
+        0,
+        "width of the trained word vectors (default: 0, that of the general-domain ones where there are "
+        "any, else --hidden-dim, as in the paper)",
     )
-    hidden_dim: int = field(default=600, metadata={"help": "units of the GRU (default: 600, the paper's)"})
-    init_range: float = field(
-        default=0.1,
-        metadata={"help": "parameters start between minus and plus this number (default: 0.1, the paper's)"},
-    )
-    dropout: float = field(
-        default=0.0, metadata={"help": "dropout on word vectors and contexts (default: 0, the paper's)"}
-    )
-    vector_dim: int = field(
-        default=0,
-        metadata={"help": "width of the general-domain word vectors; found from their file, not to be given"},
-    )
+    hidden_dim: int = option(600, "units of the GRU (default: 600, the paper's)")
+    init_range: float = option(0.1, "parameters start between minus and plus this number (default: 0.1, the paper's)")
+    dropout: float = option(0.0, "dropout on word vectors and contexts (default: 0, the paper's)")
+    vector_dim: int = option(0, "width of the general-domain word vectors; found from their file, not to be given")
 
 
 class DAGRUDecoder(FairseqIncrementalDecoder):

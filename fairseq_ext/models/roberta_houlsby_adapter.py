@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.bert import take_norm_eps
 from fairseq_ext.models.checkpoints import check_fit
@@ -43,40 +44,30 @@ _SECOND_TEXT = f"{_BASE}.{SECOND_TEXT}"
 class HoulsbyAdapterConfig(AdapterConfig):
     """Options of the adapters and their baselines, beside fairseq's own of RoBERTa."""
 
-    bottleneck_dim: int = field(
-        default=DEFAULT_BOTTLENECK_DIM,
-        metadata={"help": f"inner width of an adapter (default: {DEFAULT_BOTTLENECK_DIM})"},
+    bottleneck_dim: int = option(
+        DEFAULT_BOTTLENECK_DIM, f"inner width of an adapter (default: {DEFAULT_BOTTLENECK_DIM})"
     )
-    adapter_init_scale: float = field(
-        default=0.01,
-        metadata={
-            "help": "standard deviation of the adapters' weights at the start, truncated at two of them; at 0 the "
-            "model starts as its base exactly, but the adapters cannot learn (default: 0.01)"
-        },
+    adapter_init_scale: float = option(
+        0.01,
+        "standard deviation of the adapters' weights at the start, truncated at two of them; at 0 the "
+        "model starts as its base exactly, but the adapters cannot learn (default: 0.01)",
     )
-    adapter_activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
-        default="gelu", metadata={"help": "non-linearity inside an adapter (default: gelu)"}
+    adapter_activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option(  # type: ignore[valid-type]
+        "gelu", "non-linearity inside an adapter (default: gelu)"
     )
-    tuning: ChoiceEnum(TUNINGS) = field(  # type: ignore[valid-type]
-        default=DEFAULT_TUNING,
-        metadata={
-            "help": "what trains beside the task's head: its adapters and layer norms (adapters), its layer norms "
-            "(norms), the base's last --top-layers layers (top), or the whole base (full) (default: adapters)"
-        },
+    tuning: ChoiceEnum(TUNINGS) = option(  # type: ignore[valid-type]
+        DEFAULT_TUNING,
+        "what trains beside the task's head: its adapters and layer norms (adapters), its layer norms "
+        "(norms), the base's last --top-layers layers (top), or the whole base (full) (default: adapters)",
     )
-    top_layers: int = field(
-        default=1, metadata={"help": "with --tuning top: how many of the last layers train (default: 1)"}
+    top_layers: int = option(1, "with --tuning top: how many of the last layers train (default: 1)")
+    token_types: bool = option(
+        False,
+        "give the second text of a pair BERT's token type 1, as BERT was trained; without "
+        "--separator-token (default: all text has type 0)",
     )
-    token_types: bool = field(
-        default=False,
-        metadata={
-            "help": "give the second text of a pair BERT's token type 1, as BERT was trained; without "
-            "--separator-token (default: all text has type 0)"
-        },
-    )
-    linear_head: bool = field(
-        default=False,
-        metadata={"help": "a head without a hidden layer, as in the paper (default: that of fairseq's RoBERTa)"},
+    linear_head: bool = option(
+        False, "a head without a hidden layer, as in the paper (default: that of fairseq's RoBERTa)"
     )
 
 

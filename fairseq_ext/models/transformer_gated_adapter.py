@@ -1,13 +1,14 @@
 """GAD: gated adapters (Klimaszewski et al. 2023). Learned gates mix the adapters of all domains."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.models import register_model
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,
@@ -26,42 +27,32 @@ STATES, SOURCE, ENCODER = "states", "source", "encoder"  # of --gate-inputs
 class GatedAdapterConfig(TranslationAdapterConfig):
     """Options of the gates."""
 
-    gate_temperature: float = field(
-        default=2.0,
-        metadata={"help": "beta: routing weights are softmax(gate logits / beta) (default: 2.0, the paper's)"},
+    gate_temperature: float = option(
+        2.0, "beta: routing weights are softmax(gate logits / beta) (default: 2.0, the paper's)"
     )
-    gate_inputs: str = field(
-        default="states",
-        metadata={
-            "help": "what gates see, separated by commas: states (the mean of the layer's states, the paper's), source "
-            "(a bag of the source's subwords and pairs of them), encoder (for decoder gates, what the last encoder "
-            "gate found) (default: states)"
-        },
+    gate_inputs: str = option(
+        "states",
+        "what gates see, separated by commas: states (the mean of the layer's states, the paper's), source "
+        "(a bag of the source's subwords and pairs of them), encoder (for decoder gates, what the last encoder "
+        "gate found) (default: states)",
     )
-    gate_pairs: int = field(
-        default=65536,
-        metadata={
-            "help": "with --gate-inputs source: columns that pairs of neighbouring subwords are hashed into; 0 for no "
-            "pairs (default: 65536)"
-        },
+    gate_pairs: int = option(
+        65536,
+        "with --gate-inputs source: columns that pairs of neighbouring subwords are hashed into; 0 for no "
+        "pairs (default: 65536)",
     )
-    share_gates: bool = field(
-        default=False,
-        metadata={"help": "one gate for all encoder layers and one for all decoder layers (default: one a layer)"},
+    share_gates: bool = option(
+        False, "one gate for all encoder layers and one for all decoder layers (default: one a layer)"
     )
-    gate_top_k: int = field(
-        default=0,
-        metadata={
-            "help": "compute the adapters of the so many largest weights of a gate alone, in training and inference; "
-            "the weights kept sum to one again (default: 0, all)"
-        },
+    gate_top_k: int = option(
+        0,
+        "compute the adapters of the so many largest weights of a gate alone, in training and inference; "
+        "the weights kept sum to one again (default: 0, all)",
     )
-    train_gates: str = field(
-        default="",
-        metadata={
-            "help": "domains, separated by commas, whose rows of the gates train, or all; the other rows and the "
-            "adapters stay as they are, bit for bit (default: gates and adapters train)"
-        },
+    train_gates: str = option(
+        "",
+        "domains, separated by commas, whose rows of the gates train, or all; the other rows and the "
+        "adapters stay as they are, bit for bit (default: gates and adapters train)",
     )
 
 

@@ -1,7 +1,7 @@
 """Hierarchical adapters for language models: one adapter for each node of a domain tree."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
@@ -39,24 +40,18 @@ prompts_over = _prompts.during
 class HierAdapterConfig(AdapterConfig, TransformerLanguageModelConfig):
     """Options of the hierarchical adapters and their baselines."""
 
-    tree: str = field(default="", metadata={"help": "domain tree (JSON); the checkpoint keeps it (default: none)"})
-    adapters: ChoiceEnum(list(ADAPTERS)) = field(  # type: ignore[valid-type]
-        default=ADAPTERS[0],
-        metadata={
-            "help": "one adapter for each node of --tree (tree), for each domain (single), or one for all domains, "
-            "as wide as --tree's paths are long (multi) (default: tree)"
-        },
+    tree: str = option("", "domain tree (JSON); the checkpoint keeps it (default: none)")
+    adapters: ChoiceEnum(list(ADAPTERS)) = option(  # type: ignore[valid-type]
+        ADAPTERS[0],
+        "one adapter for each node of --tree (tree), for each domain (single), or one for all domains, "
+        "as wide as --tree's paths are long (multi) (default: tree)",
     )
-    train_nodes: str = field(
-        default="",
-        metadata={
-            "help": "nodes to train, separated by commas; all else stays as it is, bit for bit, the shared layer "
-            "norms too (default: all nodes)"
-        },
+    train_nodes: str = option(
+        "",
+        "nodes to train, separated by commas; all else stays as it is, bit for bit, the shared layer "
+        "norms too (default: all nodes)",
     )
-    tree_json: str = field(
-        default="", metadata={"help": "the tree itself, noted in checkpoints; give --tree instead (default: none)"}
-    )
+    tree_json: str = option("", "the tree itself, noted in checkpoints; give --tree instead (default: none)")
 
 
 class PathDecoder(TransformerDecoder):

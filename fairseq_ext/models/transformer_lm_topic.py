@@ -1,6 +1,6 @@
 """The topic aware transformer: a frozen language model whose last states are steered towards topics."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
@@ -10,12 +10,12 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerL
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.presets import register_presets
 from fairseq_ext.models.transformer_lm_hier_adapter import gpt2_architecture, small_architecture, tiny_architecture
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL, TRANSFORMATIONS
-from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
-from fairseq_ext.modules.topic_steering import TopicSteering
+from fairseq_ext.modules.topics import MixtureOfSoftmaxes, TopicSteering
 
 # All that the topics add lies below the decoder's attribute of this name.
 TOPICS = "topics"
@@ -25,43 +25,29 @@ TOPICS = "topics"
 class TopicConfig(TransformerLanguageModelConfig):
     """Options of the topics, beside fairseq's own of the language model."""
 
-    num_topics: int = field(
-        default=NUM_TOPICS,
-        metadata={
-            "help": f"Z, topics beside topic 0, which leaves the base's states as they are (default: {NUM_TOPICS})"
-        },
+    num_topics: int = option(
+        NUM_TOPICS, f"Z, topics beside topic 0, which leaves the base's states as they are (default: {NUM_TOPICS})"
     )
-    topic_transformation: ChoiceEnum(list(TRANSFORMATIONS)) = field(  # type: ignore[valid-type]
-        default=TRANSFORMATIONS[0],
-        metadata={
-            "help": "what a topic does with the last state h: h·A + b (affine), h ⊙ g (multiplication), or "
-            "(1 − ω)·h + ω·g with an ω that the topic learns (addition) (default: affine, the paper's)"
-        },
+    topic_transformation: ChoiceEnum(list(TRANSFORMATIONS)) = option(  # type: ignore[valid-type]
+        TRANSFORMATIONS[0],
+        "what a topic does with the last state h: h·A + b (affine), h ⊙ g (multiplication), or "
+        "(1 − ω)·h + ω·g with an ω that the topic learns (addition) (default: affine, the paper's)",
     )
-    mixture: ChoiceEnum(list(MIXTURES)) = field(  # type: ignore[valid-type]
-        default=MIXTURES[0],
-        metadata={
-            "help": "what the topics' weights mix: their probabilities (softmaxes, the paper's), or their logits, for "
-            "little more than the base's own time (logits) (default: softmaxes)"
-        },
+    mixture: ChoiceEnum(list(MIXTURES)) = option(  # type: ignore[valid-type]
+        MIXTURES[0],
+        "what the topics' weights mix: their probabilities (softmaxes, the paper's), or their logits, for "
+        "little more than the base's own time (logits) (default: softmaxes)",
     )
-    mixture_chunk: int = field(
-        default=1024,
-        metadata={
-            "help": "rows of logits that are in memory at a time, one a token and topic; changes speed and memory, no "
-            "result (default: 1024)"
-        },
+    mixture_chunk: int = option(
+        1024,
+        "rows of logits that are in memory at a time, one a token and topic; changes speed and memory, no "
+        "result (default: 1024)",
     )
-    freeze_output_embedding: bool = field(
-        default=False,
-        metadata={"help": "use the base's output embedding (default: a copy of it is trained, as in the paper)"},
+    freeze_output_embedding: bool = option(
+        False, "use the base's output embedding (default: a copy of it is trained, as in the paper)"
     )
-    frozen_mode: ChoiceEnum(["eval", "train"]) = field(  # type: ignore[valid-type]
-        default="train",
-        metadata={
-            "help": "mode of the frozen base while the topics train: train has its dropout, eval has not "
-            "(default: train)"
-        },
+    frozen_mode: ChoiceEnum(["eval", "train"]) = option(  # type: ignore[valid-type]
+        "train", "mode of the frozen base while the topics train: train has its dropout, eval has not (default: train)"
     )
 
 

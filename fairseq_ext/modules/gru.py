@@ -1,12 +1,18 @@
-"""A gated recurrent unit whose reset gate acts before the matrix product, alone and with gates between two domains."""
+"""A gated recurrent unit whose reset gate acts before the matrix product, alone and with gates between two domains.
+
+Autograd would make each step's share of every weight's gradient, and add them up. Here one product over all steps gives
+it. Products are in the weights' type, all else in the states', so that under autocast weights are cast once a sequence.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from fairseq_ext.modules.autocast import autocast_dtype
-from fairseq_ext.modules.recurrent_steps import GatedContexts, GatedWords, all_steps
 
 
 class GRU(nn.Module):
@@ -31,14 +37,34 @@ class GRU(nn.Module):
         self.gates = nn.Linear(hidden_dim, 2 * hidden_dim, bias=False)  # U_u, U_r
         self.candidate = nn.Linear(hidden_dim, hidden_dim, bias=False)  # U
 
-    def forward(self, inputs: Tensor, initial: Tensor) -> Tensor:
-        # What the inputs give does not depend on the states, so one product gives it for all steps.
-        return all_steps(self.input(inputs), initial, self.recurrent_weights(inputs))
-
-    def recurrent_weights(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """U_u with U_r, 2H×H, and U, H×H, in the type of products with such inputs."""
+    def forward(
+        self,
+        inputs: Tensor,
+        initial: Tensor,
+        word_gate: _GateSteps | None = None,
+        context_gate: _GateSteps | None = None,
+    ) -> Tensor:
         dtype = autocast_dtype(inputs)
-        return self.gates.weight.to(dtype), self.candidate.weight.to(dtype)
+        gates, candidates = (_Product(part.weight.to(dtype)) for part in (self.gates, self.candidate))
+        if word_gate is None:
+            # What the inputs give does not depend on the states, so one product gives it for all steps.
+            projected = self.input(inputs)
+        else:
+            projected = self.input.bias.expand(*inputs.shape[:2], -1)
+            words, read = inputs.to(initial.dtype).unbind(), _Product(self.input.weight.to(dtype))
+        state, states = initial, []
+        for t, given in enumerate(projected.to(initial.dtype).unbind()):
+            begin = state
+            if word_gate is not None:
+                given = read(given, word_gate.mix(t, state, words[t]))
+            if context_gate is not None:
+                begin = context_gate.mix(t, state, state)
+            of_gates, of_candidate = given.tensor_split([2 * initial.size(-1)], -1)
+            update, reset = gates(of_gates, begin).sigmoid().chunk(2, -1)
+            candidate = candidates(of_candidate, reset * begin).tanh()
+            state = torch.lerp(begin, candidate, update)
+            states.append(state)
+        return torch.stack(states)
 
 
 class DomainGate(nn.Module):
@@ -51,15 +77,6 @@ class DomainGate(nn.Module):
         super().__init__()
         self.given = nn.Linear(embed_dim + vector_dim + hidden_dim, gated_dim)  # W, W*, U*
         self.context = nn.Linear(hidden_dim, gated_dim, bias=False)  # U
-
-    def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor) -> tuple[Tensor, Tensor]:
-        """What words and general contexts give to the gate at all steps, and the U that contexts are multiplied by.
-
-        Shape:
-            words: T×B×E; general_words: T×B×E*; general_states: T×B×H; result: T×B×G, G×H
-        """
-        given = self.given(torch.cat([words, general_words, general_states], -1))
-        return given, self.context.weight.to(given.dtype)
 
 
 class GatedGRU(nn.Module):
@@ -86,16 +103,64 @@ class GatedGRU(nn.Module):
         self.context_gate = DomainGate(*widths, hidden_dim) if gates_contexts else None
 
     def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor, initial: Tensor) -> Tensor:
-        given = words, general_words, general_states
-        gated_words = gated_contexts = None
-        if self.word_gate is None:
-            inputs = self.gru.input(words)
-        else:
-            # What the GRU reads, and so what that gives, is found step by step.
-            inputs = self.gru.input.bias.expand(*words.shape[:2], -1)
-            values, weight = self.word_gate(*given)
-            gated_words = GatedWords(values, weight, words, general_words, self.gru.input.weight.to(weight.dtype))
+        known, dtype = (words, general_words, general_states), initial.dtype
+        word_gate = None if self.word_gate is None else _GateSteps(self.word_gate, known, general_words, dtype)
+        context_gate = None
         if self.context_gate is not None:
-            values, weight = self.context_gate(*given)
-            gated_contexts = GatedContexts(values, weight, general_states)
-        return all_steps(inputs, initial, self.gru.recurrent_weights(words), gated_words, gated_contexts)
+            context_gate = _GateSteps(self.context_gate, known, general_states, dtype)
+        return self.gru(words, initial, word_gate, context_gate)
+
+
+class _GateSteps:
+    """A gate at all steps, by what is ``known`` before the first: x, x* and h*."""
+
+    def __init__(self, gate: DomainGate, known: tuple[Tensor, ...], general: Tensor, dtype: torch.dtype):
+        given = gate.given(torch.cat(known, -1))
+        self.add_context = _Product(gate.context.weight.to(given.dtype))
+        self.given, self.general = (each.to(dtype).unbind() for each in (given, general))
+
+    def mix(self, t: int, context: Tensor, own: Tensor) -> Tensor:
+        """``g ⊙ own + (1 − g) ⊙ general`` at a step, whose gate adds a context to what is known."""
+        return torch.lerp(self.general[t], own, self.add_context(self.given[t], context).sigmoid())
+
+
+class _Product:
+    """``total + x @ weight.t()`` at every step."""
+
+    def __init__(self, weight: Tensor):
+        self.weight = weight
+        self.num_steps = 0
+        # From the last step to the first, what is multiplied and the gradient of what came out.
+        self.inputs: list[Tensor] = []
+        self.grads: list[Tensor] = []
+
+    def __call__(self, total: Tensor, x: Tensor) -> Tensor:
+        self.num_steps += 1
+        result: Tensor = _AddProduct.apply(total, x, self.weight, self, self.num_steps == 1)
+        return result
+
+
+class _AddProduct(torch.autograd.Function):
+    """A step's product. The first step's backward pass is the last one, and gives the weight's gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, total: Tensor, x: Tensor, weight: Tensor, product: _Product, is_first: bool) -> Tensor:  # type: ignore[override]
+        x = x.to(weight.dtype)
+        ctx.product, ctx.is_first = product, is_first
+        ctx.save_for_backward(x, weight)
+        if total.dtype == weight.dtype:
+            return torch.addmm(total, x, weight.t())
+        return total + (x @ weight.t()).to(total.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        (x, weight), product = ctx.saved_tensors, ctx.product
+        low = grad.to(weight.dtype)
+        product.inputs.append(x)
+        product.grads.append(low)
+        of_weight = None
+        if ctx.is_first:
+            of_weight = torch.cat(product.grads).t() @ torch.cat(product.inputs)
+            product.grads, product.inputs = [], []
+        return grad, (low @ weight).to(grad.dtype), of_weight, None, None

@@ -1,28 +1,76 @@
 """Language modelling of contiguous text, for models that carry their state over."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fairseq.data import data_utils, iterators
+import torch
+from fairseq.data import FairseqDataset, data_utils, iterators
 from fairseq.data.indexed_dataset import MMapIndexedDataset, data_file_path
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import open_dict
 
-from fairseq_ext.data.contiguous_segments import ContiguousSegments
 from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory, check_vocabulary_files
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
+
+
+class ContiguousSegments(FairseqDataset):
+    """A text cut into B rows, side by side, and the rows into segments of T tokens; an item is one segment of all rows.
+
+    ::
+
+        a b c d e f g h i j k     B = 2, T = 4:     a b c d | e f
+                                                    g h i j | k -
+
+    Every token is in exactly one place, so that only the ends of the last rows are padded. What is read is what comes
+    before each token; each row goes on from the row before, and the text begins after an end of sentence. Tokens are
+    copied a segment at a time, so that a text on disk, mapped, takes no memory.
+    """
+
+    def __init__(self, tokens: np.ndarray, rows: int, length: int, pad: int, eos: int):
+        self.tokens, self.rows, self.length = tokens, rows, length
+        self.pad, self.eos = pad, eos
+        self._width = -(-len(tokens) // rows)  # of a row
+
+    def __len__(self) -> int:
+        return -(-self._width // self.length)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """The segment of this number, as a batch."""
+        start = index * self.length
+        length = min(self.length, self._width - start)
+        source, target = np.full((2, self.rows, length), self.pad)
+        for row in range(self.rows):
+            begin = row * self._width + start
+            part = self.tokens[begin : begin + length]
+            target[row, : len(part)] = part
+            before = self.tokens[begin - 1 : begin] if begin else [self.eos]
+            source[row, : len(part)] = np.concatenate([before, part[:-1]])[: len(part)]
+        return {
+            "id": torch.arange(self.rows) + index * self.rows,
+            "nsentences": self.rows,
+            "ntokens": int((target != self.pad).sum()),
+            "net_input": {
+                "src_tokens": torch.from_numpy(source),
+                "src_lengths": torch.from_numpy((source != self.pad).sum(1)),
+                "segment": index,
+            },
+            "target": torch.from_numpy(target),
+        }
+
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
+        """The only segment of a batch."""
+        (sample,) = samples
+        return sample
 
 
 @dataclass
 class ContiguousLanguageModelingConfig(PrecisionConfig, LanguageModelingConfig):
-    tokens_per_sample: int = field(
-        default=40,
-        metadata={"help": "T, tokens of a row that are read, and learned from, at a time (default: 40)"},
-    )
+    tokens_per_sample: int = option(40, "T, tokens of a row that are read, and learned from, at a time (default: 40)")
 
 
 @register_task("contiguous_language_modeling", dataclass=ContiguousLanguageModelingConfig)

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,61 +18,44 @@ from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.domain_tree import DomainTree, names_of_paths
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, prompts_over
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
-from fairseq_ext.tasks.refused_options import LANGUAGE_MODELING, refuse_options
 
 
 @dataclass
 class MultiDomainLanguageModelingConfig(MultiDomainConfig, LanguageModelingConfig):
-    single_domain_batches: bool = field(
-        default=False,
-        metadata={"help": "train on batches of one domain each, as the paper does (default: domains are mixed)"},
+    single_domain_batches: bool = option(
+        False, "train on batches of one domain each, as the paper does (default: domains are mixed)"
     )
-    domain: str = field(
-        default="",
-        metadata={"help": "validate, score or write everything as this domain (default: each domain as itself)"},
+    domain: str = option("", "validate, score or write everything as this domain (default: each domain as itself)")
+    paths: str = option(
+        "",
+        "validate, score or write everything over these paths of the tree, averaged: domains or leaves "
+        "separated by commas, all, none for the base model, or FILE.json with paths for each domain of the "
+        "data, as fairseq-ext paths writes it (default: each domain's own)",
     )
-    paths: str = field(
-        default="",
-        metadata={
-            "help": "validate, score or write everything over these paths of the tree, averaged: domains or leaves "
-            "separated by commas, all, none for the base model, or FILE.json with paths for each domain of the "
-            "data, as fairseq-ext paths writes it (default: each domain's own)"
-        },
+    choose_paths: str = option(
+        "",
+        "let each sequence, or prompt, choose its own paths by the clusters in this directory, as "
+        "fairseq-ext induce writes it (default: no)",
     )
-    choose_paths: str = field(
-        default="",
-        metadata={
-            "help": "let each sequence, or prompt, choose its own paths by the clusters in this directory, as "
-            "fairseq-ext induce writes it (default: no)"
-        },
+    num_paths: int = option(1, "how many paths a sequence chooses with --choose-paths (default: 1)")
+    choose_tokens: int = option(
+        0,
+        "how many of its first tokens a sequence chooses by; only scores of later tokens are fair, see "
+        "--unscored-tokens (default: 0, all)",
     )
-    num_paths: int = field(
-        default=1, metadata={"help": "how many paths a sequence chooses with --choose-paths (default: 1)"}
+    unscored_tokens: int = option(
+        0,
+        "validate and score without so many tokens at the start of each block; they are read only (default: 0)",
     )
-    choose_tokens: int = field(
-        default=0,
-        metadata={
-            "help": "how many of its first tokens a sequence chooses by; only scores of later tokens are fair, see "
-            "--unscored-tokens (default: 0, all)"
-        },
-    )
-    unscored_tokens: int = field(
-        default=0,
-        metadata={
-            "help": "validate and score without so many tokens at the start of each block; they are read only "
-            "(default: 0)"
-        },
-    )
-    topic: int = field(
-        default=-1,
-        metadata={
-            "help": "validate, score or write everything with this topic of the model alone, of 0 to --num-topics "
-            "(default: -1, all mixed)"
-        },
+    topic: int = option(
+        -1,
+        "validate, score or write everything with this topic of the model alone, of 0 to --num-topics "
+        "(default: -1, all mixed)",
     )
 
 
@@ -92,6 +75,11 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     """
 
     measures = ("loss", "ppl")
+    limits = {
+        **MultiDomainTask.limits,
+        "pad_to_fixed_bsz": ((False, None), "added rows would be of no domain; leave the option out"),
+        "use_plasma_view": ((False,), "plasma is no longer part of pyarrow; leave the option out"),
+    }
 
     def __init__(
         self,
@@ -102,23 +90,15 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     ):
         super().__init__(cfg, dictionary, output_dictionary, targets)
         self.cfg = cfg
-        refuse_options(cfg, LANGUAGE_MODELING)
         self.set_directories()
         self.tree: DomainTree | None = None
         self._has_model = False
-        self._check_options()
-
-    def _check_options(self) -> None:
-        given = self._routing_options()
-        if len(given) > 1:
-            raise InputError(f"{' and '.join(given)} contradict each other; give one of them")
-        if self.cfg.unscored_tokens and self.cfg.add_bos_token:
+        routes = {"--domain": cfg.domain, "--paths": cfg.paths, "--choose-paths": cfg.choose_paths}
+        self._routing = [name for name, value in routes.items() if value]
+        if len(self._routing) > 1:
+            raise InputError(f"{' and '.join(self._routing)} contradict each other; give one of them")
+        if cfg.unscored_tokens and cfg.add_bos_token:
             raise InputError("--unscored-tokens cannot be used with --add-bos-token; leave one of them out")
-
-    def _routing_options(self) -> list[str]:
-        return [
-            f"--{name.replace('_', '-')}" for name in ("domain", "paths", "choose_paths") if getattr(self.cfg, name)
-        ]
 
     @classmethod
     def setup_dictionary(cls, cfg: MultiDomainLanguageModelingConfig, **kwargs: Any) -> tuple[Dictionary, Dictionary]:
@@ -139,8 +119,8 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         if self._has_model and tree != self.tree:
             raise InputError("these models have different trees, or one has none; use them one at a time")
         self.tree, self._has_model = tree, True
-        if tree is None and self._routing_options():
-            raise InputError(f"{self._routing_options()[0]}: the model has no adapters, it reads all domains alike")
+        if tree is None and self._routing:
+            raise InputError(f"{self._routing[0]}: the model has no adapters, it reads all domains alike")
         if self.cfg.choose_paths:
             model.decoder.default_node_weights = self._sequence_paths(model)
         if self.cfg.topic >= 0:

@@ -1,8 +1,8 @@
 """What both multi-domain tasks share: the options, the splits of a data directory, figures by domain."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -10,11 +10,12 @@ import numpy as np
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II
 
-from fairseq_ext.data.data_directory import check_dataset_impl, check_directories, read_domains, split_directories
+from fairseq_ext.data.data_directory import check_directories, read_domains, split_directories
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
 from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory, check_vocabulary_files
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.idle_rows import only_active_change
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
@@ -24,23 +25,17 @@ from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 class MultiDomainConfig(PrecisionConfig):
     """Options of every multi-domain task."""
 
-    upsampling: ChoiceEnum(["none", "max", "temperature"]) = field(  # type: ignore[valid-type]
-        default="max",
-        metadata={
-            "help": "domains in an epoch: as large as they are (none), all as the largest (max), or by temperature "
-            "(default: max, the paper's)"
-        },
+    upsampling: ChoiceEnum(["none", "max", "temperature"]) = option(  # type: ignore[valid-type]
+        "max",
+        "domains in an epoch: as large as they are (none), all as the largest (max), or by temperature "
+        "(default: max, the paper's)",
     )
-    upsampling_temperature: float = field(
-        default=5.0,
-        metadata={"help": "T of --upsampling temperature: shares are proportional to size^(1/T) (default: 5)"},
+    upsampling_temperature: float = option(
+        5.0, "T of --upsampling temperature: shares are proportional to size^(1/T) (default: 5)"
     )
-    train_domains: str = field(
-        default="",
-        metadata={
-            "help": "domains to train and validate on, separated by commas; the others keep their numbers "
-            "(default: all)"
-        },
+    train_domains: str = option(
+        "",
+        "domains to train and validate on, separated by commas; the others keep their numbers (default: all)",
     )
     seed: int = II("common.seed")
     train_subset: str = II("dataset.train_subset")
@@ -50,6 +45,11 @@ class MultiDomainConfig(PrecisionConfig):
     ignore_unused_valid_subsets: Optional[bool] = II("dataset.ignore_unused_valid_subsets")  # noqa: UP045
     num_shards: int = II("dataset.num_shards")
     shard_id: int = II("dataset.shard_id")
+
+
+# Options of fairseq's that would have no effect, or a wrong one, on data of several domains: the values that are taken,
+# and what to do instead of another.
+Limits = Mapping[str, tuple[tuple[Any, ...], str]]
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,21 @@ class MultiDomainTask(VocabularyMemory, Precision):
 
     cfg: Any
     datasets: dict[str, Any]
-    measures: Sequence[str] = ("loss",)  # logged for each domain in validation
+    measures: Sequence[str]  # logged for each domain in validation
+    limits: Limits = {
+        "dataset_impl": (
+            (None, "mmap", "cached"),
+            "domains are read from binarised files, by mmap or cached; give one of them, or leave the option out",
+        ),
+    }
 
     def set_directories(self) -> None:
-        """Take the directories of the data, and their domains."""
+        """Take the directories of the data, and their domains; refuse options without a meaning for these."""
+        for name, (taken, remedy) in self.limits.items():
+            value = getattr(self.cfg, name)
+            if (value if value is None or isinstance(value, (bool, int)) else str(value)) not in taken:
+                option = f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+                raise InputError(f"{option}: {remedy}")
         self.directories = split_directories(self.cfg.data)
         for directory in self.directories:
             check_vocabulary_files(directory)
@@ -109,12 +120,9 @@ class MultiDomainTask(VocabularyMemory, Precision):
             self._check_training()
         directory = self.directories[(epoch - 1) % len(self.directories) if is_train else 0]
         wanted = [only] if only else self._domains_of(split)
-        check_directories(directory, self.domains, wanted)
+        check_directories(directory, self.domains)
         part = Split(name, directory, is_train, combine)
-        corpora = []
-        for domain in wanted:
-            check_dataset_impl(directory / domain, name, self.cfg.dataset_impl)
-            corpora.append(self.load_corpus(part, domain))
+        corpora = [self.load_corpus(part, domain) for domain in wanted]
         repetitions = None
         if is_train:
             sizes = [len(corpus.examples) for corpus in corpora]

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,11 @@ from fairseq_ext.data.language_tokens import (
 from fairseq_ext.data.teacher_labels import TeacherLabels, read_teacher_probs
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
-from fairseq_ext.tasks.refused_options import TRANSLATION, refuse_options
 from fairseq_ext.tasks.typed_domains import TypedDomains
 
 # Of --domain-source. The last is the former name of "uniform", accepted for one release.
@@ -43,61 +43,38 @@ _FORMER_UNIFORM = "even"
 
 @dataclass
 class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
-    teacher_dir: str = field(
-        default="",
-        metadata={
-            "help": "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as "
-            "fairseq-ext teacher writes it (default: none)"
-        },
+    teacher_dir: str = option(
+        "",
+        "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as "
+        "fairseq-ext teacher writes it (default: none)",
     )
-    domain_tags: bool = field(
-        default=False,
-        metadata={"help": "TAG: open every source sentence with its domain's tag (default: no tags)"},
+    domain_tags: bool = option(False, "TAG: open every source sentence with its domain's tag (default: no tags)")
+    domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE, _FORMER_UNIFORM]) = option(  # type: ignore[valid-type]
+        "oracle",
+        "where validation and test sentences have their domain from: their sub-directory (oracle), the "
+        "best label of the classifier in --teacher-dir, its probabilities as weights of plain adapters "
+        "(classifier-soft), the same weight for all (uniform), or nowhere; training uses the sub-directory "
+        "(default: oracle)",
     )
-    domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE, _FORMER_UNIFORM]) = field(  # type: ignore[valid-type]
-        default="oracle",
-        metadata={
-            "help": "where validation and test sentences have their domain from: their sub-directory (oracle), the "
-            "best label of the classifier in --teacher-dir, its probabilities as weights of plain adapters "
-            "(classifier-soft), the same weight for all (uniform), or nowhere; training uses the sub-directory "
-            "(default: oracle)"
-        },
+    domain: str = option("", "translate everything as this domain, gates or not (default: none, see --domain-source)")
+    language_tokens: ChoiceEnum(["none", *STYLES]) = option(  # type: ignore[valid-type]
+        "none",
+        "tell a many-language model the languages as fairseq's task for it does: mbart ends sentences with "
+        "[LANG] (translation_from_pretrained_bart), mbart50 and m2m open them with [LANG] and __LANG__ "
+        "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok), marian opens the source with "
+        ">>TARGET<< (default: what language-tokens.txt in the data directory says, else none)",
     )
-    domain: str = field(
-        default="",
-        metadata={
-            "help": "translate everything as this domain, gates or not (default: none, see --domain-source)",
-        },
+    langs: str = option(
+        "",
+        "all languages of the pretrained model, separated by commas, in its order; they are added to the "
+        "dictionaries, as --language-tokens says, unless these have them (default: none)",
     )
-    language_tokens: ChoiceEnum(["none", *STYLES]) = field(  # type: ignore[valid-type]
-        default="none",
-        metadata={
-            "help": "tell a many-language model the languages as fairseq's task for it does: mbart ends sentences with "
-            "[LANG] (translation_from_pretrained_bart), mbart50 and m2m open them with [LANG] and __LANG__ "
-            "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok), marian opens the source with "
-            ">>TARGET<< (default: what language-tokens.txt in the data directory says, else none)"
-        },
+    print_gates: bool = option(
+        False, "print a line G-ID with each sentence's gate weights, averaged over all layers (default: no)"
     )
-    langs: str = field(
-        default="",
-        metadata={
-            "help": "all languages of the pretrained model, separated by commas, in its order; they are added to the "
-            "dictionaries, as --language-tokens says, unless these have them (default: none)"
-        },
-    )
-    print_gates: bool = field(
-        default=False,
-        metadata={
-            "help": "print a line G-ID with each sentence's gate weights, averaged over all layers (default: no)"
-        },
-    )
-    gates_output: str = field(
-        default="",
-        metadata={"help": "write each sentence's gate weights by layer to this JSONL file (default: none)"},
-    )
-    gates_by_token: bool = field(
-        default=False,
-        metadata={"help": "with --gates-output, write the decoder's weights at each target token too (default: no)"},
+    gates_output: str = option("", "write each sentence's gate weights by layer to this JSONL file (default: none)")
+    gates_by_token: bool = option(
+        False, "with --gates-output, write the decoder's weights at each target token too (default: no)"
     )
 
 
@@ -119,10 +96,15 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
 
     cfg: MultiDomainTranslationConfig
     measures = ("loss", "bleu")
+    limits = {
+        **MultiDomainTask.limits,
+        "num_batch_buckets": ((0,), "batches mix domains of other lengths; give --required-seq-len-multiple instead"),
+        "load_alignments": ((False,), "word alignments are not read with domains; leave the option out"),
+        "upsample_primary": ((-1, 1), "domains are up-sampled, not files; give --upsampling instead"),
+    }
 
     def __init__(self, cfg: MultiDomainTranslationConfig, src_dict: LanguageDictionary, tgt_dict: LanguageDictionary):
         super().__init__(cfg, src_dict, tgt_dict)
-        refuse_options(cfg, TRANSLATION)
         self.set_directories()
         if cfg.teacher_dir and len(self.directories) > 1:
             raise InputError("--teacher-dir has the labels of one data directory; give one, not several")

@@ -2,12 +2,13 @@
 
 import copy
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
+from fairseq_ext.inputs.option import option
 from fairseq_ext.modules.cpu_steps import FLOAT32, StepMemory, computed_in, fastest, time_steps
 
 _log = logging.getLogger("fairseq_cli.train")  # the one that --log-file keeps
@@ -15,33 +16,26 @@ _log = logging.getLogger("fairseq_cli.train")  # the one that --log-file keeps
 
 @dataclass
 class PrecisionConfig(FairseqDataclass):
-    matmul_precision: ChoiceEnum(["highest", "high", "medium"]) = field(  # type: ignore[valid-type]
-        default="highest",
-        metadata={
-            "help": "of float32 matrix products in training, as in torch.set_float32_matmul_precision: high is "
-            "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 where it can, and on some takes another library "
-            "that is faster without being less precise (default: highest)"
-        },
+    matmul_precision: ChoiceEnum(["highest", "high", "medium"]) = option(  # type: ignore[valid-type]
+        "highest",
+        "of float32 matrix products in training, as in torch.set_float32_matmul_precision: high is "
+        "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 where it can, and on some takes another library "
+        "that is faster without being less precise (default: highest)",
     )
-    cpu_precision: ChoiceEnum(["float32", "bfloat16", "auto"]) = field(  # type: ignore[valid-type]
-        default="float32",
-        metadata={
-            "help": "of training on a CPU: bfloat16 multiplies in bfloat16 beside float32 weights; auto measures for "
-            "some seconds which of both is faster on this machine, says so, and keeps to it when resumed "
-            "(default: float32)"
-        },
+    cpu_precision: ChoiceEnum(["float32", "bfloat16", "auto"]) = option(  # type: ignore[valid-type]
+        "float32",
+        "of training on a CPU: bfloat16 multiplies in bfloat16 beside float32 weights; auto measures for "
+        "some seconds which of both is faster on this machine, says so, and keeps to it when resumed "
+        "(default: float32)",
     )
-    decoding_precision: ChoiceEnum(["float32", "bfloat16"]) = field(  # type: ignore[valid-type]
-        default="float32",
-        metadata={"help": "of weights and products in decoding and scoring (default: float32)"},
+    decoding_precision: ChoiceEnum(["float32", "bfloat16"]) = option(  # type: ignore[valid-type]
+        "float32", "of weights and products in decoding and scoring (default: float32)"
     )
-    cpu_processes: int = field(
-        default=1,
-        metadata={
-            "help": "that train together on a CPU, each with batches of its own of --max-tokens or --batch-size and "
-            "its share of the cores; where there is a GPU, or several processes have been started, it is not heeded "
-            "(default: 1)"
-        },
+    cpu_processes: int = option(
+        1,
+        "that train together on a CPU, each with batches of its own of --max-tokens or --batch-size and "
+        "its share of the cores; where there is a GPU, or several processes have been started, it is not heeded "
+        "(default: 1)",
     )
 
 

@@ -1,6 +1,6 @@
 """fairseq's ``sentence_prediction``, as precisely and in as many processes as asked for."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from fairseq.data import FairseqDataset, SortDataset
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
+from fairseq_ext.inputs.option import option
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 
 
@@ -15,9 +16,8 @@ from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 class TaskPredictionConfig(PrecisionConfig, SentencePredictionConfig):
     """The options of both, and what shares a batch."""
 
-    group_by_length: bool = field(
-        default=False,
-        metadata={"help": "sentences of similar length share a batch, as in translation, not random ones: fewer pads"},
+    group_by_length: bool = option(
+        False, "sentences of similar length share a batch, as in translation, not random ones: fewer pads"
     )
 
 

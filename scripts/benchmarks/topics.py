@@ -50,8 +50,7 @@ def _plain_layer(options: argparse.Namespace, folder: Path) -> Ready:
 
 def _mixture(options: argparse.Namespace, num_topics: int, average_states: bool, folder: Path) -> Ready:
     """The same of a mixture on a frozen model, whose states need no gradient."""
-    from fairseq_ext.modules.mixture_of_softmaxes import MixtureOfSoftmaxes
-    from fairseq_ext.modules.topic_steering import TopicSteering
+    from fairseq_ext.modules.topics import MixtureOfSoftmaxes, TopicSteering
 
     hidden, targets, weight = _random_tensors(options)
     topics = MixtureOfSoftmaxes(TopicSteering(options.width, num_topics), average_states, options.chunk)

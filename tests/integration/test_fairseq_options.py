@@ -19,7 +19,8 @@ from fairseq_cli import generate, interactive, validate
 
 from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.tasks.refused_options import LANGUAGE_MODELING, TRANSLATION
+from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
+from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTask
 from tests import toy, toy_systems
 from tests.toy_systems import by_hand, model_input
 
@@ -320,7 +321,8 @@ def test_the_checks_are_of_rows_of_the_table() -> None:
 def test_the_page_names_the_options_that_are_refused() -> None:
     section = PAGE.read_text(encoding="utf-8").partition("## Refused options")[2]
     named = {option.replace("-", "_") for option in re.findall(r"^\| `--([\w-]+)`", section, re.MULTILINE)}
-    assert named == TRANSLATION.keys() | LANGUAGE_MODELING.keys() | {"num_shards", "checkpoint_activations"}
+    limited = MultiDomainTranslationTask.limits.keys() | MultiDomainLanguageModelingTask.limits.keys()
+    assert named == limited | {"num_shards", "checkpoint_activations"}
 
 
 @pytest.mark.parametrize("system", toy_systems.ARCHITECTURES)
