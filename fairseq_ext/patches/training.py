@@ -27,7 +27,6 @@ from omegaconf import DictConfig, open_dict
 from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.cpu_steps import StepMemory
 from fairseq_ext.patches import Patch
 
 _log = logging.getLogger("fairseq_cli.train")
@@ -141,7 +140,7 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
                 _require_file(f"--{option.replace('_', '-')}", path)
         with _vocabulary_checked(trainer.task) as remembered:
             found = load_checkpoint(cfg, trainer, **kwargs)
-        if trainer.get_num_updates() and isinstance(trainer.task, StepMemory):
+        if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
             trainer.task.resume_step(remembered)
         _end_if_complete(trainer)
         return found

@@ -2,15 +2,24 @@
 
 import copy
 import logging
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from timeit import timeit
 from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_ext.inputs.option import option
-from fairseq_ext.modules.cpu_steps import FLOAT32, StepMemory, computed_in, fastest, time_steps
 
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
+PRECISIONS = (FLOAT32, BFLOAT16)  # what --cpu-precision auto chooses from
+_ENTRY = "cpu_step"  # of a task's state in checkpoints
+_ROUNDS = 4
+_WORTHWHILE = 0.97  # of float32's time: bfloat16 is taken if it takes less, since small differences are chance
 _log = logging.getLogger("fairseq_cli.train")  # the one that --log-file keeps
 
 
@@ -39,12 +48,32 @@ class PrecisionConfig(FairseqDataclass):
     )
 
 
-class Precision(StepMemory):
-    """Mixed into a task of fairseq's whose options have the ones above."""
+class Precision:
+    """Mixed into a task of fairseq's whose options have the ones above.
+
+    Attributes:
+        chosen_step: the precision that ``auto`` chose, which checkpoints remember for a training that goes on.
+    """
 
     cfg: Any
+    chosen_step: str | None = None
     _model: Any = None
     _is_agreed = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """What checkpoints keep of the task."""
+        chosen = {} if self.chosen_step is None else {_ENTRY: self.chosen_step}
+        return {**super().state_dict(), **chosen}  # type: ignore[misc]
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take what a checkpoint kept of a task, but for how it was trained."""
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != _ENTRY})  # type: ignore[misc]
+
+    def resume_step(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on as the training did whose checkpoint kept this."""
+        # Earlier versions told ways to compute apart, such as "bfloat16, flash attention".
+        name = str(state_dict.get(_ENTRY)).partition(",")[0]
+        self.chosen_step = name if name in PRECISIONS else None
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Let the process multiply as precisely as it is told to; only training comes by here."""
@@ -56,9 +85,9 @@ class Precision(StepMemory):
         self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **options: Any
     ) -> tuple[Any, Any, dict]:
         """fairseq's forward and backward pass, in the precision that --cpu-precision says."""
-        is_on_cpu = next(model.parameters()).device.type == "cpu"
-        lowered = computed_in(self._choose(sample, criterion) if is_on_cpu else FLOAT32, criterion)
-        return super().train_step(sample, model, lowered, optimizer, *args, **options)  # type: ignore[misc]
+        if next(model.parameters()).device.type == "cpu":
+            criterion = computed_in(self._choose(sample, criterion), criterion)
+        return super().train_step(sample, model, criterion, optimizer, *args, **options)  # type: ignore[misc]
 
     def _choose(self, sample: dict, criterion: Any) -> str:
         """The precision; where it is left open, the first batch decides."""
@@ -80,10 +109,36 @@ class Precision(StepMemory):
 
         with torch.random.fork_rng(devices=[]):
             seconds = time_steps(run)
-        chosen = fastest(seconds)
+        chosen = BFLOAT16 if seconds[BFLOAT16] < _WORTHWHILE * seconds[FLOAT32] else FLOAT32
         measured = ", ".join(f"{name} {value:.3f} s" for name, value in seconds.items())
         _log.info(f"--cpu-precision auto: {chosen}; a step took: {measured}")
         return chosen
+
+
+def computed_in(precision: str, criterion: Callable[..., Any]) -> Callable[..., Any]:
+    """A criterion that computes itself and its model in a precision; its backward pass follows suit.
+
+    With bfloat16, matrix products are in bfloat16; weights, losses, softmaxes and the optimiser stay float32.
+    """
+    if precision == FLOAT32:
+        return criterion
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        # torch's flash attention for CPUs is slower for short sentences.
+        with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16):
+            return criterion(*args, **kwargs)
+
+    return compute
+
+
+def time_steps(run: Callable[[str], None]) -> dict[str, float]:
+    """The seconds of a training step in each precision, the least of some rounds in turn.
+
+    Of one thread they are seconds of computing, which others at work on the machine do not lengthen.
+    """
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    rounds = [{name: timeit(partial(run, name), timer=clock, number=1) for name in PRECISIONS} for _ in range(_ROUNDS)]
+    return {name: min(seconds[name] for seconds in rounds[1:]) for name in PRECISIONS}  # the first warms up
 
 
 def _of_first_process(value: str | None) -> str | None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.optim.adam import Adam
 from fairseq.tasks import FairseqTask
 
-from fairseq_ext.modules.cpu_steps import PRECISIONS
 from fairseq_ext.tasks import precision
+from fairseq_ext.tasks.precision import BFLOAT16, FLOAT32, PRECISIONS, Precision, computed_in, time_steps
 from tests import toy
 
 
@@ -95,3 +96,33 @@ def test_auto_trains_as_the_way_it_chose(data: Path, monkeypatch: pytest.MonkeyP
     assert losses == again
     assert all(torch.equal(value, same.state_dict()[name]) for name, value in model.state_dict().items())
     assert losses == trained(data, "--cpu-precision", chosen)[2]
+
+
+def test_precisions_are_timed_in_turn_after_a_round_that_warms_up() -> None:
+    taken: list[str] = []
+    seconds = time_steps(taken.append)
+    assert taken == list(PRECISIONS) * 4
+    assert all(0 <= value < 0.1 for value in seconds.values())
+
+
+def test_bfloat16_and_math_attention_are_switched_back() -> None:
+    x, weight = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True)
+
+    def criterion() -> tuple[torch.Tensor, bool]:
+        return F.linear(x, weight), torch.backends.cuda.flash_sdp_enabled()
+
+    before = torch.backends.cuda.flash_sdp_enabled()
+    out, has_flash = computed_in(BFLOAT16, criterion)()
+    assert (out.dtype, has_flash) == (torch.bfloat16, False)
+    out.sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.dtype == torch.float32
+    assert (torch.backends.cuda.flash_sdp_enabled(), torch.is_autocast_enabled("cpu")) == (before, False)
+    assert computed_in(FLOAT32, criterion) is criterion
+
+
+@pytest.mark.parametrize(("kept", "chosen"), [("bfloat16, flash attention", BFLOAT16), ("another", None), (None, None)])
+def test_what_earlier_versions_chose_is_kept(kept: str | None, chosen: str | None) -> None:
+    memory = Precision()
+    memory.resume_step({"cpu_step": kept})
+    assert memory.chosen_step == chosen
