@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
-from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, same_as_base, sized_by_base
+from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_bank import AdapterBank, Bank
@@ -30,7 +30,6 @@ from fairseq_ext.modules.source_gate import SourceGate
 
 # In place of a domain's number: the sentence passes the base model alone.
 NO_ADAPTER = -1
-DOMAINS_OF_A_ROW = 1
 # What a batch may say of its rows' domains.
 _ROUTES = ("domain_ids", "is_forced", "domain_weights")
 # What an encoder notes for the decoder's adapters, a list of one or none each.
@@ -123,7 +122,7 @@ class AdapterEncoder(TransformerEncoderBase):
         """
         given = given_weights(self, domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
-        most_given = DOMAINS_OF_A_ROW if domain_weights is None else domain_weights.size(1)
+        most_given = 1 if domain_weights is None else domain_weights.size(1)
         batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, most_given, is_forced, known_logits=known)
         with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
@@ -156,7 +155,7 @@ class AdapterDecoder(TransformerDecoderBase):
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)."""
-        routes = encoder_out or {"most_given": DOMAINS_OF_A_ROW, **{name: [] for name in (*_TOLD, "gate_logits")}}
+        routes = encoder_out or {"most_given": 1, **{name: [] for name in (*_TOLD, "gate_logits")}}
         given, is_forced, known = ((routes[name] or [None])[0] for name in _TOLD)
         # Cached decoding computes the last position only, and writes no padding.
         padding_mask = prev_output_tokens.eq(self.padding_idx) if incremental_state is None else None
@@ -364,4 +363,5 @@ def register_sizes(model: str) -> None:
     Without a base, the first is the paper's: Transformer base, 6+6 layers, 512/2048/8.
     """
     register_model_architecture(model, model)(sized_by_base(base_architecture))
-    register_presets(model, small=same_as_base(small_architecture), tiny=same_as_base(tiny_architecture))
+    sizes = {"small": small_architecture, "tiny": tiny_architecture}
+    register_presets(model, **{name: sized_by_base(preset, takes_all=False) for name, preset in sizes.items()})

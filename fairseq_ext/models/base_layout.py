@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fairseq import checkpoint_utils
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.checkpoints import model_options
+from fairseq_ext.models.presets import Architecture
 
 _SIDES = ("encoder", "decoder")
 SIZES = tuple(f"{side}_{name}" for side in _SIDES for name in ("embed_dim", "ffn_embed_dim", "layers")) + (
@@ -62,14 +63,6 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return layout
 
 
-def sized_by_base(preset: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
-    """An architecture that takes the form of ``--finetune-from-model``, without one the preset's.
-
-    What one types must agree with it.
-    """
-    return _checked(preset, takes_all=True)
-
-
 def size_transformers_by_base() -> None:
     """Let fairseq's ``--arch transformer`` take the form of ``--finetune-from-model``, too."""
     preset = ARCH_CONFIG_REGISTRY["transformer"]
@@ -77,12 +70,12 @@ def size_transformers_by_base() -> None:
         ARCH_CONFIG_REGISTRY["transformer"] = sized_by_base(preset)
 
 
-def same_as_base(preset: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
-    """An architecture of adapters with sizes of its own, which must be those of ``--finetune-from-model``."""
-    return _checked(preset, takes_all=False)
+def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
+    """An architecture that takes the form of ``--finetune-from-model``, without one the preset's.
 
+    Unless it ``takes_all``, it takes that of the adapters alone. What is typed or preset must agree with the base.
+    """
 
-def _checked(preset: Callable[[Namespace], None], takes_all: bool) -> Callable[[Namespace], None]:
     @functools.wraps(preset)
     def architecture(args: Namespace) -> None:
         layout = _layout_of_base(args)

@@ -13,10 +13,9 @@ from fairseq import hub_utils, utils
 from fairseq.data import LanguagePairDataset
 from torch import Tensor
 
+from fairseq_ext.corpora.subwords import MODEL_FILE
 from fairseq_ext.data.language_tokens import CutText
 from fairseq_ext.inputs.errors import InputError
-
-SENTENCEPIECE_FILE = "sentencepiece.model"
 
 
 class DomainTranslator(hub_utils.GeneratorHubInterface):
@@ -52,14 +51,11 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
             )
         model = Path(model_name_or_path)
         data = model / data_name_or_path if str(data_name_or_path).startswith(".") else Path(data_name_or_path)
-        for directory in (model, data):
-            if not directory.is_dir():
-                raise InputError(f"{directory}: no such directory; give that of the checkpoint and that of its data")
-        for name in checkpoint_file.split(os.pathsep):
-            if not (model / name).is_file():
-                raise InputError(f"{model / name}: no such checkpoint; give the name of a .pt file")
-        if "bpe" not in options and (data / SENTENCEPIECE_FILE).is_file():
-            options |= {"bpe": "sentencepiece", "sentencepiece_model": str(data / SENTENCEPIECE_FILE)}
+        for path in (data, *(model / name for name in checkpoint_file.split(os.pathsep))):
+            if not path.exists():
+                raise InputError(f"{path}: not found; give the directory of the checkpoint and that of its data")
+        if "bpe" not in options and (data / MODEL_FILE).is_file():
+            options |= {"bpe": "sentencepiece", "sentencepiece_model": str(data / MODEL_FILE)}
         found = hub_utils.from_pretrained(str(model), checkpoint_file, str(data.resolve()), **options)
         if not hasattr(found["task"], "typed_domains"):
             raise InputError(f"{model / checkpoint_file}: not trained with --task multi_domain_translation")

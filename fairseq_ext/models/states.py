@@ -33,11 +33,10 @@ def prefix_states(model: Any, tokens: Tensor, pad: int, lengths: Sequence[int]) 
     if hasattr(model, "tree"):
         adapters["node_weights"] = torch.zeros(1, len(model.tree.names), device=tokens.device)
     features, _ = model.decoder.extract_features(tokens, encoder_out=None, **adapters)  # B×T×H
-    return {n: average_states(features[:, : n or None], tokens[:, : n or None], pad) for n in lengths}
+    return {n: _average(features[:, : n or None], tokens[:, : n or None].ne(pad)) for n in lengths}
 
 
-def average_states(features: Tensor, tokens: Tensor, pad: int) -> Tensor:
-    """Average over the tokens that are no padding, zeros for none: B×T×H and B×T → B×H, float32."""
-    mask = tokens.ne(pad)
-    weights = mask.float() / mask.sum(1, keepdim=True).clamp(min=1)  # B×T
+def _average(features: Tensor, is_token: Tensor) -> Tensor:
+    """Zeros for no token: B×T×H and B×T → B×H, float32."""
+    weights = is_token.float() / is_token.sum(1, keepdim=True).clamp(min=1)
     return torch.einsum("bth,bt->bh", features.float(), weights)

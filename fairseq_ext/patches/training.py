@@ -24,7 +24,7 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, open_dict
 
-from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory
+from fairseq_ext.data.data_directory import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches import Patch

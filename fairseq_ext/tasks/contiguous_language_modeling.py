@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import open_dict
 
-from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory, check_vocabulary_files
+from fairseq_ext.data.data_directory import VocabularyMemory, check_vocabulary_files
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig

@@ -10,9 +10,14 @@ import numpy as np
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II
 
-from fairseq_ext.data.data_directory import check_directories, read_domains, split_directories
+from fairseq_ext.data.data_directory import (
+    VocabularyMemory,
+    check_directories,
+    check_vocabulary_files,
+    read_domains,
+    split_directories,
+)
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
-from fairseq_ext.data.vocabulary_fingerprint import VocabularyMemory, check_vocabulary_files
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option

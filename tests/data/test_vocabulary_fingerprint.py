@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.data.vocabulary_fingerprint import check_vocabulary_files
+from fairseq_ext.data.data_directory import check_vocabulary_files
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import write_config, write_corpora
