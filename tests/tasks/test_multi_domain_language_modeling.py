@@ -11,7 +11,6 @@ import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.logging import metrics
-from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_scorer import SequenceScorer
 
 from fairseq_ext.inputs.errors import InputError
@@ -122,32 +121,6 @@ def test_chosen_paths_are_those_of_each_sequence(text: Path, tree: Path, cluster
     torch.testing.assert_close(chosen, given)
 
 
-# Training
-
-
-def test_only_nodes_on_the_paths_of_a_step_change(text: Path, tree: Path) -> None:
-    task, model = loaded(text, tree)
-    criterion = CrossEntropyCriterion(task, sentence_avg=False)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = FairseqAdam(FairseqAdamConfig(lr=[0.1], weight_decay=0.1, adam_betas="(0.9, 0.98)", tpu=False), trained)
-    task.load_dataset("train")
-    dataset = task.datasets["train"]
-
-    def step(domain_ids: set[int]) -> set[str]:
-        before = {name: value.clone() for name, value in model.state_dict().items()}
-        rows = [i for i in range(len(dataset)) if dataset[i]["domain_id"] in domain_ids]
-        optimizer.zero_grad()
-        task.train_step(dataset.collater([dataset[i] for i in rows]), model, criterion, optimizer, 0)
-        task.optimizer_step(optimizer, model, 0)
-        name = "decoder.layers.1.adapter.bank.up_bias"
-        is_changed = model.state_dict()[name].ne(before[name]).any(1).tolist()
-        return {node for node, changed in zip(model.tree.names, is_changed, strict=True) if changed}
-
-    assert step({0, 1, 2}) == set(toy_text.NODES)  # all have momentum now
-    assert step({2}) == {"root", "sub"}
-    assert step({0}) == {"root", "science", "law"}
-
-
 # Generation
 
 
@@ -222,31 +195,20 @@ def test_scoring_ends_where_scored_tokens_do(text: Path, tree: Path) -> None:
 # Texts and topics
 
 TEXTS = ["--sample-break-mode", "eos", "--shorten-method", "truncate", "--tokens-per-sample", "5"]
-TOPIC = ["--num-topics", "2"]
-
-
-def with_topics(text: Path, *extra: str) -> tuple[Any, Any]:
-    task, cfg = toy_text.make_task(text, *TOPIC, *extra, arch="transformer_lm_topic_tiny")
-    torch.manual_seed(1)
-    model = task.build_model(cfg).eval()
-    with torch.no_grad():
-        for parameter in model.decoder.topics.parameters():
-            parameter.normal_(std=0.3)
-    return task, model
 
 
 def test_a_topic_alone_scores_and_writes(text: Path) -> None:
-    mixed, *alone = (with_topics(text, *TEXTS, *extra) for extra in ([], ["--topic", "0"], ["--topic", "2"]))
-    losses = [validate(*system)[0]["loss"] for system in (mixed, *alone)]
+    """What else it scores with a topic forced is the model's test's matter."""
+    losses = []
+    for extra in ([], ["--topic", "0"], ["--topic", "2"]):
+        task, cfg = toy_text.make_task(text, "--num-topics", "2", *TEXTS, *extra, arch="transformer_lm_topic_tiny")
+        model = toy.make_model(task, cfg)
+        with torch.no_grad():
+            for number, parameter in enumerate(model.decoder.topics.parameters()):
+                parameter.normal_(std=0.3, generator=torch.Generator().manual_seed(number))
+        losses.append(validate(task, model)[0]["loss"])
+        assert model.decoder.forced_topic == (int(extra[1]) if extra else None)
     assert len(set(losses)) == 3
-    for topic, (task, model) in zip((0, 2), alone, strict=True):
-        states = model.decoder.topics.steering
-        for hypothesis in generate(task, model, PROMPTS):
-            target = hypothesis["tokens"]
-            hidden = model(torch.cat([target[-1:], target[:-1]]).unsqueeze(0))[1]["hidden"][0]
-            lprobs = (states.steer(hidden, topic) @ model.decoder.output_weight.t()).log_softmax(-1)
-            scores = lprobs.gather(1, target.unsqueeze(1)).squeeze(1)
-            torch.testing.assert_close(hypothesis["positional_scores"], scores, atol=1e-4, rtol=0)
 
 
 # Bad input
