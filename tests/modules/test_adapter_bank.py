@@ -29,12 +29,18 @@ def one_adapter(bank: AdapterBank, x: Tensor, d: int) -> Tensor:
     return hidden @ bank.up_weight[d] + bank.up_bias[d]
 
 
+@pytest.mark.parametrize("rows", [7, 1])
 @pytest.mark.parametrize("shared_norm", [False, True])
-def test_equals_the_sum_of_single_adapters(shared_norm: bool) -> None:
-    bank = make_bank(shared_norm)
-    x, weights = torch.randn(7, 4, H), torch.rand(7, 4, D).softmax(-1)
+def test_equals_the_sum_of_single_adapters_and_so_do_its_gradients(shared_norm: bool, rows: int) -> None:
+    bank = make_bank(shared_norm).double()
+    x, towards = torch.randn(7, 4, H, dtype=torch.double, requires_grad=True), torch.randn(7, 4, H)
+    weights = torch.rand(rows, 4, D, dtype=torch.double).softmax(-1).requires_grad_()
     expected = x + sum(weights[..., d, None] * one_adapter(bank, x, d) for d in range(D))
-    torch.testing.assert_close(bank(x, weights), expected, atol=1e-5, rtol=1e-5)
+    out = bank(x, weights)
+    torch.testing.assert_close(out, expected)
+    inputs = x, weights, *bank.parameters()
+    own, autograds = (torch.autograd.grad((each * towards).sum(), inputs) for each in (out, expected))
+    torch.testing.assert_close(own, autograds)
 
 
 def test_an_active_subset_is_zero_weights_elsewhere_and_alone_gets_gradients(bank: AdapterBank) -> None:
@@ -67,15 +73,14 @@ def test_what_is_folded_is_no_part_of_a_checkpoint_and_ends_with_a_new_one(bank:
     assert torch.equal(bank(x, torch.ones(1), active=[1]), other(x, torch.ones(1), active=[1]))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("active", [None, [1], [0, 2]])
-def test_a_fresh_bank_is_the_identity_under_autocast(dtype: torch.dtype, active: list[int] | None) -> None:
+def test_a_fresh_bank_is_the_identity_under_autocast(active: list[int] | None) -> None:
     """Also of what half precision cannot hold."""
     x = torch.randn(7, 4, H)
     x[0, 0, 0] = 70_000.0
     size = D if active is None else len(active)
     weights = torch.full((1, 1, size), 1 / size)
-    with torch.autocast("cpu", dtype):
+    with torch.autocast("cpu", torch.float16):
         out = AdapterBank(H, B_DIM, D)(x, weights, active)
     assert out.dtype == torch.float32
     assert torch.equal(out, x)
@@ -97,12 +102,3 @@ def test_gradients_under_autocast_are_near_those_without(bank: AdapterBank, with
         for low, full in zip(gradients(dtype, True), gradients(dtype, False), strict=True):
             assert low.dtype == torch.float32
             torch.testing.assert_close(low, full, atol=tolerance * float(full.abs().max()), rtol=0)
-
-
-def test_gradients_are_those_of_the_formula(bank: AdapterBank) -> None:
-    bank = bank.double()
-    x = torch.randn(2, 3, H, dtype=torch.float64, requires_grad=True)
-    for shape in ((2, 3, D), (1, 3, D)):
-        weights = torch.rand(shape, dtype=torch.float64).softmax(-1).requires_grad_()
-        inputs = x, weights, *bank.parameters()
-        assert torch.autograd.gradcheck(lambda *args: bank(args[0], args[1]), inputs, fast_mode=True)

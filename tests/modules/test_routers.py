@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
+from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import GateRouter, GivenRouter, RoutingBatch
 
 H, D = 8, 3
@@ -114,3 +115,13 @@ def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(
         after.weight[1] = after.weight[0] - 10 * torch.eye(H)[0]  # below the first where feature 0 is positive
     x[..., 0] = x[..., 0].abs() + 0.1
     assert torch.equal(mixed(after, x, bank, RoutingBatch()), mixed(before, x, fewer, RoutingBatch()))
+
+
+def test_dropout_is_of_what_adapters_add(bank: AdapterBank) -> None:
+    adapter, x = PostLayerAdapter(bank, GivenRouter(), dropout=0.5), torch.randn(5, 4, H)
+    with routing(RoutingBatch(given_weights=torch.tensor([[0.0, 1.0, 0.0]]))):
+        added = adapter.eval()(x) - x
+        dropped = adapter.train()(x) - x
+    is_kept = dropped.abs() > 1e-6
+    assert 0 < int(is_kept.sum()) < is_kept.numel()
+    torch.testing.assert_close(dropped[is_kept], 2 * added[is_kept], atol=1e-5, rtol=1e-5)
