@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import data_utils
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import OmegaConf
@@ -57,23 +58,11 @@ def log_probs(model: Any, net_input: dict) -> Tensor:
         return model.get_normalized_probs(model(**net_input), log_probs=True)
 
 
-def gate_criterion(task: Any, args: Namespace) -> Any:
-    from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-
-    from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import (
-        LabelSmoothedCrossEntropyWithKDGateCriterion,
-    )
-
-    if "gated" in args.arch:
-        return LabelSmoothedCrossEntropyWithKDGateCriterion(task, False, 0.1, 0.5, 1.0, "domain", "token")
-    return LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
-
-
 def test_only_adapters_that_take_part_move(setting: tuple) -> None:
     """Neither weight decay nor momentum moves those of domains that a batch has not; gates give every one a part."""
     task, args = setting
     model = toy.make_model(task, args, train=True)
-    criterion = gate_criterion(task, args)
+    criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
     optimiser = FairseqAdam(
         OmegaConf.structured(FairseqAdamConfig(lr=[0.01], weight_decay=0.1, tpu=False)),
         [p for p in model.parameters() if p.requires_grad],
