@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_ext.models.transformer_lm_hier_adapter import node_weights_of
+
 
 def base_states(model: Any, tokens: Tensor, pad: int) -> Tensor:
     """The base model's last hidden states, averaged over each row's tokens: B×T → B×H; see :func:`prefix_states`."""
@@ -29,10 +31,8 @@ def prefix_states(model: Any, tokens: Tensor, pad: int, lengths: Sequence[int]) 
     Shape:
         tokens: B×T; result: B×H each
     """
-    adapters = {}
-    if hasattr(model, "tree"):
-        adapters["node_weights"] = torch.zeros(1, len(model.tree.names), device=tokens.device)
-    features, _ = model.decoder.extract_features(tokens, encoder_out=None, **adapters)  # B×T×H
+    with node_weights_of(torch.zeros(1, len(model.tree.names)) if hasattr(model, "tree") else None):
+        features, _ = model.decoder.extract_features(tokens, encoder_out=None)  # B×T×H
     return {n: _average(features[:, : n or None], tokens[:, : n or None].ne(pad)) for n in lengths}
 
 

@@ -31,9 +31,9 @@ from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 
 NodeWeights = Tensor | Callable[[Tensor], Tensor]
 
-_prompts: ThreadValue[Tensor] = ThreadValue()
-# `with prompts_over(weights):` generates over these weights, B×N or 1×N, and not a model's default ones.
-prompts_over = _prompts.during
+_weights: ThreadValue[Tensor] = ThreadValue()
+# `with node_weights_of(rows):` computes with these weights, B×N or 1×N, and not a model's default ones.
+node_weights_of = _weights.during
 
 
 @dataclass
@@ -65,50 +65,32 @@ class PathDecoder(TransformerDecoder):
     default_node_weights: NodeWeights | None = None
     _STATE = "node_weights"
 
-    def forward(  # type: ignore[override]
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: Any = None,
-        incremental_state: dict | None = None,
-        features_only: bool = False,
-        node_weights: Tensor | None = None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """B×T and B×N or 1×N → B×T×V, or B×T×H for features."""
-        kwargs.pop("src_lengths", None)
-        x, extra = self.extract_features(
-            prev_output_tokens, incremental_state=incremental_state, node_weights=node_weights, **kwargs
-        )
-        return (x if features_only else self.output_layer(x)), extra
-
     def extract_features(  # type: ignore[override]
         self,
         prev_output_tokens: Tensor,
         encoder_out: Any = None,
         incremental_state: dict | None = None,
-        node_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        most = None
-        if node_weights is None:
-            node_weights, most = self._default_weights(prev_output_tokens, incremental_state)
-        with routing(RoutingBatch(given_weights=node_weights, most_given=most)):
+        """B×T → B×T×H."""
+        weights, most = self._node_weights(prev_output_tokens, incremental_state)
+        with routing(RoutingBatch(given_weights=weights, most_given=most)):
             features: tuple[Tensor, dict[str, Any]] = super().extract_features(
                 prev_output_tokens, None, incremental_state, **kwargs
             )
         return features
 
-    def _default_weights(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, int]:
-        """The weights for input without any, the same for a sentence's whole generation, and how many a row has."""
+    def _node_weights(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, int]:
+        """The weights of rows, the same for a sentence's whole generation, and how many a row has at most."""
         state = {} if incremental_state is None else incremental_state
         if self._STATE not in state:
-            weights = self.default_node_weights if _prompts.value is None else _prompts.value
+            weights = self.default_node_weights if _weights.value is None else _weights.value
             if weights is None:
                 raise InputError("these adapters need to be told the domain: give --domain, --paths or --choose-paths")
             if callable(weights):
                 weights = weights(tokens)
             weights = weights.to(tokens.device)
-            if len(weights) > 1:  # a sentence's hypotheses lie side by side
+            if 1 < len(weights) < len(tokens):  # a sentence's hypotheses lie side by side
                 weights = weights.repeat_interleave(len(tokens) // len(weights), dim=0)
             state[self._STATE] = {"weights": weights, "most": most_chosen(weights)}
         return state[self._STATE]["weights"], state[self._STATE]["most"]
@@ -176,7 +158,8 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, node_weights: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
         """B×T and B×N, rows that sum to one or are zero (no adapter) → B×T×V."""
-        out: tuple[Tensor, dict[str, Any]] = self.decoder(src_tokens, node_weights=node_weights, **kwargs)
+        with node_weights_of(node_weights):
+            out: tuple[Tensor, dict[str, Any]] = self.decoder(src_tokens, **kwargs)
         return out
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:

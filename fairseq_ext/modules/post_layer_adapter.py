@@ -23,11 +23,11 @@ class ThreadValue(local, Generic[T]):
     value: T | None = None
 
     @contextmanager
-    def during(self, value: T) -> Iterator[T]:
+    def during(self, value: T | None) -> Iterator[None]:
         """Set this thread's value until the block ends."""
         before, self.value = self.value, value
         try:
-            yield value
+            yield
         finally:
             self.value = before
 

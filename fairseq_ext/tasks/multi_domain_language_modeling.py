@@ -20,7 +20,7 @@ from fairseq_ext.inputs.domain_tree import DomainTree, names_of_paths
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.checkpoints import check_fit
-from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, prompts_over
+from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, node_weights_of
 from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 
@@ -228,7 +228,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         if self.tree is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
         weights = self._prompt_weights(models[0].decoder.default_node_weights, sample["net_input"], prefix_tokens)
-        with prompts_over(weights):
+        with node_weights_of(weights):
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def _prompt_weights(

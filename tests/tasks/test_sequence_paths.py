@@ -37,7 +37,7 @@ def test_the_base_chooses_for_every_row_by_itself(model: Any, tmp_path: Path) ->
     """By hand: the states without adapters, averaged, and the clusters' most probable leaves."""
     paths, tokens = load(model, toy_text.write_clusters(tmp_path), num_paths=2), some_tokens()
     with torch.no_grad():
-        states = model.extract_features(tokens, node_weights=torch.zeros(len(tokens), 5))[0].mean(1)
+        states = model(tokens, node_weights=torch.zeros(len(tokens), 5), features_only=True)[0].mean(1)
     leaves = PathChooser.load(tmp_path).leaves(states.numpy(), 2)
     expected = np.stack([model.tree.path_weights(names) for names in leaves])
     assert len(np.unique(expected, axis=0)) > 1
