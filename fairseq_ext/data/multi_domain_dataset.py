@@ -225,10 +225,7 @@ def side_sizes(sizes: Sequence[np.ndarray], opening_tokens: int = 0) -> np.ndarr
     Shape:
         result: S×N
     """
-    by_side = [np.asarray(each).reshape(len(each), -1).T for each in sizes]
-    longest = max((int(each.max()) for each in by_side if each.size), default=0)
-    shape = len(by_side[0]), sum(each.shape[1] for each in by_side)
-    joined = np.empty(shape, dtype=np.min_scalar_type(longest + opening_tokens))
-    np.concatenate(by_side, axis=1, out=joined, casting="unsafe")
-    joined[0] += opening_tokens
-    return joined
+    joined = np.concatenate([np.asarray(each).reshape(len(each), -1) for each in sizes]).T
+    smallest = joined.astype(np.min_scalar_type(int(joined.max()) + opening_tokens), order="C")
+    smallest[0] += opening_tokens
+    return smallest

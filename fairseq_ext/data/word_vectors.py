@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,52 +30,42 @@ _COUNT = re.compile(rb"0*[1-9][0-9]{0,17}")
 _REMEDY = "give GloVe text, or word2vec text or binary"
 
 
-@dataclass(frozen=True)
-class WordVectors:
-    """A fixed vector for every symbol of a dictionary.
-
-    Attributes:
-        vectors: row by row those of the symbols; of padding, zero.
-        found: words that the file has, in the dictionary's order.
-        missing: words that it has not.
-        rows: numbers of all symbols that it has, but for padding.
-        rms: root mean square of the numbers of those found, in the file.
-        coverage: share of the running text that the found words are, by the dictionary's counts.
-
-    Shape:
-        vectors: V×D, float32
-    """
-
-    vectors: Tensor
-    found: Sequence[str]
-    missing: Sequence[str]
-    rows: Sequence[int]
-    rms: float
-    coverage: float
-
-    @property
-    def dimension(self) -> int:
-        """D."""
-        return self.vectors.size(1)
-
-
-def vectors_for(
-    dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0], scale: float | None = None
-) -> WordVectors:
-    """The vectors of a dictionary's symbols, and a line on stderr on how many words have none.
+def vectors_for(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0], scale: float | None = None) -> Tensor:
+    """A fixed vector for every symbol of a dictionary, and a line on stderr on how many words have none.
 
     ``<s>``, ``</s>`` and ``<unk>`` take the rows that the file has under these very names, else what missing words
-    take. (GloVe's ``unk`` is a word of its text like any other.)
+    take. (GloVe's ``unk`` is a word of its text like any other.) That of padding is zero.
 
     Args:
         dictionary: fairseq's, of V symbols.
         path: the file.
         missing: what a word takes that the file does not have: ``zero``, or the ``mean`` of the words found.
         scale: root mean square that the numbers of the words found are brought to; None to leave them alone.
+
+    Shape:
+        result: V×D, float32
     """
+    vectors, _, rms = _found(dictionary, path, missing)
+    return vectors if scale is None else vectors.mul_(scale / (rms or 1))
+
+
+def cut_vectors(dictionary: Any, path: Path, target: Path) -> None:
+    """Write the vectors that :func:`vectors_for` finds for a dictionary's symbols, as word2vec's binary.
+
+    Read instead of the whole file, it gives the same for this dictionary, bit for bit.
+    """
+    vectors, rows, _ = _found(dictionary, path)
+    with target.open("wb") as out:
+        out.write(f"{len(rows)} {vectors.size(1)}\n".encode())
+        for row in rows:
+            out.write(dictionary[row].encode() + b" " + vectors[row].numpy().astype("<f4").tobytes() + b"\n")
+
+
+def _found(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> tuple[Tensor, list[int], float]:
+    """The vectors of all symbols, V×D; the symbols with one in the file; and the root mean square of its words."""
     file = read_word_vectors(path)
     counts = _word_counts(dictionary)
-    found, others = [word for word in counts if word in file], [word for word in counts if word not in file]
+    found = [word for word in counts if word in file]
     if not found:
         raise InputError(f"{path}: has none of the dictionary’s {len(counts)} words; give vectors of the same language")
     vectors = torch.zeros(len(dictionary), file.vector_size)
@@ -86,35 +74,16 @@ def vectors_for(
     rows = [row for row, symbol in enumerate(dictionary.symbols) if symbol in file and row != dictionary.pad()]
     vectors[rows] = torch.tensor(file[[dictionary[row] for row in rows]])
     vectors[dictionary.pad()] = 0
-    _check_finite(vectors, dictionary, path)
+    for row in (~vectors.isfinite().all(dim=1)).nonzero().flatten().tolist():
+        raise InputError(f"{path}: the vector of {dictionary[row]!r} is not finite; mend or remove its line")
     rms = vectors[[dictionary.index(word) for word in found]].double().square().mean().sqrt().item()
-    if scale is not None:
-        vectors *= scale / (rms or 1)
-    coverage = sum(counts[word] for word in found) / sum(counts.values())
-    result = WordVectors(vectors, found, others, rows, rms, coverage)
-    print(f"{path}: {describe(result)}", file=sys.stderr)
-    return result
-
-
-def cut_vectors(dictionary: Any, path: Path, target: Path) -> WordVectors:
-    """Write the vectors that :func:`vectors_for` finds for a dictionary's symbols, as word2vec's binary.
-
-    Read instead of the whole file, it gives the same for this dictionary, bit for bit. Returns what was found.
-    """
-    vectors = vectors_for(dictionary, path)
-    with target.open("wb") as out:
-        out.write(f"{len(vectors.rows)} {vectors.dimension}\n".encode())
-        for row in vectors.rows:
-            out.write(dictionary[row].encode() + b" " + vectors.vectors[row].numpy().astype("<f4").tobytes() + b"\n")
-    return vectors
-
-
-def describe(vectors: WordVectors) -> str:
-    """How much of a dictionary, and of the text that it was made of, has a vector."""
-    return (
-        f"{vectors.dimension} dimensions; {len(vectors.found):,} words found, {len(vectors.missing):,} missing, which "
-        f"are {100 * (1 - vectors.coverage):.1f} % of the running text; RMS {vectors.rms:.3g}"
+    covered = sum(counts[word] for word in found) / sum(counts.values())
+    print(
+        f"{path}: {file.vector_size} dimensions; {len(found):,} words found, {len(counts) - len(found):,} missing, "
+        f"which are {100 * (1 - covered):.1f} % of the running text; RMS {rms:.3g}",
+        file=sys.stderr,
     )
+    return vectors, rows, rms
 
 
 def read_word_vectors(path: Path) -> KeyedVectors:
@@ -157,8 +126,3 @@ def _word_counts(dictionary: Any) -> dict[str, int]:
     """How often each word occurs, but for special symbols and those that only fill up the dictionary."""
     symbols = zip(dictionary.symbols, dictionary.count, strict=True)
     return {word: count for word, count in islice(symbols, dictionary.nspecial, None) if count > 0}
-
-
-def _check_finite(vectors: Tensor, dictionary: Any, path: Path) -> None:
-    for row in (~vectors.isfinite().all(dim=1)).nonzero().flatten().tolist():
-        raise InputError(f"{path}: the vector of {dictionary[row]!r} is not finite; mend or remove its line")

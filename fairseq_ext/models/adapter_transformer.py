@@ -15,7 +15,7 @@ from fairseq.models.transformer.transformer_legacy import TransformerModel, base
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
@@ -82,8 +82,8 @@ class TranslationAdapterConfig(AdapterConfig):
     def lora_names(self) -> list[str]:
         """The kinds of linear layers with LoRA."""
         names = [name.strip() for name in self.lora_modules.split(",")]
-        if unknown := [name for name in names if name not in PLACES]:
-            raise InputError(f"--lora-modules: {unknown[0]!r} is unknown; choose from {', '.join(PLACES)}")
+        for name in names:
+            check_choice(name, tuple(PLACES), "--lora-modules")
         return list(dict.fromkeys(names))
 
 

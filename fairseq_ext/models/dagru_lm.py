@@ -206,7 +206,7 @@ def _vectors(cfg: Any, dictionary: Any) -> Tensor:
     if cfg.vector_scale is None:
         cfg.vector_scale = cfg.init_range / math.sqrt(3)
     missing = str(cfg.missing_vectors)
-    return vectors_for(dictionary, Path(cfg.word_vectors), missing, cfg.vector_scale or None).vectors
+    return vectors_for(dictionary, Path(cfg.word_vectors), missing, cfg.vector_scale or None)
 
 
 # For a laptop, and for tests.

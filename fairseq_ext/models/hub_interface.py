@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_ext.corpora.subwords import MODEL_FILE
 from fairseq_ext.data.language_tokens import CutText
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 
 
 class DomainTranslator(hub_utils.GeneratorHubInterface):
@@ -69,7 +69,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
     def encode(self, sentence: str, domain: str | None = None) -> Tensor:
         """The tokens of a sentence, with its domain's tag in front where one is known."""
         if domain is not None:
-            self.task.typed_domains.check(domain, "domain")
+            check_choice(domain, self.domains, "domain")
         return self.task.encode_line(sentence, self.subwords, domain)
 
     def sample(  # type: ignore[override]

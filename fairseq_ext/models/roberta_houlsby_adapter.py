@@ -14,7 +14,7 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture, robert
 from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.bert import take_norm_eps
@@ -132,8 +132,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     @contextmanager
     def active(self, name: str) -> Iterator[None]:
         """Let the encoder compute for a task until the block ends."""
-        if name not in self.tasks:
-            raise InputError(f"the model has no task {name!r}; it has {', '.join(self.tasks) or 'none'}")
+        check_choice(name, list(self.tasks), "task of the model")
         before, self.base.switch.task = self.base.switch.task, self.tasks[name]
         try:
             yield

@@ -7,7 +7,7 @@ import torch
 from fairseq.models import register_model
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
@@ -86,8 +86,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         super().add_adapters(config, names)
         self._add_source_gate(config, len(names))
         wanted = [name.strip() for name in config.train_gates.split(",") if name.strip()]
-        if unknown := [name for name in wanted if name not in (*names, ALL_GATES)]:
-            raise InputError(f"--train-gates: {unknown[0]} has no gate; there are {', '.join(names)}, or {ALL_GATES}")
+        for name in wanted:
+            check_choice(name, (*names, ALL_GATES), "--train-gates")
         are_all = not wanted or ALL_GATES in wanted
         self.trained_gate_rows = [row for row, name in enumerate(names) if are_all or name in wanted]
         for bank in self.banks if wanted else ():

@@ -17,7 +17,7 @@ from fairseq.models.transformer_lm import (
 from torch import Tensor
 
 from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.checkpoints import add_fresh_adapters
@@ -145,8 +145,9 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         wanted = [name.strip() for name in cfg.train_nodes.split(",") if name.strip()]
         for bank in self.banks if wanted else ():
             bank.requires_grad_(False)
-            for node in [_node(tree, name) for name in wanted]:
-                for parameter in bank.node_parameters(node):
+            for name in wanted:
+                check_choice(name, tree.names, "--train-nodes")
+                for parameter in bank.node_parameters(tree.names.index(name)):
                     parameter.requires_grad_(True)
 
     @property
@@ -191,12 +192,6 @@ def _baseline(kind: str, domains: Sequence[str]) -> DomainTree:
     if not domains:
         raise InputError(f"--adapters {kind} needs domains: give --tree, or train with --task {LANGUAGE_MODELING_TASK}")
     return single_tree(domains) if kind == "single" else multi_tree(domains)
-
-
-def _node(tree: DomainTree, name: str) -> int:
-    if name not in tree.names:
-        raise InputError(f"--train-nodes: {name!r} is no node; there are {', '.join(tree.names)}")
-    return tree.names.index(name)
 
 
 _TIED = {"share_decoder_input_output_embed": True}

@@ -18,8 +18,7 @@ from fairseq_ext.data.data_directory import (
     split_directories,
 )
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.idle_rows import only_active_change
@@ -101,13 +100,8 @@ class MultiDomainTask(VocabularyMemory, Precision):
             check_vocabulary_files(directory)
         self.domains = read_domains(self.directories)
         self.train_domains = _names_in(self.cfg.train_domains) or self.domains
-        self.check_option("--train-domains", self.train_domains)
-
-    def check_option(self, option: str, names: Sequence[str]) -> None:
-        for name in names:
-            if name not in self.domains:
-                listed = ", ".join(self.domains)
-                raise InputError(f"{option} {name}: unknown; {self.directories[0] / DOMAINS_FILE} has {listed}")
+        for name in self.train_domains:
+            check_choice(name, self.domains, "--train-domains")
 
     # Data
 
@@ -118,8 +112,8 @@ class MultiDomainTask(VocabularyMemory, Precision):
         like any other: each example once, in order.
         """
         name, _, only = split.partition(":")
-        if only and only not in self.domains:
-            raise InputError(f"split {split}: unknown domain {only}; there are {', '.join(self.domains)}")
+        if only:
+            check_choice(only, self.domains, f"split {split}")
         is_train = combine and split == self.cfg.train_subset
         if is_train:
             self._check_training()

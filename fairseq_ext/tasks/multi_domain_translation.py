@@ -28,7 +28,7 @@ from fairseq_ext.data.language_tokens import (
 )
 from fairseq_ext.data.teacher_labels import TeacherLabels, read_teacher_probs
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
@@ -109,7 +109,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         if cfg.teacher_dir and len(self.directories) > 1:
             raise InputError("--teacher-dir has the labels of one data directory; give one, not several")
         if cfg.domain:
-            self.check_option("--domain", [cfg.domain])
+            check_choice(cfg.domain, self.domains, "--domain")
         file = self.directories[0] / f"dict.{cfg.source_lang}.txt"
         self.language_style, languages = self._told_languages()
         self.language_tokens = language_tokens(self.language_style, languages, src_dict, tgt_dict)
@@ -201,14 +201,10 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             single_domain_batches=not is_train,
         )
 
-    @property
-    def _opens_sentences(self) -> bool:
-        """Whether source sentences get one more token: a domain's tag or a language's."""
-        return self.cfg.domain_tags or self.language_tokens.source is not None
-
     def _load_pairs(self, split: Split, domain: str) -> LanguagePairDataset:
         directory = split.directory / domain
         source, target = self.cfg.source_lang, self.cfg.target_lang
+        opening = int(self.cfg.domain_tags or self.language_tokens.source is not None)
         if any(path.stat().st_size == 0 for path in directory.glob(f"{split.name}.{source}-{target}.*.bin")):
             raise InputError(f"{directory}: split {split.name} is empty; a domain needs at least one sentence pair")
         try:
@@ -220,7 +216,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
                 left_pad_source=self.cfg.left_pad_source,
                 left_pad_target=self.cfg.left_pad_target,
                 # Here, of --truncate-source alone, which must leave room for a tag or a language token.
-                max_source_positions=self.cfg.max_source_positions - int(self._opens_sentences),
+                max_source_positions=self.cfg.max_source_positions - opening,
                 max_target_positions=self.cfg.max_target_positions,
                 truncate_source=self.cfg.truncate_source,
                 pad_to_multiple=self.cfg.required_seq_len_multiple,

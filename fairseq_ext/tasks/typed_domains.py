@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 
 _TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
 
@@ -46,16 +46,13 @@ class TypedDomains:
                     f"{self.file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list"
                 )
 
-    def check(self, domain: str, where: str) -> str:
-        """The domain, if it is one."""
-        if domain not in self.domains:
-            raise InputError(f"{where}: unknown domain {domain}; there are {', '.join(self.domains)}")
-        return domain
-
     def split_line(self, line: str) -> tuple[str | None, str]:
         """The domain typed in front of a line, or None; and the rest of the line."""
         match = _TAGGED_LINE.fullmatch(line)
-        return (None, line) if match is None else (self.check(match[1], repr(line.strip())), match[2])
+        if match is None:
+            return None, line
+        check_choice(match[1], self.domains, repr(line.strip()))
+        return match[1], match[2]
 
     def as_text(self, tokens: Tensor, text: str) -> Tensor:
         """The tokens of a typed text, in which no symbol may be that the program alone sets.

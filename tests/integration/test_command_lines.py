@@ -130,7 +130,7 @@ def test_interactive_takes_the_domain_from_a_tag_or_an_option(data: Path, traine
     assert re.findall(r"^P-.*", typed, re.MULTILINE) == re.findall(r"^P-.*", option, re.MULTILINE) != []
     unknown = run("interactive", *common, cwd=tmp_path, stdin="<domain:foo> w1 w2\n")
     assert unknown.returncode == 1
-    assert unknown.stderr.splitlines()[-1] == "'<domain:foo> w1 w2': unknown domain foo; there are law, med, sub"
+    assert unknown.stderr.splitlines()[-1] == "'<domain:foo> w1 w2': 'foo' is unknown; choose one of law, med, sub"
     assert "Traceback" not in unknown.stderr
 
 
