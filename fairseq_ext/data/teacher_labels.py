@@ -160,11 +160,6 @@ def open_labels(path: Path, num_domains: int) -> TeacherLabels:
     return TeacherLabels(path, probs)
 
 
-def load_probs(path: Path, num_domains: int) -> np.ndarray:
-    """All rows of a label file, N×D, float32."""
-    return open_labels(path, num_domains)[:]
-
-
 def check_labels(teacher_dir: Path) -> int:
     """Compare the SHA-256 of all label files that are recorded; returns how many there are."""
     labels = read_teacher_record(teacher_dir)["labels"]

@@ -22,12 +22,6 @@ def freeze_base(model: nn.Module, is_trained: Callable[[str], bool] = is_adapter
         parameter.requires_grad_(is_trained(name))
 
 
-def train_adapters_only(model: nn.Module, is_trained: Callable[[str], bool] = is_adapter_key) -> None:
-    """Put the base in evaluation mode (no dropout) and the adapters and routers in training mode."""
-    for name, module in model.named_modules():
-        module.training = is_trained(name)
-
-
 class FrozenBase(nn.Module):
     """A model whose base is frozen, to be named before fairseq's class.
 
@@ -44,6 +38,6 @@ class FrozenBase(nn.Module):
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if mode and self.frozen_mode == "eval":
-            train_adapters_only(self, self.is_trained)
-            self.training = True
+            for name, module in self.named_modules():
+                module.training = not name or self.is_trained(name)
         return self

@@ -73,10 +73,7 @@ class Split:
 
 
 class MultiDomainTask(VocabularyMemory, Precision):
-    """A fairseq task over a data directory with one sub-directory per domain; mixed into a task of fairseq's.
-
-    A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one.
-    """
+    """A fairseq task over a data directory with one sub-directory per domain; mixed into a task of fairseq's."""
 
     cfg: Any
     datasets: dict[str, Any]

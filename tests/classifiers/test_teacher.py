@@ -12,7 +12,7 @@ from fairseq_ext.classifiers import labelling
 from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, train_and_label
 from fairseq_ext.classifiers.options import TfidfTeacher
 from fairseq_ext.classifiers.teacher import summarise
-from fairseq_ext.data.teacher_labels import load_probs, read_teacher_probs
+from fairseq_ext.data.teacher_labels import open_labels, read_teacher_probs
 from fairseq_ext.engine.tasks import Engine
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
@@ -87,8 +87,8 @@ def test_no_sentence_is_labelled_by_a_model_that_saw_it(
     assert sentences == {"all": 52, "trained_on": 52}
     assert memory.fits == 5
     for number, domain in enumerate(DOMAINS):
-        assert (load_probs(tmp_path / "teacher" / domain / "train.npy", 2) == 0.5).all()
-        held_out = load_probs(tmp_path / "teacher" / domain / "test.npy", 2)  # by the model that saw all
+        assert (open_labels(tmp_path / "teacher" / domain / "train.npy", 2)[:] == 0.5).all()
+        held_out = open_labels(tmp_path / "teacher" / domain / "test.npy", 2)[:]  # by the model that saw all
         assert held_out.argmax(axis=1).tolist() == [number] * 2
 
 

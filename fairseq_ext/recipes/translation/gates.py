@@ -14,7 +14,7 @@ import numpy as np
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
-from fairseq_ext.data.teacher_labels import label_path, load_probs
+from fairseq_ext.data.teacher_labels import label_path, open_labels
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record
@@ -49,7 +49,7 @@ class ClassifiedSentences:
     def read(cls, domains_dir: Path, teacher: Path) -> ClassifiedSentences:
         """Read ``domains.txt`` of one folder and ``DOMAIN/test.npy`` of the other."""
         domains = read_domain_names(domains_dir / DOMAINS_FILE)
-        probs = [load_probs(label_path(teacher, name, "test"), len(domains)) for name in domains]
+        probs = [open_labels(label_path(teacher, name, "test"), len(domains))[:] for name in domains]
         return cls(domains, np.repeat(np.arange(len(domains)), [len(rows) for rows in probs]), np.concatenate(probs))
 
 
