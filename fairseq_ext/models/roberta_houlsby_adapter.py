@@ -198,11 +198,19 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         """Take over the tasks of a checkpoint, and give a base what the task to train starts from, in place."""
         take_norm_eps(self.encoder, state_dict, f"{_ENCODER}.")
         take_token_types(self.base, state_dict, f"{_BASE}.")
-        saved = task_names(state_dict)
-        self._check_token_types(state_dict, saved)
+        saved = {task: SavedTask.read(state_dict, task) for task in task_names(state_dict)}
+        has_types = self.options.token_types or any(found.description.token_types for found in saved.values())
+        if has_types and _SECOND_TEXT not in state_dict:
+            raise InputError(
+                "--token-types: the checkpoint's base has none; take a BERT, imported by this version of "
+                "fairseq-ext import roberta"
+            )
         self._check_kept(state_dict, [task for task in saved if task != self.task_name])
-        for task in saved:
-            self._take_over(SavedTask.read(state_dict, task))
+        for task, found in saved.items():
+            if task in self.tasks:
+                found.check_same(SavedTask.read(self.state_dict(), task))
+            else:
+                self._add_task(found)
         linear = self._without_linear_heads(state_dict)
         super().upgrade_state_dict_named(state_dict, name)
         state_dict.update(linear)
@@ -215,21 +223,6 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         names = [name for name, head in self.classification_heads.items() if isinstance(head, LinearHead)]
         keys = [key for key in state_dict if key.startswith(tuple(f"{HEADS}.{name}." for name in names))]
         return {key: state_dict.pop(key) for key in keys}
-
-    def _check_token_types(self, state_dict: dict[str, Tensor], saved: list[str]) -> None:
-        """Refuse a base without token types where a task has them."""
-        needing = [task for task in saved if SavedTask.read(state_dict, task).description.token_types]
-        if (needing or self.options.token_types) and _SECOND_TEXT not in state_dict:
-            raise InputError(
-                "--token-types: the checkpoint's base has none; take a BERT, imported by this version of "
-                "fairseq-ext import roberta"
-            )
-
-    def _take_over(self, saved: SavedTask) -> None:
-        if saved.name in self.tasks:
-            saved.check_same(SavedTask.read(self.state_dict(), saved.name))
-        else:
-            self._add_task(saved)
 
     def _check_kept(self, state_dict: dict[str, Tensor], others: list[str]) -> None:
         """Refuse to train what would not leave a checkpoint's other tasks as they are, bit for bit."""

@@ -110,7 +110,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
         if text is None:
             raise InputError(f"{path}.bin: not found; make it with fairseq-preprocess --only-source")
         tokens = _tokens_of(text, path) if len(text) else np.zeros(0)
-        rows = self._rows(split)
+        rows = (self.cfg.batch_size_valid if split.startswith("valid") else self.cfg.batch_size) or 1
         if len(tokens) < rows:
             raise InputError(
                 f"{path}.bin: {len(tokens)} tokens are too few for --batch-size {rows}; give a smaller one"
@@ -118,10 +118,6 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
         self.datasets[split] = ContiguousSegments(tokens, rows, self.cfg.tokens_per_sample, pad, eos)
         return self.datasets[split]
-
-    def _rows(self, split: str) -> int:
-        is_valid = split.startswith("valid")
-        return (self.cfg.batch_size_valid if is_valid else self.cfg.batch_size) or 1
 
     def get_batch_iterator(  # type: ignore[override]
         self,

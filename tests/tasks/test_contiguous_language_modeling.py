@@ -89,7 +89,7 @@ def trained(stream: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("trained-stream")
     vectors = toy_stream.write_vectors(root / "v.txt")
     common = [str(stream), *TASK, *COMMON, "--word-vectors", str(vectors)]
-    run_well("train", *common, "--max-epoch", "2", "--save-dir", "whole", cwd=root)
+    run_well("train", *common, "--max-epoch", "1", "--save-dir", "whole", cwd=root)
     run_well("train", *common, "--max-update", "5", "--save-dir", "parts", cwd=root)
     vectors.unlink()  # a checkpoint needs its file no more, but to go on a training must have it
     return root
@@ -98,7 +98,7 @@ def trained(stream: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_training_stopped_within_an_epoch_goes_on(stream: Path, trained: Path) -> None:
     vectors = toy_stream.write_vectors(trained / "v.txt")
-    common = [str(stream), *TASK, *COMMON, "--word-vectors", str(vectors), "--max-epoch", "2"]
+    common = [str(stream), *TASK, *COMMON, "--word-vectors", str(vectors), "--max-epoch", "1"]
     run_well("train", *common, "--save-dir", "parts", cwd=trained)
     whole, parts = (weights(trained / name / "checkpoint_last.pt") for name in ("whole", "parts"))
     carried = [found.pop("decoder._extra_state")["state"] for found in (whole, parts)]
