@@ -110,17 +110,16 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             raise InputError("--teacher-dir has the labels of one data directory; give one, not several")
         if cfg.domain:
             check_choice(cfg.domain, self.domains, "--domain")
-        file = self.directories[0] / f"dict.{cfg.source_lang}.txt"
         self.language_style, languages = self._told_languages()
         self.language_tokens = language_tokens(self.language_style, languages, src_dict, tgt_dict)
         tgt_dict.cut = self._target_cutter()
-        self.typed_domains = TypedDomains(self.domains, src_dict, str(file), src_dict.reserved)
+        self.typed_domains = TypedDomains(self.domains, src_dict)
         self.model_takes_domains = False
         self.model_needs_domains = False
         self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
         self.domain_source = _domain_source(cfg)
         if cfg.domain_tags:
-            self.typed_domains.require()
+            self.typed_domains.require(self.directories[0] / f"dict.{cfg.source_lang}.txt")
             if self.domain_source in (SOFT, UNIFORM) and not cfg.domain:
                 raise InputError(
                     f"--domain-source {self.domain_source}: a tag names one domain; use oracle or classifier"

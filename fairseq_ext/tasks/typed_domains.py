@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor
 
+from fairseq_ext.data.language_tokens import LanguageDictionary
 from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
 from fairseq_ext.inputs.errors import InputError, check_choice
 
@@ -22,29 +23,20 @@ class TypedDomains:
     and no state is needed that threads would share. A domain that is younger than the dictionary has no symbol there;
     its number is then one behind all symbols. Models that read tags never see it, nor do others, from whose input tags
     are taken off.
-
-    Args:
-        file: the dictionary's, for messages.
-        reserved: symbols that the program alone sets, beside fairseq's own.
     """
 
-    def __init__(self, domains: Sequence[str], dictionary: Dictionary, file: str, reserved: Collection[int] = ()):
-        self.domains = domains
-        self.dictionary = dictionary
-        self.file = file
-        self.reserved = reserved
+    def __init__(self, domains: Sequence[str], dictionary: LanguageDictionary):
+        self.domains, self.dictionary = domains, dictionary
         tags = [domain_tag(name) for name in domains]
         self.indices = [
             dictionary.index(tag) if tag in dictionary else len(dictionary) + number for number, tag in enumerate(tags)
         ]
 
-    def require(self) -> None:
-        """Check that there is a tag for every domain, for models that read it."""
+    def require(self, file: Path) -> None:
+        """Check that there is a tag for every domain in the dictionary's file, for models that read it."""
         for name, index in zip(self.domains, self.indices, strict=True):
             if index >= len(self.dictionary):
-                raise InputError(
-                    f"{self.file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list"
-                )
+                raise InputError(f"{file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list")
 
     def split_line(self, line: str) -> tuple[str | None, str]:
         """The domain typed in front of a line, or None; and the rest of the line."""
@@ -64,7 +56,7 @@ class TypedDomains:
                 raise InputError(
                     f"{text.strip()!r}: holds {symbol}, a reserved symbol; it may only open a line, as it is"
                 )
-        marks = [self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos(), *self.reserved]
+        marks = [self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos(), *self.dictionary.reserved]
         special = tokens.new_tensor(marks)
         is_special = torch.isin(tokens, special)
         is_special[-1] = False  # the end of the sentence
