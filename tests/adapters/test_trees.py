@@ -14,10 +14,14 @@ from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domai
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.errors import InputError
-from tests import toy
+from tests import toy, toy_text
 from tests.adapters.test_files import assert_same_state
-from tests.models.test_transformer_lm_hier_adapter import NODES, TREE, make_base, make_model, randomise, write_tree
 
+NODES = {"root": None, "reviews": "root", "science": "root", "books": "reviews", "films": "reviews", "bio": "science"}
+TREE = {
+    "nodes": [{"name": name, "parent": parent} for name, parent in NODES.items()],
+    "domains": {name: name for name in ("bio", "books", "films")},
+}
 HISTORY = {"num_updates": 1, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}
 
 
@@ -36,9 +40,10 @@ def write_checkpoint(path: Path, model: torch.nn.Module, arch: str, *extra: str)
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``tree.pt``, hierarchical adapters, and ``base.pt``, what they are on."""
     folder = tmp_path_factory.mktemp("trees")
-    tree = write_tree(folder / "tree.json", TREE)
-    model = randomise(make_model(tree=tree))
-    base = make_base()
+    text, tree = toy_text.make_text(folder), toy_text.write_tree(folder / "tree.json", TREE)
+    model = toy.make_model(*toy_text.make_task(text, "--tree", str(tree)))
+    toy.randomise_adapters(model)
+    base = toy.make_model(*toy_text.make_task(text, arch=toy_text.PLAIN))
     base.load_state_dict({key: model.state_dict()[key] for key in base.state_dict()})
     write_checkpoint(folder / "tree.pt", model, "transformer_lm_hier_adapter_tiny", "--tree", str(tree))
     write_checkpoint(folder / "base.pt", base, "transformer_lm_tiny")
