@@ -125,3 +125,10 @@ def test_dropout_is_of_what_adapters_add(bank: AdapterBank) -> None:
     is_kept = dropped.abs() > 1e-6
     assert 0 < int(is_kept.sum()) < is_kept.numel()
     torch.testing.assert_close(dropped[is_kept], 2 * added[is_kept], atol=1e-5, rtol=1e-5)
+
+
+def test_of_guarded_adapters_only_the_highest_takes_part() -> None:
+    gate = make_gate()
+    gate.guarded = (1, 2)
+    weights = gate.weights(torch.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    assert weights.ne(0).tolist() == [[True, False, True], [True, False, False]]
