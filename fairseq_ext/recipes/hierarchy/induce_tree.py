@@ -29,7 +29,7 @@ from fairseq_ext.recipes.hierarchy.clustering import (
     symmetrised_divergences,
     tree_from_linkage,
 )
-from fairseq_ext.recipes.hierarchy.induction import (
+from fairseq_ext.recipes.hierarchy.config import (
     DOMAINS_BY_CLUSTER,
     PATHS_FILE,
     RECORD_FILE,

@@ -15,8 +15,7 @@ from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, write_report
-from fairseq_ext.recipes.reranking.bleu import count_hypotheses
-from fairseq_ext.recipes.reranking.evaluation import ALL, choose, evaluate, score_tables
+from fairseq_ext.recipes.reranking.evaluation import ALL, choose, count_hypotheses, evaluate, score_tables
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest
 from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.recipes.reranking.tuning import Weights, find_weights

@@ -29,6 +29,7 @@ from fairseq_ext.recipes.topics.measurement import (
     ENTROPY,
     NEAR,
     PERPLEXITY,
+    TEXT_METRICS,
     TOPIC_0_PERPLEXITY,
     USED,
     all_records,
@@ -82,15 +83,13 @@ def _of_domain(config: Topics, records: Records, domain: str) -> list[Table]:
 
 def systems_table(config: Topics, records: Records, domain: str) -> Table:
     """Table 3: every system on a domain, and what is left of the base."""
-    from fairseq_ext.recipes.topics.text_metrics import METRICS
-
     of = partial(metric_column, records)
     columns = [
         of("Perplexity", PERPLEXITY, domain, best=min),
         of("Topic 0 alone", TOPIC_0_PERPLEXITY, domain),
         of("Base text", PERPLEXITY, BASE_TEXT, best=min),
         of("Base text, topic 0 alone", TOPIC_0_PERPLEXITY, BASE_TEXT),
-        *(of(metric, metric, domain, form=".1f", best=max) for metric in METRICS),
+        *(of(metric, metric, domain, form=".1f", best=max) for metric in TEXT_METRICS),
     ]
     how = config.topics
     notes = [

@@ -10,8 +10,8 @@ import pytest
 
 from fairseq_ext.inputs.domain_tree import read_tree
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.hierarchy.config import Induction
 from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree, induce
-from fairseq_ext.recipes.hierarchy.induction import Induction
 from tests.recipes.small_lm import DOMAINS, WORDS, make_checkpoint, make_data
 from tests.verbs import verb
 

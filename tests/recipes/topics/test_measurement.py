@@ -16,9 +16,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record, read_records
 from fairseq_ext.recipes.language_models import preparation_steps
 from fairseq_ext.recipes.perplexity import LanguageModelScorer
-from fairseq_ext.recipes.topics.coherence import u_mass
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.recipes.topics.continuations import continue_prompts
 from fairseq_ext.recipes.topics.measure import word_corpus
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
@@ -27,6 +25,8 @@ from fairseq_ext.recipes.topics.measurement import (
     coherence,
     topic_steps,
 )
+from fairseq_ext.recipes.topics.texts import continue_prompts
+from fairseq_ext.recipes.topics.words import u_mass
 from tests.recipes.small_lm import make_checkpoint
 from tests.recipes.topics.small_experiment import SYSTEMS, TOPICS, load, write_topic_experiment
 
@@ -157,6 +157,6 @@ def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> 
     checkpoint = config.work_dir / "systems/base/checkpoint_best.pt"
     scorer = LanguageModelScorer.load(checkpoint, data, tokens_per_sample=LENGTH, cpu=True, by_line=True)
     [pieces] = load_encoder(data)(prompts[:1])
-    options = {"max_len": len(pieces.split()) + 1, "temperature": 1.0, "top_k": 9, "seed": 1}
     # There is room for one token.
-    assert any(continue_prompts(scorer.model, scorer.task, data, prompts, **options))
+    how = config.topics.model_copy(update={"max_len": len(pieces.split()) + 1, "temperature": 1.0, "top_k": 9})
+    assert any(continue_prompts(scorer.model, scorer.task, data, prompts, how, 1))
