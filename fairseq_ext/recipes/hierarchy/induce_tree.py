@@ -23,11 +23,10 @@ from fairseq_ext.inputs.path_chooser import PathChooser
 from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.recipes.hierarchy.clustering import (
     fit_clusters,
-    link,
     name_leaves,
     settle_domains,
     symmetrised_divergences,
-    tree_from_linkage,
+    tree_of,
 )
 from fairseq_ext.recipes.hierarchy.config import (
     DOMAINS_BY_CLUSTER,
@@ -59,19 +58,17 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
     domains = read_domain_names(data / DOMAINS_FILE)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
     options = options.model_copy(update={"tokens": block_length(options.tokens, model)})
-    states = [_encode(model, data, name, options) for name in domains]
+    states = []
+    for name in domains:
+        log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
+        length, count, seed = options.tokens, options.sequences, options.seed
+        blocks = draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed)
+        states.append(model.encode(blocks))
     tree, chooser, record = induce(states, domains, options)
     (folder / TREE_FILE).write_text(tree.to_json(), encoding="utf-8")
     chooser.save(folder)
     write_json(folder / RECORD_FILE, record)
     (folder / DOMAINS_BY_CLUSTER).write_text(draw_domains_by_cluster(tree, record), encoding="utf-8")
-
-
-def _encode(model: LanguageModel, data: Path, name: str, options: Induction) -> np.ndarray:
-    """The states of a domain's sequences, n×H."""
-    log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
-    length, count, seed = options.tokens, options.sequences, options.seed
-    return model.encode(draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed))
 
 
 def induce(
@@ -83,7 +80,7 @@ def induce(
         states: n×H for each domain
     """
     num_clusters = options.components or len(domains)
-    clusters, fit = fit_clusters(
+    clusters = fit_clusters(
         np.concatenate(states),
         num_clusters,
         dimensions=options.dimensions,
@@ -94,8 +91,7 @@ def induce(
     settled = settle_domains(counts, domains)
     kept, leaves = clusters.subset(list(settled)), name_leaves(settled)
     divergences = symmetrised_divergences(kept.means, kept.covariances)
-    linkage = link(divergences)
-    tree = tree_from_linkage(linkage, settled, leaves)
+    tree = tree_of(divergences, settled, leaves)
     record = {
         "options": options.model_dump(),
         "domains": list(domains),
@@ -103,9 +99,6 @@ def induce(
         "empty": [number for number in range(num_clusters) if number not in settled],
         "counts": counts.tolist(),
         "divergences": divergences.round(4).tolist(),
-        "linkage": [[int(a), int(b), round(float(c), 4), int(d)] for a, b, c, d in linkage],
-        "fit": fit,
-        "mean_path_length": round(tree.mean_path_length, 4),
     }
     return tree, PathChooser(kept, tuple(leaves.values())), record
 

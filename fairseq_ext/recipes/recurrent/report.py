@@ -58,7 +58,9 @@ def page(config: Recurrent, records: Records) -> Page:
         "Tuning": tuning_tables(records),
     }
     summary = f"Recurrent language models: perplexity of {len(records.systems(PERPLEXITY))} models."
-    pairs = config.compare or _against_standard(records, combinations)
+    systems = records.systems(PERPLEXITY)
+    standard = tuple(name for name in systems if combinations.get(name) == "none")[:1]
+    pairs = config.compare or {name: standard for name in systems if name not in standard}
     return Page(config.work_dir.name, summary, sections, compare_systems(records, pairs, PERPLEXITY, ["test"]))
 
 
@@ -94,7 +96,12 @@ def texts(records: Records) -> Table:
 
 def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
     """Figure 5: validation perplexity by epoch, of the first run of each system; none before a training."""
-    lines = {name: _curve(records, name) for name in combinations}
+    found = [record for record in records if record.metric == VALID_BY_EPOCH]
+    first = {record.system: record.run for record in reversed(found)}
+    lines: dict[str, dict[float, float]] = {name: {} for name in combinations}
+    for record in found:
+        if record.run == first[record.system]:
+            lines[record.system][float(record.domain)] = record.value
     lowest = min((value for line in lines.values() for value in line.values()), default=None)
     if lowest is None:
         return []
@@ -107,14 +114,3 @@ def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
     note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are left out."
     title = "Figure 5. Perplexity of the validation set by epoch"
     return [Plot("curves", title, line_panels(panels, "epoch", "perplexity"), note)]
-
-
-def _curve(records: Records, system: str) -> dict[float, float]:
-    of_system = [record for record in records if record.system == system and record.metric == VALID_BY_EPOCH]
-    return {float(record.domain): record.value for record in of_system if record.run == of_system[0].run}
-
-
-def _against_standard(records: Records, combinations: Mapping[str, str]) -> dict[str, list[str]]:
-    systems = records.systems(PERPLEXITY)
-    standard = [name for name in systems if combinations.get(name) == "none"][:1]
-    return {name: standard for name in systems if name not in standard}

@@ -144,11 +144,11 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
 
 def _topic_table(run: str, found: Sequence[Mapping[str, Any]]) -> Table:
     topics = {str(number): topic for number, topic in enumerate(found)}
-    columns = [
-        Column("Share, %", lambda row: 100 * topics[row]["share"], ".1f"),
-        Column(WAYS[USED], lambda row: ", ".join(topics[row][USED][:_SHOWN_WORDS]), is_text=True),
-        Column(WAYS[NEAR], lambda row: ", ".join(topics[row][NEAR][:_SHOWN_WORDS]), is_text=True),
-    ]
+
+    def words(way: str) -> Column:
+        return Column(WAYS[way], lambda row: ", ".join(topics[row][way][:_SHOWN_WORDS]), is_text=True)
+
+    columns = [Column("Share, %", lambda row: 100 * topics[row]["share"], ".1f"), words(USED), words(NEAR)]
     note = (
         "By use: typical of the tokens that a topic predicts, by p(w|z)·log(p(w|z)/p(w)). Nearest: by cosine of the "
         "output embedding and the topic’s."
