@@ -29,7 +29,7 @@ Settled = Mapping[int, Sequence[str]]  # domains by cluster
 
 def fit_clusters(
     states: np.ndarray, num_clusters: int, *, dimensions: int, covariance_floor: float, seed: int
-) -> GaussianClusters:
+) -> tuple[GaussianClusters, dict[str, float]]:
     """Fit a Gaussian mixture with full covariances; equal arguments give equal bytes.
 
     Args:
@@ -39,6 +39,9 @@ def fit_clusters(
         covariance_floor: added to the variances, as a share of the states' own mean variance in the P dimensions. It
             is what keeps the covariance of a cluster with fewer than P sequences invertible.
         seed: draws the start.
+
+    Returns:
+        The clusters, and how the fit went; ``explained`` is the share of the states' variance in the P dimensions.
     """
     from sklearn.decomposition import PCA
     from sklearn.mixture import GaussianMixture
@@ -61,7 +64,12 @@ def fit_clusters(
         except ValueError as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"the mixture cannot be fitted ({reason}); raise --covariance-floor") from None
-    return GaussianClusters(pca.mean_, projection, mixture.weights_, mixture.means_, mixture.covariances_)
+    clusters = GaussianClusters(pca.mean_, projection, mixture.weights_, mixture.means_, mixture.covariances_)
+    return clusters, {
+        "explained": float(pca.explained_variance_ratio_.sum()),
+        "iterations": int(mixture.n_iter_),
+        "has_converged": bool(mixture.converged_),
+    }
 
 
 def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list[str]]:
@@ -86,22 +94,26 @@ def name_leaves(settled: Settled) -> dict[int, str]:
     return {number: names[0] if len(names) == 1 else f"cluster_{number}" for number, names in settled.items()}
 
 
-def tree_of(divergences: np.ndarray, settled: Settled, leaves: Mapping[int, str]) -> DomainTree:
-    """The binary tree of the clusters in ``settled``, joined by average linkage: root first, leaves last.
+def link(divergences: np.ndarray) -> np.ndarray:
+    """Average-linkage clustering, in scipy's format.
 
     Shape:
-        divergences: K×K, symmetric
+        divergences: K×K, symmetric; result: K−1×4, the two merged clusters, their distance, and the number of leaves
     """
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 
-    joins = linkage(squareform(divergences, checks=False), method="average")
+    return linkage(squareform(divergences, checks=False), method="average")
+
+
+def tree_from_linkage(linkage: np.ndarray, settled: Settled, leaves: Mapping[int, str]) -> DomainTree:
+    """The binary tree of the merges of the clusters in ``settled``, in their order: root first, leaves last."""
     count = len(settled)
     # scipy numbers leaves from 0 and joins after them, the root last.
     numbers = [*reversed(range(count, 2 * count - 1)), *range(count)]
     inner = [f"node_{rank}" if rank else _ROOT for rank in range(count - 1)]
     rows = {number: row for row, number in enumerate(numbers)}
-    parents = {int(child): rows[count + row] for row, join in enumerate(joins) for child in join[:2]}
+    parents = {int(child): rows[count + row] for row, join in enumerate(linkage) for child in join[:2]}
     domains = {name: rows[leaf] for leaf, names in enumerate(settled.values()) for name in names}
     return DomainTree(
         (*inner, *(leaves[number] for number in settled)),

@@ -23,10 +23,11 @@ from fairseq_ext.inputs.path_chooser import PathChooser
 from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks, log
 from fairseq_ext.recipes.hierarchy.clustering import (
     fit_clusters,
+    link,
     name_leaves,
     settle_domains,
     symmetrised_divergences,
-    tree_of,
+    tree_from_linkage,
 )
 from fairseq_ext.recipes.hierarchy.config import (
     DOMAINS_BY_CLUSTER,
@@ -80,7 +81,7 @@ def induce(
         states: n×H for each domain
     """
     num_clusters = options.components or len(domains)
-    clusters = fit_clusters(
+    clusters, fit = fit_clusters(
         np.concatenate(states),
         num_clusters,
         dimensions=options.dimensions,
@@ -91,7 +92,8 @@ def induce(
     settled = settle_domains(counts, domains)
     kept, leaves = clusters.subset(list(settled)), name_leaves(settled)
     divergences = symmetrised_divergences(kept.means, kept.covariances)
-    tree = tree_of(divergences, settled, leaves)
+    linkage = link(divergences)
+    tree = tree_from_linkage(linkage, settled, leaves)
     record = {
         "options": options.model_dump(),
         "domains": list(domains),
@@ -99,6 +101,9 @@ def induce(
         "empty": [number for number in range(num_clusters) if number not in settled],
         "counts": counts.tolist(),
         "divergences": divergences.round(4).tolist(),
+        "linkage": [[int(a), int(b), round(float(c), 4), int(d)] for a, b, c, d in linkage],
+        "fit": fit,
+        "mean_path_length": round(tree.mean_path_length, 4),
     }
     return tree, PathChooser(kept, tuple(leaves.values())), record
 

@@ -10,10 +10,11 @@ from fairseq_ext.inputs.domain_tree import tree_from_json
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.hierarchy.clustering import (
     fit_clusters,
+    link,
     name_leaves,
     settle_domains,
     symmetrised_divergences,
-    tree_of,
+    tree_from_linkage,
 )
 
 
@@ -28,8 +29,10 @@ def test_domains_settle_where_most_of_their_sequences_are() -> None:
 def test_the_tree_of_known_distances() -> None:
     # Clusters on a line, at 0, 1, 4 and 10: the first two are joined at 1, the third at 3.5, the last at 8.33.
     places = np.array([0.0, 1.0, 4.0, 10.0])
+    linkage = link(np.abs(places[:, None] - places))
+    np.testing.assert_allclose(linkage[:, 2], [1, 3.5, 25 / 3])
     settled = {0: ["w"], 3: ["x"], 4: ["y", "z"], 7: ["v"]}
-    tree = tree_of(np.abs(places[:, None] - places), settled, name_leaves(settled))
+    tree = tree_from_linkage(linkage, settled, name_leaves(settled))
     assert tree_from_json(tree.to_json(), "t") == tree
     assert [tree.names[row] for row in tree.path("w")] == ["w", "node_2", "node_1", "root"]
     assert [tree.names[row] for row in tree.path("x")] == ["x", "node_2", "node_1", "root"]
@@ -74,7 +77,7 @@ def clouds(centres: int, count: int, width: int, seed: int = 1, spread: float = 
 
 def test_probabilities_are_those_of_the_formula() -> None:
     states = clouds(3, 60, 5, spread=1.0)
-    clusters = fit_clusters(states, 3, **{**FIT, "dimensions": 4})
+    clusters, _ = fit_clusters(states, 3, **{**FIT, "dimensions": 4})
     points = clusters.project(states)
     assert points.shape == (180, 4)
     mixture = zip(clusters.weights, clusters.means, clusters.covariances, strict=True)
@@ -91,7 +94,9 @@ def test_coordinates_are_in_units_of_the_mean_variance() -> None:
     # So that the floor means the same whatever the scale of a model's states.
     states = clouds(3, 40, 6)
     for scale in (1e-4, 1.0, 1e4):
-        clusters = fit_clusters(scale * states, 3, **FIT)
+        clusters, fit = fit_clusters(scale * states, 3, **FIT)
+        assert fit["has_converged"]
+        assert fit["explained"] == pytest.approx(1)
         points = clusters.project(scale * states)
         assert points.var(axis=0, ddof=1).mean() == pytest.approx(1)
         assert (np.diff(points.var(axis=0)) <= 0).all()
@@ -102,8 +107,8 @@ def test_coordinates_are_in_units_of_the_mean_variance() -> None:
 
 def test_a_seed_gives_the_same_bytes() -> None:
     states = clouds(6, 30, 20, spread=0.7)
-    first, again = (fit_clusters(states, 6, **FIT) for _ in range(2))
-    other = fit_clusters(states, 6, **{**FIT, "seed": 2})
+    first, again = (fit_clusters(states, 6, **FIT)[0] for _ in range(2))
+    other = fit_clusters(states, 6, **{**FIT, "seed": 2})[0]
     for name in ("centre", "projection", "weights", "means", "covariances"):
         assert getattr(first, name).tobytes() == getattr(again, name).tobytes()
     assert first.means.tobytes() != other.means.tobytes()
