@@ -30,18 +30,14 @@ Settled = Mapping[int, Sequence[str]]  # domains by cluster
 def fit_clusters(
     states: np.ndarray, num_clusters: int, *, dimensions: int, covariance_floor: float, seed: int
 ) -> tuple[GaussianClusters, dict[str, float]]:
-    """Fit a Gaussian mixture with full covariances; equal arguments give equal bytes.
+    """Fit a Gaussian mixture with full covariances, and say how it went; equal arguments give equal bytes.
 
-    Args:
-        states: N×H.
-        num_clusters: K.
-        dimensions: P, principal components to keep; fewer if there are not as many.
-        covariance_floor: added to the variances, as a share of the states' own mean variance in the P dimensions. It
-            is what keeps the covariance of a cluster with fewer than P sequences invertible.
-        seed: draws the start.
+    Of the principal components, P are kept, or as many as there are; ``explained`` is their share of the variance. The
+    floor is added to the variances, as a share of the mean variance in the P dimensions. It keeps the covariance of a
+    cluster with fewer than P sequences invertible.
 
-    Returns:
-        The clusters, and how the fit went; ``explained`` is the share of the states' variance in the P dimensions.
+    Shape:
+        states: N×H
     """
     from sklearn.decomposition import PCA
     from sklearn.mixture import GaussianMixture

@@ -47,17 +47,10 @@ def evaluate(
     resamples: int,
     seed: int,
 ) -> tuple[list[Record], list[Comparison]]:
-    """Score translations and compare them by a paired bootstrap over sentences.
+    """Score translations by row, and compare pairs of rows by a paired bootstrap over sentences.
 
-    Args:
-        chosen: hypotheses by row, as :func:`choose` chose them.
-        references: of the sentences.
-        others: other translations by row.
-        groups: numbers of sentences by name, to score besides all sentences.
-        pairs: rows and their baselines.
-        tokenizer: sacrebleu's, for BLEU.
-        resamples: R, of the bootstrap.
-        seed: of the resamples.
+    ``chosen`` are those of :func:`choose`, ``others`` any besides; ``groups`` are numbers of sentences by name, which
+    are scored besides all sentences.
     """
     texts = {FIRST_BEST: chosen[FIRST_BEST], **others, **chosen}
     sets = {ALL: np.arange(len(references)), **groups}
@@ -83,10 +76,7 @@ def evaluate(
 
 
 def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Iterable[str] = ()) -> list[Table]:
-    """A table for each metric, with a row for each choice and a column for each test set.
-
-    The braces of ``title`` stand for the metric.
-    """
+    """A table for each metric, which ``title`` has braces for, with rows of choices and columns of test sets."""
     return [
         Table(
             title.format(name),

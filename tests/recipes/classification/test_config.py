@@ -5,10 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-import yaml
-
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.classification.config import Classification
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
 
@@ -32,14 +28,3 @@ def test_there_is_a_run_for_each_task_and_seed(tmp_path: Path) -> None:
     last = config.runs["x"][-1]
     assert (last.domain, last.seed, last.system.name) == ("place", 2, "x")
     assert [run.name for run in config.task_runs] == [*names["x"], *names["y"]]
-
-
-def test_an_imported_base_needs_no_text(tmp_path: Path) -> None:
-    path = write_classification_experiment(tmp_path, subwords={"imported": "models/roberta"})
-    content = yaml.safe_load(path.read_text())
-    del content["corpora"]
-    path.write_text(yaml.safe_dump(content))
-    assert load(path).corpora is None
-    path.write_text(yaml.safe_dump({**content, "subwords": {}}))
-    with pytest.raises(InputError, match="corpora: is missing"):
-        load(path)

@@ -10,7 +10,7 @@ from fairseq_ext.classifiers.predictions import ExampleSet
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.metrics.classification import measure
 from fairseq_ext.metrics.records import read_records
-from fairseq_ext.recipes.classification.measurement import compare_accuracies, compared_pairs, evaluation_step
+from fairseq_ext.recipes.classification.measurement import compare_accuracies, evaluation_step
 from fairseq_ext.recipes.config import named_run
 from tests import toy_tasks
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
@@ -39,16 +39,6 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
         assert records.by_run("", f"most frequent label, {split}", "place") == {"": majority}
     assert records.by_run("adapters", "base_trained", "place") == {"adapters": 0}
     assert records.by_run("", "labels", "place") == {"": 3}
-
-
-def test_systems_are_compared_with_full_fine_tuning_or_as_the_file_says(tmp_path: Path) -> None:
-    def pairs(compare: dict[str, list[str]], **systems: dict[str, object]) -> list[tuple[str, str]]:
-        train = {"systems": {"base": BASE, **systems}}
-        return compared_pairs(load(write_classification_experiment(tmp_path, train=train, compare=compare)))
-
-    assert pairs({}, full=FULL, a=ADAPTERS, b=SMALL) == [("a", "full"), ("b", "full")]
-    assert pairs({}, a=ADAPTERS, b=SMALL) == pairs({}, full=FULL) == []
-    assert pairs({"b": ["a", "full"]}, full=FULL, a=ADAPTERS, b=SMALL) == [("b", "a"), ("b", "full")]
 
 
 def test_differences_are_those_of_mean_accuracies() -> None:

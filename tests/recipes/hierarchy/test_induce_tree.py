@@ -59,21 +59,6 @@ def test_related_domains_are_siblings(induced: Path) -> None:
     assert f">{5 * counts[number]}</text>" in drawn  # in percent of 20
 
 
-@pytest.mark.parametrize(
-    ("options", "place"),
-    [
-        (["--components", "81"], "81 clusters"),
-        (["--components", "1"], "one cluster"),
-        (["--dimensions", "0"], "dimensions: "),
-    ],
-)
-def test_what_cannot_be_is_refused(small: tuple[Path, Path], tmp_path: Path, options: list[str], place: str) -> None:
-    data, checkpoint = small
-    with pytest.raises(InputError, match=place):
-        verb("induce")([str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS, *options])
-    assert not (tmp_path / "tree").exists()
-
-
 def test_empty_clusters_are_dropped() -> None:
     # Two domains of the same text, which one cluster wins; the other cluster gets neither.
     rng = np.random.default_rng(1)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.recipes.topics.report import default_pairs
 from tests.recipes.topics.small_experiment import BASE_DOMAINS, SYSTEMS, load, write_topic_experiment
 
 
@@ -23,8 +22,3 @@ def test_the_text_of_the_base_is_all_unless_it_is_given(
     tmp_path: Path, base: dict[str, Any], expected: list[str]
 ) -> None:
     assert load(write_topic_experiment(tmp_path, {**SYSTEMS, "base": base})).base_domains == expected
-
-
-def test_topics_are_compared_with_the_systems_without_them_on_their_domain(tmp_path: Path) -> None:
-    pairs = default_pairs(load(write_topic_experiment(tmp_path)))
-    assert pairs == {"steered": ["tuned"], "steered-no-tdm": ["tuned"]}

@@ -138,14 +138,6 @@ def test_texts_continue_their_prompts(config: Topics, measured: dict[str, Path])
     assert records_of(measured["steered"])["Dist-2", "garden_ask"].n == 4
 
 
-@pytest.mark.slow
-def test_baselines_are_measured_by_the_same_coherence(config: Topics, tmp_path: Path) -> None:
-    topic_steps(config)[-1].build(tmp_path)
-    records = read_records(tmp_path / "records.jsonl")
-    assert records.systems(coherence("used", 2)) == ["LDA, 2 topics", "NMF, 2 topics"]
-    assert records.domains(coherence("used", 3)) == ["garden_ask"]
-
-
 def test_a_prompt_leaves_something_to_write(config: Topics, tmp_path: Path) -> None:
     short = config.model_copy(update={"topics": config.topics.model_copy(update={"max_len": 2})})
     with pytest.raises(InputError, match="max_len"):
