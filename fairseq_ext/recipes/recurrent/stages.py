@@ -27,8 +27,7 @@ from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import KNESER_NEY, TASK, ngram_step
 from fairseq_ext.recipes.recurrent.config import COUNTS_FILE, DATA_DIR, TEXT_DIR, VECTORS_DIR, Recurrent
-from fairseq_ext.recipes.recurrent.measurement import perplexity_steps
-from fairseq_ext.recipes.recurrent.report import report
+from fairseq_ext.recipes.recurrent.report import perplexity_steps, report
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import train_step
 from fairseq_ext.recipes.tune import steps_of_runs
