@@ -59,3 +59,12 @@ def test_lists_of_another_test_set_are_refused(tmp_path: Path) -> None:
     write_lines(tmp_path / "work/splits/bank/test.de", ["w1"])
     with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         run(config, "kneser-ney", "rerank")
+
+
+def test_without_the_translation_experiment_the_file_and_key_are_named(tmp_path: Path) -> None:
+    config = load(tmp_path)
+    with pytest.raises(InputError, match=r"reranking\.yaml: translation: work_dir: .*fairseq-ext run"):
+        _ = config.domains
+    [translate] = [stage for stage in stages_of(config) if stage.name == "translate"]
+    with pytest.raises(InputError, match=r"reranking\.yaml: translation: run: 'mix'"):
+        translate.steps()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ from fairseq_ext.recipes.topics.measurement import (
 from fairseq_ext.recipes.topics.texts import continue_prompts
 from fairseq_ext.recipes.topics.words import u_mass
 from tests.recipes.small_lm import make_checkpoint
-from tests.recipes.topics.small_experiment import SYSTEMS, TOPICS, load, write_topic_experiment
+from tests.recipes.topics.small_experiment import BASE_DOMAINS, SYSTEMS, TOPICS, load, write_topic_experiment
 
 LENGTH = 6  # tokens of a line, some of which are cut
 HOW = {**TOPICS, "lines": 60, "topic_words": 4, "base_lines": 5, "prompts": 4, "max_len": 9}
@@ -152,3 +153,17 @@ def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> 
     # There is room for one token.
     how = config.topics.model_copy(update={"max_len": len(pieces.split()) + 1, "temperature": 1.0, "top_k": 9})
     assert any(continue_prompts(scorer.model, scorer.task, data, prompts, how, 1))
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ({"arch": "transformer_lm_tiny"}, sorted([*BASE_DOMAINS, "garden_ask", "garden_do"])),
+        ({"checkpoint": "gpt2/model.pt"}, []),
+        ({"checkpoint": "gpt2/model.pt", "train-domains": "bank_ask"}, ["bank_ask"]),
+    ],
+)
+def test_the_text_of_the_base_is_all_unless_it_is_given(
+    tmp_path: Path, base: dict[str, Any], expected: list[str]
+) -> None:
+    assert load(write_topic_experiment(tmp_path, {**SYSTEMS, "base": base})).base_domains == expected
