@@ -109,17 +109,14 @@ def fine_tuned(config: Classification) -> str | None:
     return next((name for name, system in config.systems.items() if system.tuning == "full"), None)
 
 
-def compared_pairs(config: Classification) -> list[tuple[str, str]]:
-    """The systems with their baselines: those of the file, or full fine-tuning for each other system."""
-    if config.compare:
-        return [(system, baseline) for system, baselines in config.compare.items() for baseline in baselines]
-    full = fine_tuned(config)
-    return [(name, full) for name in config.task_systems if full is not None and name != full]
-
-
 def comparison_steps(config: Classification) -> list[Step]:
-    """The step that compares accuracies on the test sets with those of baselines; none without any."""
-    pairs = compared_pairs(config)
+    """The step that compares accuracies on the test sets with those of baselines; none without any.
+
+    By default, the baseline of every other system is full fine-tuning.
+    """
+    full = fine_tuned(config)
+    compared = config.compare or {name: (full,) for name in config.task_systems if full and name != full}
+    pairs = [(system, baseline) for system, baselines in compared.items() for baseline in baselines]
     if not pairs:
         return []
     runs = [run for run in config.task_runs if config.tasks[str(run.domain)].kind == "classification"]
