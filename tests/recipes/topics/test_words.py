@@ -123,9 +123,9 @@ def test_u_mass_is_the_mean_over_pairs_of_the_first_words_and_over_topics() -> N
 
 
 @pytest.mark.parametrize("method", ["lda", "nmf"])
-def test_documents_on_two_subjects_have_two_topics(method: str) -> None:
-    rng, subjects = random.Random(3), (["bank", "loan", "rate", "credit"], ["tree", "seed", "root", "leaf"])
-    documents = [rng.choices(subjects[number % 2], k=6) for number in range(60)]
-    topics = learn_topics(method, [*documents, []], 2, 4, seed=7)
-    assert sorted(map(sorted, topics)) == sorted(map(sorted, subjects))
-    assert topics == learn_topics(method, [*documents, []], 2, 4, seed=7)
+def test_documents_on_three_subjects_have_three_topics(method: str) -> None:
+    rng, subjects = random.Random(3), ["bank loan rate credit", "tree seed root leaf", "play win ball goal"]
+    documents = [rng.choices(subjects[number % 3].split(), k=6) for number in range(90)]
+    topics = learn_topics(method, [*documents, []], 3, 4, seed=7)
+    assert sorted(map(sorted, topics)) == sorted(sorted(subject.split()) for subject in subjects)
+    assert topics == learn_topics(method, [*documents, []], 3, 4, seed=7)
