@@ -34,7 +34,7 @@ def _read_fields(options: Namespace, model: type[_Section]) -> _Section:
 
 
 def _induce_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.recipes.hierarchy.induction import Induction
+    from fairseq_ext.recipes.hierarchy.config import Induction
 
     parser.description = (
         "Induce a domain tree from text: a language model encodes sequences of every domain, a Gaussian mixture "
@@ -51,8 +51,9 @@ def _induce_options(parser: ArgumentParser) -> None:
 
 def _induce(options: Namespace) -> None:
     from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.recipes.hierarchy.config import Induction
     from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree
-    from fairseq_ext.recipes.hierarchy.induction import Induction, tree_step
+    from fairseq_ext.recipes.hierarchy.stages import tree_step
 
     chosen = _read_fields(options, Induction)
     run_steps([tree_step(options.output, options.checkpoint, options.data, chosen, cpu=options.cpu)])
@@ -60,7 +61,7 @@ def _induce(options: Namespace) -> None:
 
 
 def _paths_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.recipes.hierarchy.induction import PathChoice
+    from fairseq_ext.recipes.hierarchy.config import PathChoice
 
     parser.description = (
         "Choose paths of an induced tree for the domains of a data directory: their sequences vote for leaves, whose "
@@ -77,8 +78,9 @@ def _paths_options(parser: ArgumentParser) -> None:
 
 def _paths(options: Namespace) -> None:
     from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.recipes.hierarchy.config import PathChoice
     from fairseq_ext.recipes.hierarchy.induce_tree import describe_paths
-    from fairseq_ext.recipes.hierarchy.induction import PathChoice, paths_step
+    from fairseq_ext.recipes.hierarchy.stages import paths_step
 
     chosen = _read_fields(options, PathChoice)
     run_steps([paths_step(options.output, options.checkpoint, options.tree, options.data, chosen, cpu=options.cpu)])

@@ -17,6 +17,7 @@ from fairseq_ext.classifiers.task_split import ClassificationSplit, Classificati
 from fairseq_ext.corpora.subwords import SentencePiece
 from fairseq_ext.engine.fairseq_cli import check_counts, option_of
 from fairseq_ext.inputs.domain_names import NAME_PATTERN
+from fairseq_ext.inputs.errors import check_choice
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
 from fairseq_ext.recipes.config import Experiment, Measuring, Run
@@ -107,7 +108,11 @@ class Classification(Experiment[TaskSystem]):
         system, runs = self.systems[name], super().runs_of(name)
         if system.is_base:
             return runs
-        return [_for_task(run, task) for run in runs for task in system.tasks or self.tasks]
+        return [
+            Run(run.name.replace(name, f"{name}@{task}", 1), system, run.seed, task)
+            for run in runs
+            for task in system.tasks or self.tasks
+        ]
 
     @property
     def task_runs(self) -> Sequence[Run]:
@@ -141,16 +146,8 @@ class Classification(Experiment[TaskSystem]):
     def _check_systems(self) -> Classification:
         bases = [name for name, system in self.systems.items() if system.is_base]
         for name, system in self.task_systems.items():
-            where = f"train: systems: {name}"
-            if system.start not in bases:
-                raise ValueError(f"{where}: from: give a masked language model; there are {', '.join(bases) or 'none'}")
+            where = f"{self.path}: train: systems: {name}"
+            check_choice(system.start, bases, f"{where}: from")
             for task in system.tasks or ():
-                if task not in self.tasks:
-                    raise ValueError(f"{where}: tasks: {task!r} is unknown; choose one of {', '.join(self.tasks)}")
+                check_choice(task, list(self.tasks), f"{where}: tasks")
         return self
-
-
-def _for_task(run: Run, task: str) -> Run:
-    """The run ``SYSTEM@TASK`` of a system's run, which may have its seed at the end."""
-    seed = run.name.removeprefix(run.system.name)
-    return Run(f"{run.system.name}@{task}{seed}", run.system, run.seed, task)

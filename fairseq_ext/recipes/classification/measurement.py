@@ -109,17 +109,14 @@ def fine_tuned(config: Classification) -> str | None:
     return next((name for name, system in config.systems.items() if system.tuning == "full"), None)
 
 
-def compared_pairs(config: Classification) -> list[tuple[str, str]]:
-    """The systems with their baselines: those of the file, or full fine-tuning for each other system."""
-    if config.compare:
-        return [(system, baseline) for system, baselines in config.compare.items() for baseline in baselines]
-    full = fine_tuned(config)
-    return [(name, full) for name in config.task_systems if full is not None and name != full]
-
-
 def comparison_steps(config: Classification) -> list[Step]:
-    """The step that compares accuracies on the test sets with those of baselines; none without any."""
-    pairs = compared_pairs(config)
+    """The step that compares accuracies on the test sets with those of baselines; none without any.
+
+    By default, the baseline of every other system is full fine-tuning.
+    """
+    full = fine_tuned(config)
+    compared = config.compare or {name: (full,) for name in config.task_systems if full and name != full}
+    pairs = [(system, baseline) for system, baselines in compared.items() for baseline in baselines]
     if not pairs:
         return []
     runs = [run for run in config.task_runs if config.tasks[str(run.domain)].kind == "classification"]
@@ -129,8 +126,10 @@ def comparison_steps(config: Classification) -> list[Step]:
     def build(folder: Path) -> None:
         hits = defaultdict(list)
         for run, path in zip(runs, logits, strict=True):
-            predicted = predicted_labels(np.load(path, allow_pickle=False))
-            hits[run.system.name, str(run.domain)].append(predicted == _true_labels(config.raw_task(str(run.domain))))
+            task = config.raw_task(str(run.domain))
+            labels = read_task_facts(task).labels
+            numbers = [labels.index(label) for label in read_lines(set_path(task, LABEL, "test"))]
+            hits[run.system.name, task.name].append(predicted_labels(np.load(path, allow_pickle=False)) == numbers)
         found = compare_accuracies(hits, pairs, list(config.tasks), config.seed)
         write_comparisons(folder / COMPARISONS_FILE, found)
 
@@ -145,7 +144,12 @@ def compare_accuracies(
 
     Resamples are drawn by the seed within each test set and are the same for all systems.
     """
-    accuracies = {(system, task): _accuracies(hits[system, task], [seed, *task.encode()]) for system, task in hits}
+    # In percent, on the test set and on each of R resamples: 1+R.
+    accuracies = {}
+    for (system, task), runs in hits.items():
+        counts = np.stack(runs).sum(axis=0)
+        sums = resampled_sums(counts[:, None], RESAMPLES, [seed, *task.encode()])[:, 0]
+        accuracies[system, task] = 100 * sums / (len(counts) * len(runs))
     found = []
     for system, baseline in pairs:
         compare = partial(compare_resamples, system, baseline, ACCURACY)
@@ -156,19 +160,6 @@ def compare_accuracies(
             found.append(compare("", average(differences), sum(sizes)))
         found += map(compare, shared, differences, sizes)
     return found
-
-
-def _accuracies(runs: Sequence[np.ndarray], seed: Sequence[int]) -> np.ndarray:
-    """Mean accuracy over runs in percent, on the test set and on each of R resamples: 1+R."""
-    counts = np.stack(runs).sum(axis=0)
-    sums = resampled_sums(counts[:, None], RESAMPLES, seed)[:, 0]
-    return 100 * sums / (len(counts) * len(runs))
-
-
-def _true_labels(folder: Path) -> np.ndarray:
-    """The numbers of the labels of a task's test set."""
-    labels = read_task_facts(folder).labels
-    return np.array([labels.index(label) for label in read_lines(set_path(folder, LABEL, "test"))])
 
 
 def _predictions(config: Classification, run: Run) -> Path:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -55,8 +55,8 @@ _NAMES = {
     "pearson": "Pearson’s correlation",
     "spearman": "Spearman’s correlation",
 }
-# A system in the figure: how many parameters it trains for a task, and the values whose median is its height.
-Point = tuple[float, Sequence[float]]
+# By measured system, in the order of the file, the tasks that it was measured on.
+Measured = Mapping[str, Sequence[str]]
 
 
 def report(config: Classification) -> Step:
@@ -70,48 +70,61 @@ def report(config: Classification) -> Step:
     return report_step(config, sources, _VERSION, partial(all_records, config), make)
 
 
-def page(config: Classification, records: Records, comparisons: Sequence[Comparison] = ()) -> Page:
+def page(config: Classification, records: Records, comparisons: Sequence[Comparison]) -> Page:
     """The report of records."""
+    tasks = {name: [task for task in config.tasks if records.mean(name, TRAINED, task)] for name in config.task_systems}
+    measured = {name: own for name, own in tasks.items() if own}
     sections: Sections = {
-        "Results": [main_results(config, records), *other_metrics(config, records)],
-        "Parameters": distances(config, records),
+        "Results": [main_results(config, records, measured), *other_metrics(config, records, measured)],
+        "Parameters": distances(config, records, measured),
         "Tasks": [task_sizes(config, records)],
         "Tuning": tuning_tables(records),
     }
-    measured = len(_measured(config, records))
-    summary = f"Classifiers on one encoder: {measured} systems, {len(config.tasks)} tasks."
+    summary = f"Classifiers on one encoder: {len(measured)} systems, {len(config.tasks)} tasks."
     return Page(config.work_dir.name, summary, sections, comparisons)
 
 
 # Tables
 
 
-def main_results(config: Classification, records: Records) -> Table:
+def main_results(config: Classification, records: Records, measured: Measured) -> Table:
     """Tables 1 and 2: trained parameters and the main metric of every task on the test sets."""
-    over_tasks = partial(_over_tasks, config, records)
+
+    def number(row: str, metric: str) -> float:
+        return records.value(row, metric, *measured[row]) or 0.0
+
+    def multiple(row: str) -> float | None:
+        """The parameters of all tasks: the unchanged part of the base once, the trained part for each task."""
+        if len(measured[row]) < len(config.tasks):
+            return None
+        unchanged = number(row, BASE) - number(row, BASE_TRAINED)
+        return (unchanged + len(config.tasks) * number(row, TRAINED)) / number(row, BASE)
+
+    mains = {task: own.metrics[0] for task, own in config.tasks.items()}
+    headings = {task: task if main == ACCURACY else f"{task} ({_NAMES[main]})" for task, main in mains.items()}
     columns = [
         Column("Tuning", lambda row: str(config.systems[row].tuning)),
-        Column("Trained", lambda row: over_tasks(row, TRAINED), ",.0f"),
-        Column("% of base", lambda row: 100 * over_tasks(row, TRAINED) / over_tasks(row, BASE), ".3g"),
-        Column("In all", lambda row: _multiple(config, records, row)),
-        *(_score(records, _heading(config, task), on(MAIN, "test"), [task]) for task in config.tasks),
+        Column("Trained", lambda row: number(row, TRAINED), ",.0f"),
+        Column("% of base", lambda row: 100 * number(row, TRAINED) / number(row, BASE), ".3g"),
+        Column("In all", multiple),
+        *(_score(records, heading, on(MAIN, "test"), [task]) for task, heading in headings.items()),
         _score(records, "average", on(MAIN, "test"), list(config.tasks)),
     ]
     note = (
         "Metrics in percent. Trained: parameters trained for a task, with its head (mean over tasks); % of base: their "
         "share of the base’s. In all: the parameters of all tasks together, in multiples of the base’s."
     )
-    return Table("Tables 1 and 2. Results on the test sets", "System", _measured(config, records), columns, [note])
+    return Table("Tables 1 and 2. Results on the test sets", "System", list(measured), columns, [note])
 
 
-def other_metrics(config: Classification, records: Records) -> list[Table]:
+def other_metrics(config: Classification, records: Records, measured: Measured) -> list[Table]:
     """The other metrics of the tasks on the test sets; none if every task has one."""
     pairs = [(name, metric) for name, task in config.tasks.items() for metric in task.metrics[1:]]
     if not pairs:
         return []
     columns = [_score(records, f"{task}: {_NAMES[metric]}", on(metric, "test"), [task]) for task, metric in pairs]
     note = "In percent. F1 of two labels is that of the second in alphabetical order; of more, the average over labels."
-    rows = [system for system in _measured(config, records) if any(column.of(system) for column in columns)]
+    rows = [system for system in measured if any(column.of(system) for column in columns)]
     return [Table("Other metrics on the test sets", "System", rows, columns, [note])]
 
 
@@ -134,26 +147,20 @@ def _score(records: Records, heading: str, metric: str, tasks: Sequence[str]) ->
     return metric_column(records, heading, metric, *tasks, form=".1f", best=max)
 
 
-def _heading(config: Classification, task: str) -> str:
-    """A task's name, with its main metric unless that is the accuracy."""
-    main = config.tasks[task].metrics[0]
-    return task if main == ACCURACY else f"{task} ({_NAMES[main]})"
-
-
 # Figures
 
 
-def distances(config: Classification, records: Records) -> list[Plot]:
+def distances(config: Classification, records: Records, measured: Measured) -> list[Plot]:
     """Figures 1 and 3: the distance to full fine-tuning over all tasks; none without it or another system."""
     full = fine_tuned(config)
     if full is None:
         return []
-    points: dict[str, Point] = {}
-    for name in _measured(config, records):
-        pairs = [[records.mean(system, on(MAIN, "test"), task) for system in (name, full)] for task in config.tasks]
-        differences = [own.value - other.value for own, other in pairs if own and other]
+    points: dict[str, tuple[float, Sequence[float]]] = {}  # trained parameters of a task, differences
+    for name, tasks in measured.items():
+        pairs = [[records.value(system, on(MAIN, "test"), task) for system in (name, full)] for task in config.tasks]
+        differences = [own - other for own, other in pairs if own is not None and other is not None]
         if differences:
-            points[name] = _over_tasks(config, records, name, TRAINED), differences
+            points[name] = records.value(name, TRAINED, *tasks) or 0.0, differences
     if len(points) < 2:
         return []
 
@@ -170,31 +177,3 @@ def distances(config: Classification, records: Records) -> list[Plot]:
     note = "Test sets. Points are medians over the tasks, error bars the 20th to the 80th percentile."
     title = "Figures 1 and 3. Distance to full fine-tuning by trained parameters"
     return [Plot("trade-off", title, draw_figure(6, 3.2, draw), note)]
-
-
-# Numbers of parameters
-
-
-def _measured(config: Classification, records: Records) -> list[str]:
-    """The systems that were measured, in the order of the file."""
-    return [name for name in config.task_systems if _tasks_of(config, records, name)]
-
-
-def _tasks_of(config: Classification, records: Records, system: str) -> list[str]:
-    """The tasks that a system was measured on."""
-    return [task for task in config.tasks if records.mean(system, TRAINED, task)]
-
-
-def _over_tasks(config: Classification, records: Records, system: str, metric: str) -> float:
-    """The average over the tasks that a measured system was measured on."""
-    mean = records.mean(system, metric, *_tasks_of(config, records, system))
-    assert mean is not None
-    return mean.value
-
-
-def _multiple(config: Classification, records: Records, system: str) -> float | None:
-    """The parameters of all tasks together, of the base's: the unchanged part once, the trained part for each task."""
-    if len(_tasks_of(config, records, system)) < len(config.tasks):
-        return None
-    base, changed, trained = (_over_tasks(config, records, system, each) for each in (BASE, BASE_TRAINED, TRAINED))
-    return (base - changed + len(config.tasks) * trained) / base

@@ -66,12 +66,12 @@ def stages_of(config: Classification) -> list[Stage]:
 
 def preparation_steps(config: Classification, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps of the preparation, in order; all write below ``config.work_dir``."""
-    corpora, imported = config.corpora, config.subwords.imported
+    corpora = config.corpora
     names = list(text_files(corpora.folder)) if corpora else []
     return [
         *(_task_step(config, name) for name in config.tasks),
         *(_text_steps(config, corpora, engine) if corpora else []),
-        _imported_step(config, imported) if imported else _trained_step(config, names),
+        _subword_step(config, names),
         *(_masked_lm_steps(config, names, engine) if corpora else []),
         *(_binarise_step(config, name) for name in config.tasks),
     ]
@@ -104,19 +104,18 @@ def _text_steps(config: Classification, corpora: TextFolder, engine: Engine) -> 
     ]
 
 
-def _trained_step(config: Classification, names: Sequence[str]) -> Step:
-    texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
-    return sentencepiece_step(config.work_dir / "subwords", texts, config.subwords, config.seed)
-
-
-def _imported_step(config: Classification, imported: Path) -> Step:
-    names = subword_files(imported)
+def _subword_step(config: Classification, names: Sequence[str]) -> Step:
+    output, imported = config.work_dir / "subwords", config.subwords.imported
+    if imported is None:
+        texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
+        return sentencepiece_step(output, texts, config.subwords, config.seed)
+    files = [imported / name for name in subword_files(imported)]
 
     def build(folder: Path) -> None:
-        for name in names:
-            shutil.copyfile(imported / name, folder / name)
+        for file in files:
+            shutil.copyfile(file, folder / file.name)
 
-    return Step(config.work_dir / "subwords", [imported / name for name in names], {"files": list(names)}, build)
+    return Step(output, files, {"files": [file.name for file in files]}, build)
 
 
 def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engine) -> list[Step]:

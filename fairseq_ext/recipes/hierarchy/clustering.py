@@ -8,7 +8,7 @@ adapters §4.2, Eq. 1) misplaces a ½; this is the usual divergence:
 
     KL(N₀ ‖ N₁) = ½ · [tr(Σ₁⁻¹ Σ₀) + (μ₁ − μ₀)ᵀ Σ₁⁻¹ (μ₁ − μ₀) − P + ln(det Σ₁ / det Σ₀)]
 
-Determinants are kept as logarithms: in a hundred dimensions they underflow.
+In the sum of both directions the logarithms cancel.
 """
 
 from __future__ import annotations
@@ -30,18 +30,14 @@ Settled = Mapping[int, Sequence[str]]  # domains by cluster
 def fit_clusters(
     states: np.ndarray, num_clusters: int, *, dimensions: int, covariance_floor: float, seed: int
 ) -> tuple[GaussianClusters, dict[str, float]]:
-    """Fit a Gaussian mixture with full covariances; equal arguments give equal bytes.
+    """Fit a Gaussian mixture with full covariances, and say how it went; equal arguments give equal bytes.
 
-    Args:
-        states: N×H.
-        num_clusters: K.
-        dimensions: P, principal components to keep; fewer if there are not as many.
-        covariance_floor: added to the variances, as a share of the states' own mean variance in the P dimensions. It
-            is what keeps the covariance of a cluster with fewer than P sequences invertible.
-        seed: draws the start.
+    Of the principal components, P are kept, or as many as there are; ``explained`` is their share of the variance. The
+    floor is added to the variances, as a share of the mean variance in the P dimensions. It keeps the covariance of a
+    cluster with fewer than P sequences invertible.
 
-    Returns:
-        The clusters, and how the fit went; ``explained`` is the share of the states' variance in the P dimensions.
+    Shape:
+        states: N×H
     """
     from sklearn.decomposition import PCA
     from sklearn.mixture import GaussianMixture
@@ -130,12 +126,10 @@ def symmetrised_divergences(means: np.ndarray, covariances: np.ndarray) -> np.nd
     """
     roots = np.linalg.cholesky(covariances)
     whitening = np.linalg.inv(roots)
-    log_determinants = 2 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(-1)  # K
     divergences = np.zeros((len(means), len(means)))
     for second in range(len(means)):
         trace = np.square(whitening[second] @ roots).sum((-2, -1))  # K
         distance = np.square((means - means[second]) @ whitening[second].T).sum(-1)  # K
-        log_ratio = log_determinants[second] - log_determinants
-        divergences[:, second] = (trace + distance - means.shape[1] + log_ratio) / 2
+        divergences[:, second] = (trace + distance - means.shape[1]) / 2
     # Rounding may leave equal Gaussians a little below zero.
     return np.maximum((divergences + divergences.T) / 2, 0)

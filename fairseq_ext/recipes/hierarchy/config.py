@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import NAME_PATTERN
-from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, File, OneOrMore, Several
+from fairseq_ext.inputs.errors import check_choice
+from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Number, OneOrMore, Section, Seed, Several
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
-from fairseq_ext.recipes.config import Measuring, Run
-from fairseq_ext.recipes.hierarchy.induction import BY_VOTES, TREE_FILE, CountOrZero, Induction, PathWeights
-from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment
+from fairseq_ext.recipes.config import Measuring
+from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment, checkpoint_of
 
 TREE, SINGLE, MULTI = ADAPTERS
+
+TREE_FILE, RECORD_FILE = "tree.json", "clusters.json"  # of an induced tree
+DOMAINS_BY_CLUSTER = "domains-by-cluster.svg"
+PATHS_FILE, VOTES_FILE = "paths.json", "votes.json"
+
+BY_VOTES, UNIFORM = "votes", "uniform"
+PathWeights = Literal["votes", "uniform"]
+
+CountOrZero = Annotated[int, Field(ge=0, lt=LARGEST)]
+
+
+class Induction(Section):
+    """How a tree is induced."""
+
+    sequences: Count = 1000
+    """Blocks of text per domain."""
+    tokens: CountOrZero = 0
+    """Length of a block; 0 for the length in the language model's training."""
+    split: str = "train"
+    """The set that blocks are drawn from."""
+    dimensions: Count = 100
+    """Principal components."""
+    components: CountOrZero = 0
+    """Gaussians of the mixture; 0 for one per domain."""
+    covariance_floor: Annotated[Number, Field(ge=0)] = 1e-2
+    """The least variance of a Gaussian in any direction, as a share of the mean variance."""
+    seed: Seed = 1
+    """Of the drawn blocks and the start of the mixture."""
+
+
+class PathChoice(Section):
+    """How paths are chosen."""
+
+    num_paths: Count = 2
+    """Leaves per domain, at most; a leaf without votes is not chosen."""
+    sequences: Count = 1000
+    """Blocks that vote per domain, at most."""
+    choose_tokens: CountOrZero = 0
+    """First tokens of each block that count; 0 for all."""
+    split: str = "train"
+    """The set that blocks are drawn from; evaluate on another one."""
+    seed: Seed = 1
+    """Of the drawn blocks."""
 
 
 class InducedTree(Induction):
@@ -91,14 +134,29 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
         """The systems on a tree by name, with their adapters."""
         return {name: str(system.adapters) for name, system in self.systems.items() if system.tree == tree}
 
+    def tree_dir(self, name: str) -> Path:
+        """Where an induced tree lies."""
+        return self.work_dir / "trees" / name
+
     def tree_file(self, name: str) -> Path:
         """The file of a tree."""
         tree = self.tree[name]
-        return tree if isinstance(tree, Path) else self.work_dir / "trees" / name / TREE_FILE
+        return tree if isinstance(tree, Path) else self.tree_dir(name) / TREE_FILE
 
     def paths_dir(self, tree: str) -> Path:
         """Where the paths are that unseen domains choose of an induced tree."""
         return self.work_dir / "paths" / tree
+
+    def clusters_of(self, name: str) -> Path | None:
+        """The directory of the clusters by which text chooses paths of a system's tree; None if there are none."""
+        system = self.systems[name]
+        if system.tree is None or system.adapters != TREE or system.tree not in self.induced_trees:
+            return None
+        return self.tree_dir(system.tree)
+
+    def has_every_path(self, name: str) -> bool:
+        """Whether each path of a system's tree is measured on unseen domains."""
+        return name in self.evaluate.every_path or self.systems[name].adapters == SINGLE
 
     def path_weights(self, tree: str | None, num_paths: int) -> Sequence[str]:
         """How so many paths of a tree are weighted; one path needs no weight, and a tree drawn by hand has no votes."""
@@ -109,41 +167,30 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
         given = self.induced_trees[name].model_dump(exclude_unset=True, exclude={"system"})
         return Induction(**{"seed": self.seed, **given})
 
-    def encoder_of(self, name: str) -> Run:
-        """The run whose states a tree is induced from."""
-        return self.runs[self._encoder(name)][0]
-
-    def lineage(self, name: str) -> Iterator[HierarchyModel]:
-        """A system, the one that it starts from, and so on."""
-        start: str | None = name
-        while start is not None:
-            system = self.systems[start]
-            yield system
-            start = system.start
+    def encoder_of(self, tree: str) -> Path:
+        """The checkpoint whose states a tree is induced from."""
+        return checkpoint_of(self, self.runs[self._encoder(tree)][0])
 
     def needs_induced_tree(self, name: str) -> bool:
         """Whether a system, or one that it starts from, is on an induced tree."""
-        return any(system.tree in self.induced_trees for system in self.lineage(name))
+        system = self.systems[name]
+        return system.tree in self.induced_trees or (system.start is not None and self.needs_induced_tree(system.start))
 
     def _encoder(self, tree: str) -> str:
         first = next((name for name, system in self.systems.items() if system.start is None), "")
         return self.induced_trees[tree].system or first
 
     @model_validator(mode="after")
-    def _check_trees(self) -> Hierarchy:
-        for name, system in self.systems.items():
-            if system.tree is not None and system.tree not in self.tree:
-                raise ValueError(
-                    f"train: systems: {name}: tree: no {system.tree!r} under tree; there are "
-                    f"{', '.join(self.tree) or 'none'}"
-                )
+    def _check_names(self) -> Hierarchy:
         plain = [name for name, system in self.systems.items() if system.adapters is None]
+        with_tree = [name for name, system in self.systems.items() if system.adapters == TREE]
+        for name, system in self.systems.items():
+            if system.tree is not None:
+                check_choice(system.tree, list(self.tree), f"{self.path}: train: systems: {name}: tree")
         for name in self.induced_trees:
-            if self._encoder(name) not in plain:
-                raise ValueError(
-                    f"tree: {name}: system: {self._encoder(name)!r} is no language model without adapters; there are "
-                    f"{', '.join(plain) or 'none'}"
-                )
+            check_choice(self._encoder(name), plain, f"{self.path}: tree: {name}: system")
+        for name in self.evaluate.every_path:
+            check_choice(name, with_tree, f"{self.path}: evaluate: every_path")
         return self
 
     @model_validator(mode="after")
@@ -159,28 +206,3 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
                     f"{system.start!r} {expected}; give both the same, or their perplexities cannot be compared"
                 )
         return self
-
-    @model_validator(mode="after")
-    def _check_evaluation(self) -> Hierarchy:
-        with_tree = [name for name, system in self.systems.items() if system.adapters == TREE]
-        for name in self.evaluate.every_path:
-            if name not in with_tree:
-                raise ValueError(
-                    f"evaluate: every_path: {name!r} is no system with a tree; there are "
-                    f"{', '.join(with_tree) or 'none'}"
-                )
-        if self.evaluate.choose_tokens:
-            for name in with_tree:
-                self._check_clusters(name)
-        return self
-
-    def _check_clusters(self, name: str) -> None:
-        """The clusters of a tree know only the states of the model that it was induced from."""
-        tree = self.systems[name].tree
-        base = next((system.name for system in self.lineage(name) if system.adapters is None), None)
-        if tree is None or tree not in self.induced_trees or base in (None, self._encoder(tree)):
-            return
-        raise ValueError(
-            f"evaluate: choose_tokens: the adapters of {name!r} are on {base!r}, whose states the clusters of {tree!r} "
-            f"(of {self._encoder(tree)!r}) do not know; write choose_tokens: []"
-        )

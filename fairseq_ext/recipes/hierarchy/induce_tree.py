@@ -29,7 +29,7 @@ from fairseq_ext.recipes.hierarchy.clustering import (
     symmetrised_divergences,
     tree_from_linkage,
 )
-from fairseq_ext.recipes.hierarchy.induction import (
+from fairseq_ext.recipes.hierarchy.config import (
     DOMAINS_BY_CLUSTER,
     PATHS_FILE,
     RECORD_FILE,
@@ -59,19 +59,17 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
     domains = read_domain_names(data / DOMAINS_FILE)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
     options = options.model_copy(update={"tokens": block_length(options.tokens, model)})
-    states = [_encode(model, data, name, options) for name in domains]
+    states = []
+    for name in domains:
+        log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
+        length, count, seed = options.tokens, options.sequences, options.seed
+        blocks = draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed)
+        states.append(model.encode(blocks))
     tree, chooser, record = induce(states, domains, options)
     (folder / TREE_FILE).write_text(tree.to_json(), encoding="utf-8")
     chooser.save(folder)
     write_json(folder / RECORD_FILE, record)
     (folder / DOMAINS_BY_CLUSTER).write_text(draw_domains_by_cluster(tree, record), encoding="utf-8")
-
-
-def _encode(model: LanguageModel, data: Path, name: str, options: Induction) -> np.ndarray:
-    """The states of a domain's sequences, n×H."""
-    log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
-    length, count, seed = options.tokens, options.sequences, options.seed
-    return model.encode(draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed))
 
 
 def induce(

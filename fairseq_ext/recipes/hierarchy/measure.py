@@ -20,8 +20,7 @@ from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.metrics.records import Record
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.hierarchy.config import TREE, Hierarchy
-from fairseq_ext.recipes.hierarchy.induction import UNIFORM
+from fairseq_ext.recipes.hierarchy.config import PATHS_FILE, TREE, UNIFORM, Hierarchy
 from fairseq_ext.recipes.hierarchy.measurement import (
     ALL,
     BEST_PATH,
@@ -36,16 +35,12 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     after,
     by_sequence,
     chosen,
-    clusters_of,
-    has_every_path,
     loss,
-    paths_file,
 )
 from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood, Weights
 from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
 
-_CHOOSING_SPLIT = "train"  # no model was trained on an unseen domain
 _EMBEDDINGS = ("embed_tokens", "embed_positions", "output_projection")
 
 
@@ -102,25 +97,22 @@ class _Model:
     def losses_unseen(self, domain: str) -> Iterator[Record]:
         """The losses of an unseen domain, and what a tree without clusters chooses its paths by."""
         best: Paths = ()
-        if clusters_of(self.experiment, self.run):
-            best = read_json(paths_file(self.experiment, self.run), "choose the paths again")[domain]
-        elif self.experiment.systems[self.run.system.name].adapters == TREE:
-            losses, count = self._loss_by_leaf(domain)
+        name = self.run.system.name
+        if clusters := self.experiment.clusters_of(name):
+            path = self.experiment.paths_dir(clusters.name) / PATHS_FILE
+            best = read_json(path, "choose the paths again")[domain]
+        elif self.tree and self.experiment.systems[name].adapters == TREE:
+            sequences, seed = self.experiment.evaluate.sequences, self.experiment.seed
+            # No model was trained on it.
+            batches, count = self.scorer.drawn_batches(domain, "train", sequences, seed)
+            losses = {leaf: self.scorer.score(batches, self.scorer.over([leaf]))[0].loss for leaf in self.tree.leaves}
             best = sorted(losses, key=lambda leaf: losses[leaf])
             for leaf in best:
                 yield self.record(domain=domain, metric=f"{CHOOSING_LOSS}, {leaf}", value=losses[leaf], n=count)
-        routings = routings_of(self.experiment, self.run, self.tree, best) if self.tree else {}
-        yield from self.losses(domain, routings)
-
-    def _loss_by_leaf(self, domain: str) -> tuple[dict[str, float], int]:
-        """The loss of some of a domain's text over the path of each leaf, and how many blocks it has."""
-        assert self.tree is not None
-        sequences, seed = self.experiment.evaluate.sequences, self.experiment.seed
-        batches, count = self.scorer.drawn_batches(domain, _CHOOSING_SPLIT, sequences, seed)
-        return {leaf: self.scorer.score(batches, self.scorer.over([leaf]))[0].loss for leaf in self.tree.leaves}, count
+        yield from self.losses(domain, routings_of(self.experiment, name, self.tree, best) if self.tree else {})
 
     def _weights_by_sequence(self) -> dict[str, Weights]:
-        clusters, evaluate = clusters_of(self.experiment, self.run), self.experiment.evaluate
+        clusters, evaluate = self.experiment.clusters_of(self.run.system.name), self.experiment.evaluate
         if clusters is None:
             return {}
         load = partial(
@@ -137,28 +129,22 @@ class _Model:
         }
 
 
-def routings_of(experiment: Hierarchy, run: Run, tree: DomainTree, best: Paths) -> dict[str, Paths]:
+def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths) -> dict[str, Paths]:
     """The routings of an unseen domain that are the same for all its text, each with the paths that it averages.
 
-    ``best`` are the leaves chosen for the domain, best first, with their votes if they have any.
+    ``best`` are the leaves chosen for the domain by a system, best first, with their votes if they have any.
     """
-    system = experiment.systems[run.system.name]
     routings: dict[str, Paths] = {ALL: list(tree.leaves)}
-    if has_every_path(experiment, run):
+    if experiment.has_every_path(name):
         routings |= {f"{PATH}{leaf}": [leaf] for leaf in tree.leaves}
-    if system.adapters != TREE or not best:
-        return routings
-    for count in experiment.evaluate.num_paths:
+    for count in experiment.evaluate.num_paths if best else ():
         if count <= len(tree.leaves):
-            for weights in experiment.path_weights(system.tree, count):
-                routings[chosen(count, weights)] = _first(best, count, weights)
+            for weights in experiment.path_weights(experiment.systems[name].tree, count):
+                if isinstance(best, Mapping) and weights != UNIFORM:
+                    routings[chosen(count, weights)] = dict(list(best.items())[:count])
+                else:
+                    routings[chosen(count, weights)] = list(best)[:count]
     return routings
-
-
-def _first(paths: Paths, count: int, weights: str) -> Paths:
-    if isinstance(paths, Mapping) and weights != UNIFORM:
-        return dict(list(paths.items())[:count])
-    return list(paths)[:count]
 
 
 def records_of_losses(
@@ -191,7 +177,9 @@ def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
     costs = {"base": sum(base.values()), "base_flops": 2 * dense}
     if not hasattr(model, "tree"):
         return costs
-    tree, banks, updates = model.tree, model.banks, _updates_of(checkpoint)
+    tree, banks = model.tree, model.banks
+    history = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint)).get("optimizer_history") or [{}]
+    updates = int(history[-1].get("num_updates", 0))
     length, nodes, added = tree.mean_path_length, len(tree.names), sum(sizes.values()) - costs["base"]
     per_node = sum(getattr(bank, name)[0].numel() for bank in banks for name in bank.row_names)
     added_flops = 4 * len(banks) * banks[0].embed_dim * banks[0].bottleneck_dim * length
@@ -206,8 +194,3 @@ def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
         "leaf_updates": round(updates / len(tree.leaves)),
         FLOPS: added_flops / costs["base_flops"],
     }
-
-
-def _updates_of(checkpoint: Path) -> int:
-    history = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint)).get("optimizer_history") or [{}]
-    return int(history[-1].get("num_updates", 0))

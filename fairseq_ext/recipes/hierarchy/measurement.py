@@ -12,7 +12,6 @@ tokens of each block; by the last, choices made from these n tokens are compared
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fairseq_ext.engine.steps import Step
@@ -20,8 +19,7 @@ from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.path_chooser import CLUSTERS_FILE
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.hierarchy.config import SINGLE, TREE, Hierarchy
-from fairseq_ext.recipes.hierarchy.induction import BY_VOTES, PATHS_FILE, UNIFORM, VOTES_FILE
+from fairseq_ext.recipes.hierarchy.config import BY_VOTES, PATHS_FILE, UNIFORM, VOTES_FILE, Hierarchy
 from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 
@@ -83,40 +81,23 @@ def _step_of_run(experiment: Hierarchy, run: Run) -> Step:
 
         return measure_run(experiment, run)
 
-    evaluate, system, work_dir = experiment.evaluate, experiment.systems[run.system.name], experiment.work_dir
+    name, evaluate, work_dir = run.system.name, experiment.evaluate, experiment.work_dir
+    system = experiment.systems[name]
     options: dict[str, Any] = {
         "version": _VERSION,
         "adapters": system.adapters,
         "tokens_per_sample": system.tokens_per_sample,
         "num_paths": list(evaluate.num_paths),
         "choose_tokens": list(evaluate.choose_tokens),
-        "every_path": has_every_path(experiment, run),
+        "every_path": experiment.has_every_path(name),
         "sequences": evaluate.sequences,
         "seed": experiment.seed,
     }
     if evaluate.path_weights != (BY_VOTES,):  # earlier records do not have it
         options["path_weights"] = list(evaluate.path_weights)
-    unseen = [work_dir / UNSEEN_DATA_DIR] if experiment.corpora.unseen else []
-    clusters = clusters_of(experiment, run)
-    choice = [clusters / CLUSTERS_FILE, *([paths_file(experiment, run)] if unseen else [])] if clusters else []
-    inputs = [checkpoint_of(experiment, run), work_dir / DATA_DIR, work_dir / "splits", *unseen, *choice]
+    clusters, unseen = experiment.clusters_of(name), bool(experiment.corpora.unseen)
+    inputs = [checkpoint_of(experiment, run), work_dir / DATA_DIR, work_dir / "splits"]
+    inputs += [work_dir / UNSEEN_DATA_DIR] if unseen else []
+    inputs += [clusters / CLUSTERS_FILE] if clusters else []
+    inputs += [experiment.paths_dir(clusters.name) / PATHS_FILE] if clusters and unseen else []
     return measure_step(work_dir / "perplexity" / run.name, inputs, options, measure)
-
-
-def clusters_of(experiment: Hierarchy, run: Run) -> Path | None:
-    """The directory of the clusters by which text chooses paths of a run's tree; None if there are none."""
-    system = experiment.systems[run.system.name]
-    if system.tree is None or system.adapters != TREE or system.tree not in experiment.induced_trees:
-        return None
-    return experiment.tree_file(system.tree).parent
-
-
-def paths_file(experiment: Hierarchy, run: Run) -> Path:
-    """The paths that unseen domains have chosen by the clusters of a run's tree."""
-    return experiment.paths_dir(str(experiment.systems[run.system.name].tree)) / PATHS_FILE
-
-
-def has_every_path(experiment: Hierarchy, run: Run) -> bool:
-    """Whether each path of a run's tree is measured on unseen domains."""
-    name = run.system.name
-    return name in experiment.evaluate.every_path or experiment.systems[name].adapters == SINGLE

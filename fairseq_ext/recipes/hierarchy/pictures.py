@@ -39,34 +39,26 @@ def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
 
 
 def _draw_tree(tree: DomainTree, axes: Axes) -> None:
-    """The root at the left, leaves at the right."""
-    places = _places(tree)
-    for row, (x, y) in places.items():
-        name, children = tree.names[row], tree.children[row]
-        for child in children:
-            to_x, to_y = places[child]
+    """The root at the left, leaves at the right, and every node in the middle of its children."""
+
+    def draw(row: int) -> tuple[float, float]:
+        """Draw a node and what is below; x is minus the longest way down to a leaf."""
+        name, below = tree.names[row], [draw(child) for child in tree.children[row]]
+        if below:
+            x, y = min(x for x, _ in below) - 1, (below[0][1] + below[-1][1]) / 2
+        else:
+            x, y = 0.0, float(tree.drawn_leaves.index(name))
+        for to_x, to_y in below:
             axes.plot([x, x, to_x], [y, to_y, to_y], color=GREY, linewidth=1)
-        label = name + others_on(tree, name)
-        offset, side = ((-3, 3), "right") if children else ((6, -3), "left")
-        axes.annotate(label, (x, y), offset, textcoords="offset points", ha=side, fontsize=7 if children else 9)
-        axes.plot(x, y, "o", color=COLOURS[0 if children else 2], markersize=4)
+        offset, side = ((-3, 3), "right") if below else ((6, -3), "left")
+        label, size = name + others_on(tree, name), 7 if below else 9
+        axes.annotate(label, (x, y), offset, textcoords="offset points", ha=side, fontsize=size)
+        axes.plot(x, y, "o", color=COLOURS[0 if below else 2], markersize=4)
+        return x, y
+
+    draw(tree.parents.index(None))
     axes.set_ylim(len(tree.leaves) - 0.5, -0.5)
     axes.set_axis_off()
-
-
-def _places(tree: DomainTree) -> dict[int, tuple[float, float]]:
-    """Where each node is drawn: x is minus the longest way down to a leaf, y the middle of its children."""
-    places = {tree.names.index(leaf): (0.0, float(number)) for number, leaf in enumerate(tree.drawn_leaves)}
-
-    def place(row: int) -> tuple[float, float]:
-        if row not in places:
-            below = [place(child) for child in tree.children[row]]
-            places[row] = min(x for x, _ in below) - 1, (below[0][1] + below[-1][1]) / 2
-        return places[row]
-
-    for row in range(len(tree.names)):
-        place(row)
-    return places
 
 
 def others_on(tree: DomainTree, node: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from fairseq_ext.engine.steps import Step
@@ -19,8 +19,16 @@ from fairseq_ext.metrics.comparison import Comparison
 from fairseq_ext.metrics.records import Mean, Record, Records
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
-from fairseq_ext.recipes.hierarchy.config import MULTI, SINGLE, TREE, Hierarchy
-from fairseq_ext.recipes.hierarchy.induction import PATHS_FILE, RECORD_FILE, UNIFORM, VOTES_FILE
+from fairseq_ext.recipes.hierarchy.config import (
+    MULTI,
+    PATHS_FILE,
+    RECORD_FILE,
+    SINGLE,
+    TREE,
+    UNIFORM,
+    VOTES_FILE,
+    Hierarchy,
+)
 from fairseq_ext.recipes.hierarchy.measurement import (
     ALL,
     BEST_PATH,
@@ -93,7 +101,7 @@ class Setup:
         """Whether the tree is made from the text."""
         return self.name in self.experiment.induced_trees
 
-    @cached_property
+    @property
     def systems(self) -> Mapping[str, str]:
         """The systems on the tree by name, with their adapters."""
         return self.experiment.systems_on(self.name)
@@ -104,9 +112,10 @@ class Setup:
         starts = [self.experiment.systems[name].start for name in self.systems]
         return next((start for start in starts if start and start not in self.systems), "")
 
-    def having(self, adapters: str) -> list[str]:
-        """The systems with these adapters."""
-        return [name for name, each in self.systems.items() if each == adapters]
+    @property
+    def unseen(self) -> Sequence[str]:
+        """The unseen domains; only these are scored over all paths."""
+        return self.records.domains(loss(ALL))
 
     def rows_in_domain(self) -> Rows:
         """What is compared on the domains of the tree."""
@@ -114,52 +123,42 @@ class Setup:
 
     def rows_unseen(self, choose_tokens: int | None = None) -> Rows:
         """What is compared on unseen domains; with paths that blocks choose by their first tokens, if given."""
-        rows = {self.base: (self.base, NONE)}
-        rows |= {f"{name}: mean": (name, MEAN_PATH) for name in self.having(SINGLE)}
-        rows |= {name: (name, ALL) for name in self.having(MULTI)}
-        counts = self.experiment.evaluate.num_paths
-        for name in self.having(TREE):
-            rows |= {
-                f"{name}: {_paths(count, weights)}": (name, chosen(count, weights))
-                for count in counts
-                for weights in self.experiment.path_weights(self.name, count)
-            }
-            rows[f"{name}: all paths"] = (name, ALL)
+        rows, counts = {self.base: (self.base, NONE)}, self.experiment.evaluate.num_paths
+        for name, adapters in self.systems.items():
+            if adapters == SINGLE:
+                rows[f"{name}: mean"] = name, MEAN_PATH
+                continue
+            if adapters == MULTI:
+                rows[name] = name, ALL
+                continue
+            for count in counts:
+                for weights in self.experiment.path_weights(self.name, count):
+                    rows[f"{name}: {_paths(count, weights)}"] = name, chosen(count, weights)
+            rows[f"{name}: all paths"] = name, ALL
             if choose_tokens is not None:
-                rows |= {
-                    f"{name}: {_paths(count)} by block": (name, by_sequence(count, choose_tokens)) for count in counts
-                }
+                for count in counts:
+                    rows[f"{name}: {_paths(count)} by block"] = name, by_sequence(count, choose_tokens)
         return rows
-
-    @property
-    def domains(self) -> Sequence[str]:
-        """The domains of the tree."""
-        return sorted(self.tree.domains)
-
-    @property
-    def unseen(self) -> Sequence[str]:
-        """The unseen domains; only these are scored over all paths."""
-        return self.records.domains(loss(ALL))
 
     def blocks(self) -> list[Table | Plot]:
         """What is shown of the tree."""
         in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
         title = f"Table {in_domain}. Perplexity in domain: {self.name}"
         title_unseen = f"Table {unseen}. Perplexity on unseen domains: {self.name}"
-        with_every_path = {*self.experiment.evaluate.every_path, *self.having(SINGLE)}
+        every_path = self.experiment.evaluate.every_path
         return [
             tree_figure(self.name, self.tree, self.is_induced),
             *([self._clusters()] if self.is_induced else []),
-            perplexities(self.records, title, self.rows_in_domain(), self.domains),
+            perplexities(self.records, title, self.rows_in_domain(), sorted(self.tree.domains)),
             perplexities(self.records, title_unseen, self.rows_unseen(), self.unseen),
             *(self._chosen_by_blocks() if self.is_induced else []),
-            *(self._every_path(name) for name in self.systems if name in with_every_path),
+            *(self._every_path(name) for name, own in self.systems.items() if name in every_path or own == SINGLE),
             *self._chosen_paths(),
         ]
 
     def _clusters(self) -> Plot:
         """Figure 4: which clusters the blocks of every domain belong to."""
-        path = self.experiment.tree_file(self.name).parent / RECORD_FILE
+        path = self.experiment.tree_dir(self.name) / RECORD_FILE
         svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
         note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
         return Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)
@@ -184,19 +183,20 @@ class Setup:
         routings = [each.metric.removeprefix(loss("")) for each in self.records if each.system == name]
         shown = [routing for routing in routings if routing.startswith((PATH, BEST_PATH, MEAN_PATH))]
         rows = {routing.removeprefix(PATH): (name, routing) for routing in shown}
-        number = "6. Single adapters" if name in self.having(SINGLE) else "4. Different paths"
+        number = "6. Single adapters" if self.systems[name] == SINGLE else "4. Different paths"
         title, note = f"Table {number} on unseen domains: {name}", "The best path is the best of each test set."
         return perplexities(self.records, title, rows, self.unseen, note=note, best=None)
 
     def _chosen_paths(self) -> list[Table]:
         """Table 9 of an induced tree, whose clusters all systems share, or of each system."""
-        trees, count = self.having(TREE), max(self.experiment.evaluate.num_paths)
+        trees = [name for name, adapters in self.systems.items() if adapters == TREE]
         metric, names = (VOTES, [self.name] if trees else []) if self.is_induced else (CHOOSING_LOSS, trees)
+        count = max(self.experiment.evaluate.num_paths)
         return [chosen_paths(self.records, name, metric, self.tree, count) for name in names]
 
     def comparisons(self) -> list[Comparison]:
         """Averages of perplexity over domains, of every row against its baselines."""
-        in_domain = self._compare(self.rows_in_domain(), self.domains, f"in domain: {self.name}")
+        in_domain = self._compare(self.rows_in_domain(), sorted(self.tree.domains), f"in domain: {self.name}")
         return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
 
     def _compare(self, rows: Rows, domains: Sequence[str], where: str) -> list[Comparison]:
@@ -205,17 +205,20 @@ class Setup:
             for row, scored in rows.items()
             for run, value in perplexity(self.records, *scored, domains).items()
         ]
-        baselines = self.experiment.compare or self._default_baselines()
         pairs = {
-            row: [other for other, (name, _) in rows.items() if name in baselines.get(system, ())]
+            row: [other for other, (name, _) in rows.items() if name in self._baselines(system)]
             for row, (system, _) in rows.items()
         }
         return compare_systems(Records(averages), pairs, PERPLEXITY, [where])
 
-    def _default_baselines(self) -> dict[str, list[str]]:
-        """All systems are compared with their base, and trees with the other adapters, too."""
-        others = [*self.having(SINGLE), *self.having(MULTI)]
-        return {name: [self.base, *(others if name in self.having(TREE) else [])] for name in self.systems}
+    def _baselines(self, system: str) -> Sequence[str]:
+        """What a system is compared with: by default the base, and for trees the other adapters, too."""
+        if self.experiment.compare:
+            return self.experiment.compare.get(system, ())
+        if system == self.base:
+            return ()
+        others = [name for name, adapters in self.systems.items() if adapters != TREE]
+        return [self.base, *(others if self.systems[system] == TREE else [])]
 
 
 # Tables

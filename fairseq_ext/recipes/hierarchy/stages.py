@@ -6,24 +6,25 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_tree import read_tree
-from fairseq_ext.recipes.hierarchy import induction as induction
-from fairseq_ext.recipes.hierarchy.config import Hierarchy
+from fairseq_ext.recipes.hierarchy.config import Hierarchy, Induction, PathChoice
 from fairseq_ext.recipes.hierarchy.measurement import perplexity_steps
 from fairseq_ext.recipes.hierarchy.report import report
 from fairseq_ext.recipes.language_models import (
     DATA_DIR,
     UNSEEN_DATA_DIR,
-    checkpoint_of,
     preparation_steps,
     training_step,
     training_steps,
 )
 from fairseq_ext.recipes.registry import Recipe
+
+_INDUCTION_VERSION, _CHOICE_VERSION = 1, 2
 
 
 def stages_of(experiment: Hierarchy) -> list[Stage]:
@@ -35,16 +36,16 @@ def stages_of(experiment: Hierarchy) -> list[Stage]:
     early = [name for name in experiment.systems if name not in late]
     return [
         Stage("prepare", partial(preparation_steps, experiment)),
-        *(Stage(name, partial(system_steps, experiment, name), early=True) for name in early),
-        Stage("tree", lambda: [tree_step(experiment, name) for name in experiment.induced_trees]),
-        *(Stage(name, partial(system_steps, experiment, name), early=True) for name in late),
-        Stage("paths", partial(path_steps, experiment)),
+        *(Stage(name, partial(_system_steps, experiment, name), early=True) for name in early),
+        Stage("tree", partial(_tree_steps, experiment)),
+        *(Stage(name, partial(_system_steps, experiment, name), early=True) for name in late),
+        Stage("paths", partial(_path_steps, experiment)),
         Stage("evaluate", partial(perplexity_steps, experiment)),
         Stage("report", lambda: [report(experiment)]),
     ]
 
 
-def system_steps(experiment: Hierarchy, name: str) -> list[Step]:
+def _system_steps(experiment: Hierarchy, name: str) -> list[Step]:
     """The steps that train a system, with or without adapters."""
     tree, options = experiment.systems[name].tree, experiment.systems[name].options
     if tree is None:
@@ -56,25 +57,57 @@ def system_steps(experiment: Hierarchy, name: str) -> list[Step]:
     return training_steps(experiment, name, partial(training_step, experiment, options=domains, files={"tree": file}))
 
 
-def tree_step(experiment: Hierarchy, name: str) -> Step:
-    """The step that induces a tree."""
-    output, data = experiment.tree_file(name).parent, experiment.work_dir / DATA_DIR
-    checkpoint = checkpoint_of(experiment, experiment.encoder_of(name))
-    return induction.tree_step(output, checkpoint, data, experiment.induction_of(name), cpu=experiment.evaluate.cpu)
+# Induced trees
 
 
-def path_steps(experiment: Hierarchy) -> list[Step]:
-    """The steps that choose paths of induced trees for the unseen domains; none without any."""
-    names = experiment.induced_trees if experiment.corpora.unseen else []
-    return [_paths_step(experiment, name) for name in names]
+def _tree_steps(experiment: Hierarchy) -> list[Step]:
+    data, cpu = experiment.work_dir / DATA_DIR, experiment.evaluate.cpu
+    return [
+        tree_step(experiment.tree_dir(name), experiment.encoder_of(name), data, experiment.induction_of(name), cpu=cpu)
+        for name in experiment.induced_trees
+    ]
 
 
-def _paths_step(experiment: Hierarchy, name: str) -> Step:
+def _path_steps(experiment: Hierarchy) -> list[Step]:
+    """The steps that choose paths of induced trees for the unseen domains."""
     evaluate, data = experiment.evaluate, experiment.work_dir / UNSEEN_DATA_DIR
-    choice = induction.PathChoice(num_paths=max(evaluate.num_paths), sequences=evaluate.sequences, seed=experiment.seed)
-    output, tree = experiment.paths_dir(name), experiment.tree_file(name).parent
-    checkpoint = checkpoint_of(experiment, experiment.encoder_of(name))
-    return induction.paths_step(output, checkpoint, tree, data, choice, cpu=evaluate.cpu)
+    choice = PathChoice(num_paths=max(evaluate.num_paths), sequences=evaluate.sequences, seed=experiment.seed)
+    steps = []
+    for name in experiment.induced_trees if experiment.corpora.unseen else ():
+        tree, checkpoint = experiment.tree_dir(name), experiment.encoder_of(name)
+        steps.append(paths_step(experiment.paths_dir(name), checkpoint, tree, data, choice, cpu=evaluate.cpu))
+    return steps
+
+
+def tree_step(output: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> Step:
+    """The step that induces a tree from the states of a language model on the domains of a data directory."""
+
+    def build(folder: Path) -> None:
+        # Loads fairseq.
+        from fairseq_ext.recipes.hierarchy.induce_tree import write_tree
+
+        write_tree(folder, checkpoint, data, options, cpu=cpu)
+
+    recorded = {"version": _INDUCTION_VERSION, **options.model_dump()}
+    return Step(output, [checkpoint, data], recorded, build)
+
+
+def paths_step(
+    output: Path, checkpoint: Path, tree: Path, data: Path, options: PathChoice, *, cpu: bool = False
+) -> Step:
+    """The step that chooses paths of an induced tree for the domains of a data directory.
+
+    The checkpoint is the language model that the tree was induced with, or one that was adapted from it.
+    """
+
+    def build(folder: Path) -> None:
+        # Loads fairseq.
+        from fairseq_ext.recipes.hierarchy.induce_tree import write_paths
+
+        write_paths(folder, checkpoint, tree, data, options, cpu=cpu)
+
+    recorded = {"version": _CHOICE_VERSION, **options.model_dump()}
+    return Step(output, [checkpoint, tree, data], recorded, build)
 
 
 RECIPE = Recipe(Hierarchy, preparation_steps, stages_of)

@@ -74,6 +74,10 @@ class Recurrent(Experiment[Model]):
         files = [option_of(system.options, "word-vectors") for system in self.systems.values()]
         return list(dict.fromkeys(file for file in files if file))
 
+    def vectors_file(self, file: str) -> Path:
+        """The vectors of the vocabulary's words out of one of these files."""
+        return self.work_dir / VECTORS_DIR / f"{self.vector_files.index(file) + 1}.bin"
+
     @model_validator(mode="after")
     def _check_vectors(self) -> Recurrent:
         for name, system in self.systems.items():

@@ -1,22 +1,27 @@
-"""The report: Tables 1 and 2 and Figure 5 of Zhang et al. (2016), declared over records.
+"""What is measured, perplexity and size of every model, and the report: tables and a figure of Zhang et al. (2016).
 
-*Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016.
+*Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016, Tables 1 and 2 and Figure 5.
+Perplexity is per token: every word, and one end a line. Sets are ``valid`` and ``test``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
+from fairseq_ext.corpora.split import HELD_OUT
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.metrics.plots import line_panels
-from fairseq_ext.metrics.records import Records
+from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
-from fairseq_ext.recipes.dagru import KNESER_NEY, combination_of
-from fairseq_ext.recipes.recurrent.config import COUNTS_FILE, TEXT_DIR, Recurrent
-from fairseq_ext.recipes.recurrent.measurement import PARAMETERS, PERPLEXITY, all_records, perplexity_steps
+from fairseq_ext.recipes.config import Run
+from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY, combination_of
+from fairseq_ext.recipes.recurrent.config import COUNTS_FILE, DATA_DIR, TEXT_DIR, Recurrent
 from fairseq_ext.recipes.report import (
     BEST_EPOCH,
     EPOCHS,
@@ -24,13 +29,19 @@ from fairseq_ext.recipes.report import (
     VALID_BY_EPOCH,
     compare_systems,
     domain_column,
+    measure_step,
+    measured,
     metric_column,
     records_files,
     report_step,
     training_files,
+    training_records,
     tuning_tables,
 )
+from fairseq_ext.recipes.train import best_checkpoint
 
+PERPLEXITY, PARAMETERS = "perplexity", "parameters"
+_MEASUREMENT = {"version": 2}
 _VERSION = 8
 _HIGHEST = 2.5  # times the lowest perplexity; Figure 5 leaves out what is above
 # The panels of Figure 5; the standard model is in each.
@@ -40,6 +51,74 @@ GROUPS = {
     "Adaptation on contexts": ("cvc", "wcvc", "cvs", "wcvs"),
     "Gated adaptation": ("wvg", "cvg", "dagru"),
 }
+
+
+# Measurement
+
+
+def perplexity_steps(config: Recurrent) -> list[Step]:
+    """The steps that measure every run, and the n-gram model: ``perplexity/RUN``."""
+    steps = [_step_of_run(config, run) for run in config.all_runs]
+    return [*steps, _step_of_ngrams(config)] if config.kneser_ney else steps
+
+
+def all_records(config: Recurrent) -> Records:
+    """Everything that was measured so far."""
+    return Records([*_text_records(config), *training_records(config), *measured(perplexity_steps(config))])
+
+
+def _step_of_run(config: Recurrent, run: Run) -> Step:
+    checkpoint, data = best_checkpoint(config, run.name), config.work_dir / DATA_DIR
+
+    def measure() -> Iterator[Record]:
+        # Loads fairseq.
+        from fairseq_ext.recipes.perplexity import ContiguousScorer
+
+        scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
+        found = {split: scorer.score(split) for split in HELD_OUT}
+        sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in found.items()}
+        return records_of(run.system.name, run.name, run.seed, sets, scorer.num_parameters)
+
+    return measure_step(_output(config, run.name), [checkpoint, data], _MEASUREMENT, measure)
+
+
+def _step_of_ngrams(config: Recurrent) -> Step:
+    arpa = config.work_dir / KNESER_NEY / ARPA_FILE
+    texts = {split: config.text(split) for split in HELD_OUT}
+
+    def measure() -> Iterator[Record]:
+        from fairseq_ext.recipes.kneser_ney import count_ngrams, likelihood
+
+        sets = {split: likelihood(arpa, text) for split, text in texts.items()}
+        return records_of(KNESER_NEY, KNESER_NEY, None, sets, count_ngrams(arpa))
+
+    return measure_step(_output(config, KNESER_NEY), [arpa, *texts.values()], _MEASUREMENT, measure)
+
+
+def _output(config: Recurrent, run: str) -> Path:
+    return config.work_dir / "perplexity" / run
+
+
+def records_of(
+    system: str, run: str, seed: int | None, sets: Mapping[str, tuple[float, int]], parameters: int
+) -> Iterator[Record]:
+    """The records of a model; ``sets`` have the negative log-likelihood in nats and the number of tokens."""
+    of = partial(Record, system=system, run=run, seed=seed)
+    yield of(metric=PARAMETERS, value=parameters)
+    for split, (nats, tokens) in sets.items():
+        yield of(domain=split, metric=PERPLEXITY, value=math.exp(nats / tokens), n=tokens)
+
+
+def _text_records(config: Recurrent) -> Iterator[Record]:
+    """How many lines, tokens, words and unknown words each set has."""
+    path = config.work_dir / TEXT_DIR / COUNTS_FILE
+    counts: Mapping[str, Mapping[str, int]] = read_json(path, "make it again") if path.is_file() else {}
+    for split, numbers in counts.items():
+        for metric, value in numbers.items():
+            yield Record(domain=split, metric=metric, value=value)
+
+
+# Report
 
 
 def report(config: Recurrent) -> Step:
@@ -58,7 +137,9 @@ def page(config: Recurrent, records: Records) -> Page:
         "Tuning": tuning_tables(records),
     }
     summary = f"Recurrent language models: perplexity of {len(records.systems(PERPLEXITY))} models."
-    pairs = config.compare or _against_standard(records, combinations)
+    systems = records.systems(PERPLEXITY)
+    standard = tuple(name for name in systems if combinations.get(name) == "none")[:1]
+    pairs = config.compare or {name: standard for name in systems if name not in standard}
     return Page(config.work_dir.name, summary, sections, compare_systems(records, pairs, PERPLEXITY, ["test"]))
 
 
@@ -94,7 +175,12 @@ def texts(records: Records) -> Table:
 
 def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
     """Figure 5: validation perplexity by epoch, of the first run of each system; none before a training."""
-    lines = {name: _curve(records, name) for name in combinations}
+    found = [record for record in records if record.metric == VALID_BY_EPOCH]
+    first = {record.system: record.run for record in reversed(found)}
+    lines: dict[str, dict[float, float]] = {name: {} for name in combinations}
+    for record in found:
+        if record.run == first[record.system]:
+            lines[record.system][float(record.domain)] = record.value
     lowest = min((value for line in lines.values() for value in line.values()), default=None)
     if lowest is None:
         return []
@@ -107,14 +193,3 @@ def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
     note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are left out."
     title = "Figure 5. Perplexity of the validation set by epoch"
     return [Plot("curves", title, line_panels(panels, "epoch", "perplexity"), note)]
-
-
-def _curve(records: Records, system: str) -> dict[float, float]:
-    of_system = [record for record in records if record.system == system and record.metric == VALID_BY_EPOCH]
-    return {float(record.domain): record.value for record in of_system if record.run == of_system[0].run}
-
-
-def _against_standard(records: Records, combinations: Mapping[str, str]) -> dict[str, list[str]]:
-    systems = records.systems(PERPLEXITY)
-    standard = [name for name in systems if combinations.get(name) == "none"][:1]
-    return {name: standard for name in systems if name not in standard}

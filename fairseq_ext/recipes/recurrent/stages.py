@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from functools import partial
 from pathlib import Path
 
@@ -26,15 +26,8 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.dagru import KNESER_NEY, TASK, ngram_step
-from fairseq_ext.recipes.recurrent.config import (
-    COUNTS_FILE,
-    DATA_DIR,
-    TEXT_DIR,
-    VECTORS_DIR,
-    Recurrent,
-)
-from fairseq_ext.recipes.recurrent.measurement import perplexity_steps
-from fairseq_ext.recipes.recurrent.report import report
+from fairseq_ext.recipes.recurrent.config import COUNTS_FILE, DATA_DIR, TEXT_DIR, VECTORS_DIR, Recurrent
+from fairseq_ext.recipes.recurrent.report import perplexity_steps, report
 from fairseq_ext.recipes.registry import Recipe
 from fairseq_ext.recipes.train import train_step
 from fairseq_ext.recipes.tune import steps_of_runs
@@ -57,7 +50,7 @@ def stages_of(config: Recurrent) -> list[Stage]:
     return [
         Stage("prepare", partial(preparation_steps, config)),
         *trainings,
-        *([Stage(KNESER_NEY, lambda: [_ngram_step(config, ngrams.order)])] if ngrams else []),
+        *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if ngrams else []),
         Stage("evaluate", partial(perplexity_steps, config)),
         Stage("report", lambda: [report(config)]),
     ]
@@ -76,14 +69,7 @@ def preparation_steps(config: Recurrent, engine: Engine | None = None) -> list[S
         Step(text, list(corpora.values()), options, lambda folder: write_texts(folder, corpora, size)),
         Step(data, [text], {"version": _DATA_VERSION, "with": versions("fairseq-fixed")}, lambda f: _binarise(f, text)),
     ]
-    if config.vector_files:
-        steps.append(_vectors_step(config))
-    return steps
-
-
-def vectors_file(config: Recurrent, file: str) -> Path:
-    """The vectors of the vocabulary's words out of a file of general-domain ones."""
-    return config.work_dir / VECTORS_DIR / f"{config.vector_files.index(file) + 1}.bin"
+    return [*steps, _vectors_step(config)] if config.vector_files else steps
 
 
 def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
@@ -153,25 +139,20 @@ def _binarise(folder: Path, text: Path) -> None:
 
 
 def _vectors_step(config: Recurrent) -> Step:
-    data = config.work_dir / DATA_DIR
-    files = {Path(file): vectors_file(config, file).name for file in config.vector_files}
-    return Step(
-        config.work_dir / VECTORS_DIR,
-        [data, *files],
-        {"version": _VECTORS_VERSION, "files": [str(file) for file in files], "with": versions("gensim")},
-        lambda folder: _cut_vectors(folder, data / DICT_FILE, files),
-    )
+    data, files = config.work_dir / DATA_DIR, [Path(file) for file in config.vector_files]
 
+    def build(folder: Path) -> None:
+        # Loads fairseq.
+        from fairseq.data import Dictionary
 
-def _cut_vectors(folder: Path, dictionary: Path, files: Mapping[Path, str]) -> None:
-    # Loads fairseq.
-    from fairseq.data import Dictionary
+        from fairseq_ext.data.word_vectors import cut_vectors
 
-    from fairseq_ext.data.word_vectors import cut_vectors
+        words = Dictionary.load(str(data / DICT_FILE))
+        for file in files:
+            cut_vectors(words, file, folder / config.vectors_file(str(file)).name)
 
-    words = Dictionary.load(str(dictionary))
-    for path, name in files.items():
-        cut_vectors(words, path, folder / name)
+    options = {"version": _VECTORS_VERSION, "files": [str(file) for file in files], "with": versions("gensim")}
+    return Step(config.work_dir / VECTORS_DIR, [data, *files], options, build)
 
 
 # Models
@@ -185,14 +166,14 @@ def training_step(config: Recurrent, run: Run) -> Step:
     file = option_of(run.system.options, "word-vectors")
     if file:
         # What counts is what has been cut out of the file, not where it lies.
-        inputs.append(vectors_file(config, file))
+        inputs.append(config.vectors_file(file))
         arguments += ["--word-vectors", str(inputs[-1])]
         vectors = {"vectors": _TRAINING_VECTORS_VERSION}
     return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
 
 
-def _ngram_step(config: Recurrent, order: int) -> Step:
-    return ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")
+def _ngram_steps(config: Recurrent, order: int) -> list[Step]:
+    return [ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")]
 
 
 RECIPE = Recipe(Recurrent, preparation_steps, stages_of)

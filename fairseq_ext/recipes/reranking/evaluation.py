@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
+from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_ext.metrics.bootstrap import resampled_sums
 from fairseq_ext.metrics.comparison import Comparison, compare_resamples
 from fairseq_ext.metrics.corpus_metrics import SacrebleuMetric, bleu_metric
 from fairseq_ext.metrics.records import Record, Records
-from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.metrics.tables import Table
 from fairseq_ext.recipes.report import metric_column
-from fairseq_ext.recipes.reranking.bleu import oracle_choice
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, NBest
 
 ALL = "all"  # the set of all sentences
-CHANGED = "changed"
+_ORDERS = 4  # of n-grams that BLEU counts
 _NOTES = (
     f"{FIRST_BEST}: the first hypothesis. {ORACLE}: the hypotheses of the highest sentence BLEU, or a better choice of "
-    "the other rows, then changed one sentence at a time until corpus BLEU gains no more; it knows the references. "
-    f"Changed: sentences whose translation is not that of {FIRST_BEST}."
+    "the other rows, then changed one sentence at a time until corpus BLEU gains no more; it knows the references."
 )
 
 
@@ -49,17 +47,10 @@ def evaluate(
     resamples: int,
     seed: int,
 ) -> tuple[list[Record], list[Comparison]]:
-    """Score translations and compare them by a paired bootstrap over sentences.
+    """Score translations by row, and compare pairs of rows by a paired bootstrap over sentences.
 
-    Args:
-        chosen: hypotheses by row, as :func:`choose` chose them.
-        references: of the sentences.
-        others: other translations by row.
-        groups: numbers of sentences by name, to score besides all sentences.
-        pairs: rows and their baselines.
-        tokenizer: sacrebleu's, for BLEU.
-        resamples: R, of the bootstrap.
-        seed: of the resamples.
+    ``chosen`` are those of :func:`choose`, ``others`` any besides; ``groups`` are numbers of sentences by name, which
+    are scored besides all sentences.
     """
     texts = {FIRST_BEST: chosen[FIRST_BEST], **others, **chosen}
     sets = {ALL: np.arange(len(references)), **groups}
@@ -71,7 +62,8 @@ def evaluate(
                 # The same seed draws the same sentences: the resamples are paired.
                 sums = resampled_sums(counts[rows], resamples, [seed, *name.encode()])
                 values = scores[metric_name, row, name] = np.array([metric.score(each) for each in sums.tolist()])
-                records.append(_record(row, name, metric_name, values[0], len(rows)))
+                of = Record(system=row, run=row, domain=name, metric=metric_name, value=float(values[0]), n=len(rows))
+                records.append(of)
     comparisons = [
         compare_resamples(
             row, baseline, metric, name, scores[metric, row, name] - scores[metric, baseline, name], len(rows)
@@ -80,31 +72,17 @@ def evaluate(
         for metric in _metrics(tokenizer)
         for name, rows in sets.items()
     ]
-    for row, own in texts.items():
-        changed = [one != first for one, first in zip(own, texts[FIRST_BEST], strict=True)]
-        records.append(_record(row, ALL, CHANGED, statistics.fmean(changed), len(changed)))
     return records, comparisons
 
 
 def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Iterable[str] = ()) -> list[Table]:
-    """A table for each metric, with a row for each choice and a column for each test set.
-
-    The braces of ``title`` stand for the metric.
-    """
-
-    def columns(metric: str) -> list[Column]:
-        of = partial(metric_column, records, best=max, beside=[ORACLE])
-        return [
-            metric_column(records, "Changed", CHANGED, ALL, form=".0%"),
-            *(of(group, metric, group) for group in records.domains(metric)),
-        ]
-
+    """A table for each metric, which ``title`` has braces for, with rows of choices and columns of test sets."""
     return [
         Table(
             title.format(name),
             "Chosen by",
             records.systems(name),
-            columns(name),
+            [metric_column(records, group, name, group, best=max, beside=[ORACLE]) for group in records.domains(name)],
             [_NOTES, *notes, f"{name}: {metric.signature}."],
         )
         for name, metric in _metrics(tokenizer).items()
@@ -115,5 +93,75 @@ def _metrics(tokenizer: str) -> dict[str, SacrebleuMetric]:
     return {"BLEU": bleu_metric(tokenizer), "chrF": SacrebleuMetric(CHRF)}
 
 
-def _record(row: str, group: str, metric: str, value: float, n: int) -> Record:
-    return Record(system=row, run=row, domain=group, metric=metric, value=float(value), n=n)
+# BLEU of many choices, from the statistics of each hypothesis
+
+
+def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence[str]) -> np.ndarray:
+    """The metric's statistics of every hypothesis against its reference.
+
+    Shape:
+        references: S; result: S×K×M, zero where there is no hypothesis
+    """
+    most = nbest.features.shape[1]
+    # A translation of all sentences by each place in the list, so that references are only read once.
+    places = [[own[place] if place < len(own) else "" for own in nbest.texts] for place in range(most)]
+    return np.stack(metric.count(places, references), axis=1) * nbest.is_hypothesis[..., None]
+
+
+def bleu_of_sums(sums: np.ndarray) -> np.ndarray:
+    """Corpus BLEU of N sums of counts, with sacrebleu's default smoothing (exponential).
+
+    The result is 0 without any match, and for too few words for 4-grams.
+
+    Args:
+        sums: length of the hypotheses and of the references, then matching and all n-grams, for n from 1 to 4.
+
+    Shape:
+        sums: N×10; result: N, from 0 to 100
+    """
+    sums = sums.astype(np.float64)
+    length, reference_length = sums[:, 0], sums[:, 1]
+    correct, total = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS :]
+    smoothed = np.where(correct > 0, correct, 0.5 ** np.cumsum(correct == 0, axis=1))
+    can_score = (total > 0).all(axis=1) & (correct > 0).any(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = np.log(100 * smoothed / total).mean(axis=1)
+        brevity = np.minimum(0, 1 - reference_length / length)
+        return np.where(can_score, np.exp(precisions + brevity), 0.0)
+
+
+def bleu_of_choice(counts: np.ndarray, choice: np.ndarray) -> float:
+    """Corpus BLEU of one hypothesis for each sentence: S×K×10, S."""
+    return float(bleu_of_sums(counts[np.arange(len(choice)), choice].sum(axis=0)[None])[0])
+
+
+def oracle_choice(counts: np.ndarray, is_hypothesis: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """A choice that no change of a single sentence improves, at least as good as each of ``others``.
+
+    Hill climbing on corpus BLEU from the best sentences by sentence BLEU, or from a better one of ``others``. An
+    exact search is infeasible.
+
+    Shape:
+        counts: S×K×10; is_hypothesis: S×K; others, result: S
+    """
+    starts = [best_sentences(counts, is_hypothesis), *others]
+    choice = max(starts, key=lambda start: bleu_of_choice(counts, start)).copy()
+    total = counts[np.arange(len(counts)), choice].sum(axis=0)
+    gains = True
+    while gains:
+        gains = False
+        for sentence, own in enumerate(counts):
+            sums = total - own[choice[sentence]] + own
+            scores = np.where(is_hypothesis[sentence], bleu_of_sums(sums), -1)
+            best = int(scores.argmax())
+            if scores[best] > scores[choice[sentence]]:
+                total, choice[sentence], gains = sums[best], best, True
+    return choice
+
+
+def best_sentences(counts: np.ndarray, is_hypothesis: np.ndarray) -> np.ndarray:
+    """The hypothesis of each sentence with the highest sentence BLEU, as sacrebleu computes it: S×K×10, S×K → S."""
+    metric = SacrebleuMetric(partial(BLEU, effective_order=True))
+    scores = np.full(is_hypothesis.shape, -1.0)
+    scores[is_hypothesis] = [metric.score(row) for row in counts[is_hypothesis].tolist()]
+    return scores.argmax(axis=1)

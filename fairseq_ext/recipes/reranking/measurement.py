@@ -8,7 +8,7 @@ references of the test set, each sentence by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -24,21 +24,18 @@ from fairseq_ext.metrics.comparison import COMPARISONS_FILE, write_comparisons
 from fairseq_ext.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.dagru import KNESER_NEY
-from fairseq_ext.recipes.reranking.bleu import count_hypotheses
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
-from fairseq_ext.recipes.reranking.evaluation import choose, evaluate
+from fairseq_ext.recipes.reranking.evaluation import choose, count_hypotheses, evaluate
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
 from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
-from fairseq_ext.recipes.reranking.tuning import Weights, find_weights
+from fairseq_ext.recipes.reranking.tuning import find_weights
 from fairseq_ext.recipes.train import best_checkpoint
 
 PERPLEXITY = "perplexity"
 _VERSION = 2
 
-
-def tokenizer_of(config: Reranking) -> str:
-    """sacrebleu's tokeniser for the target language."""
-    return bleu_tokenizer(config.translation.target_lang)
+# By domain, the lines of a set.
+References = Mapping[str, Sequence[str]]
 
 
 def rerank_step(config: Reranking) -> Step:
@@ -60,32 +57,43 @@ def rerank_step(config: Reranking) -> Step:
         config.work_dir / "reranked",
         [*lists, *texts, *dict.fromkeys(models), *outputs],
         options,
-        lambda folder: _build(folder, config),
+        partial(_build, config=config),
     )
 
 
 def _build(folder: Path, config: Reranking) -> None:
-    references = {split: _read_references(config, split) for split in HELD_OUT}
-    lists = {split: _read_list(config, split, references[split]) for split in HELD_OUT}
+    given, tokenizer = config.translation, bleu_tokenizer(config.translation.target_lang)
+    references = {
+        split: {domain: read_lines(given.text(domain, split)) for domain in config.domains} for split in HELD_OUT
+    }
+    lists = {split: _read_list(config, split, own) for split, own in references.items()}
     texts: dict[str, list[str]] = {}
     perplexities: list[Record] = []
     for domain in config.domains:
-        sources = _sources(config, domain)
-        valid, test = (_with_scores(config, domain, sources, lists[split][domain]) for split in HELD_OUT)
-        weights = _tune(folder, config, domain, sources, valid, references["valid"][domain])
-        in_order = {row: own.in_order(test.names) for row, own in weights.items()}
-        for row, choice in choose(test, _counts(config, test, references["test"][domain]), in_order).items():
+        sources, scores = _sources(config, domain), config.work_dir / "scores" / domain
+        valid, test = (_with_scores(lists[split][domain], sources, scores) for split in HELD_OUT)
+        counts = {
+            split: count_hypotheses(bleu_metric(tokenizer), nbest, references[split][domain])
+            for split, nbest in zip(HELD_OUT, (valid, test), strict=True)
+        }
+        weights = _tune(folder, config, domain, sources, valid, counts["valid"])
+        for row, choice in choose(test, counts["test"], weights).items():
             lines = test.chosen(choice)
-            write_lines(folder / row / f"{domain}.{config.translation.target_lang}", lines)
+            write_lines(folder / row / f"{domain}.{given.target_lang}", lines)
             texts.setdefault(row, []).extend(lines)
-        perplexities += _perplexities(config, domain, sources, references["test"][domain])
+        # Per subword and end of sentence.
+        tokens = sum(len(line.split()) + 1 for line in stream_lines(given.pieces(domain, "test")))
+        for source in sources:
+            value = math.exp(-score_texts(source, references["test"][domain], scores).sum() / tokens)
+            of = Record(system=source.name, run=source.name, domain=domain, metric=PERPLEXITY, value=value, n=tokens)
+            perplexities.append(of)
     records, comparisons = evaluate(
         texts,
         [line for own in references["test"].values() for line in own],
-        others={name: _read_output(config, name, references["test"]) for name in config.translation.outputs},
+        others={name: _read_output(config, name, references["test"]) for name in given.outputs},
         groups={domain: np.array(place) for domain, place in _places(references["test"]).items()},
         pairs=_pairs(config),
-        tokenizer=tokenizer_of(config),
+        tokenizer=tokenizer,
         resamples=config.rerank.resamples,
         seed=config.seed,
     )
@@ -99,21 +107,17 @@ def _tune(
     domain: str,
     sources: Sequence[LanguageModelSource],
     nbest: NBest,
-    references: Sequence[str],
-) -> dict[str, Weights]:
+    counts: np.ndarray,
+) -> dict[str, np.ndarray]:
     """Tune and write the weights of each row: without a language model, and with each of them."""
-    counts, models = _counts(config, nbest, references), {source.name: source.fingerprint for source in sources}
-    options, found = {"restarts": config.rerank.restarts, "seed": config.seed}, {}
+    models, found = {source.name: source.fingerprint for source in sources}, {}
+    options = {"restarts": config.rerank.restarts, "seed": config.seed}
     for row in (LIST, *models):
         own = {name: fingerprint for name, fingerprint in models.items() if name == row}
-        found[row] = find_weights(nbest.without(models.keys() - {row}), counts, **options, sources=own)
-        found[row].write(folder / row / f"{domain}.json")
+        weights = find_weights(nbest.without(models.keys() - {row}), counts, **options, sources=own)
+        weights.write(folder / row / f"{domain}.json")
+        found[row] = weights.in_order(nbest.names)
     return found
-
-
-def _counts(config: Reranking, nbest: NBest, references: Sequence[str]) -> np.ndarray:
-    """What BLEU counts in the hypotheses: S×K×10."""
-    return count_hypotheses(bleu_metric(tokenizer_of(config)), nbest, references)
 
 
 def _pairs(config: Reranking) -> list[tuple[str, str]]:
@@ -121,9 +125,6 @@ def _pairs(config: Reranking) -> list[tuple[str, str]]:
     without = (FIRST_BEST, *config.translation.outputs, LIST)
     compared = config.compare or dict.fromkeys(config.models, without)
     return [(row, baseline) for row, baselines in compared.items() for baseline in baselines]
-
-
-# Language models
 
 
 def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
@@ -138,34 +139,12 @@ def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
     ]
 
 
-def _with_scores(config: Reranking, domain: str, sources: Sequence[LanguageModelSource], nbest: NBest) -> NBest:
-    texts, folder = nbest.all_texts(), _scores_dir(config, domain)
-    scores = {source.name: score_texts(source, texts, folder) for source in sources}
+def _with_scores(nbest: NBest, sources: Sequence[LanguageModelSource], folder: Path) -> NBest:
+    scores = {source.name: score_texts(source, nbest.all_texts(), folder) for source in sources}
     return nbest.with_features({WORDS: nbest.word_counts(), **scores})
 
 
-def _perplexities(
-    config: Reranking, domain: str, sources: Sequence[LanguageModelSource], references: Sequence[str]
-) -> Iterator[Record]:
-    """Of the test set, per subword and end of sentence."""
-    tokens = sum(len(line.split()) + 1 for line in stream_lines(config.translation.pieces(domain, "test")))
-    for source in sources:
-        value = math.exp(-score_texts(source, references, _scores_dir(config, domain)).sum() / tokens)
-        yield Record(system=source.name, run=source.name, domain=domain, metric=PERPLEXITY, value=value, n=tokens)
-
-
-def _scores_dir(config: Reranking, domain: str) -> Path:
-    return config.work_dir / "scores" / domain
-
-
-# Lists, references and translations of the translation experiment
-
-
-def _read_references(config: Reranking, split: str) -> dict[str, list[str]]:
-    return {domain: read_lines(config.translation.text(domain, split)) for domain in config.domains}
-
-
-def _read_list(config: Reranking, split: str, references: Mapping[str, Sequence[str]]) -> dict[str, NBest]:
+def _read_list(config: Reranking, split: str, references: References) -> dict[str, NBest]:
     """The parts of a list, which has the sentences of all domains in their order."""
     path, count = config.list_file(split), sum(map(len, references.values()))
     nbest = read_nbest(path)
@@ -177,13 +156,13 @@ def _read_list(config: Reranking, split: str, references: Mapping[str, Sequence[
     return {domain: nbest.part(place) for domain, place in _places(references).items()}
 
 
-def _places(references: Mapping[str, Sequence[str]]) -> dict[str, range]:
+def _places(references: References) -> dict[str, range]:
     """Where each domain's sentences are among all."""
     ends = accumulate(map(len, references.values()), initial=0)
     return {domain: range(*bounds) for domain, bounds in zip(references, pairwise(ends), strict=True)}
 
 
-def _read_output(config: Reranking, name: str, references: Mapping[str, Sequence[str]]) -> list[str]:
+def _read_output(config: Reranking, name: str, references: References) -> list[str]:
     """An output of the translation experiment, in the order of the domains."""
     given = config.translation
     by_domain = (

@@ -27,7 +27,7 @@ WORDS = "words"
 
 _MOSES_LINE = re.compile(r"\s*(\d{1,18})\s+\|\|\|\s", re.ASCII)
 _MOSES_NAME = re.compile(r"(?:^|(?<=\s))(\S+)[=:](?=\s|$)")
-_FAIRSEQ_LINE = re.compile(r"([HDP])-(\d{1,18})\t(.*)", re.ASCII | re.DOTALL)
+_FAIRSEQ_LINE = re.compile(r"([HDP])-(\d{1,18})\t([^\t]*)(?:\t(.*))?", re.ASCII | re.DOTALL)
 
 
 class Hypothesis(NamedTuple):
@@ -141,10 +141,9 @@ def read_nbest(path: Path) -> NBest:
     return NBest.of([sentences[index] for index in range(len(sentences))])
 
 
-def _number(text: str) -> float:
-    value = float(text)
+def _finite(value: float) -> float:
     if not math.isfinite(value):
-        raise ValueError(f"{shown(text)} is no finite number")
+        raise ValueError("has a number that is not finite")
     return value
 
 
@@ -156,7 +155,7 @@ def _read_moses(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
         match, fields = _MOSES_LINE.match(line), line.split("|||")
         if match is None or len(fields) < 4:
             raise ValueError("is not 'id ||| hypothesis ||| features ||| score'")
-        features = {**_moses_features(fields[2]), SCORE: _number(fields[3])}
+        features = {**_moses_features(fields[2]), SCORE: _finite(float(fields[3]))}
         names = names or list(features)
         if list(features) != names:
             raise ValueError(f"has other features than line 1, which has {' '.join(names)}")
@@ -171,7 +170,7 @@ def _moses_features(named: str) -> dict[str, float]:
         raise ValueError(f"{shown(before)} is no feature, as in 'name= 1.5 2'")
     features: dict[str, float] = {}
     for name, words in zip(parts[::2], parts[1::2], strict=True):
-        values = [_number(word) for word in words.split()]
+        values = [_finite(float(word)) for word in words.split()]
         if len(values) == 1:
             features[name] = values[0]
         else:
@@ -183,24 +182,16 @@ def _read_fairseq(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
     """The hypotheses of each sentence, by its number; none of a sentence that lacks lines."""
     printed: dict[int, dict[str, list[tuple[float, str]]]] = {}
     for line in lines:
-        if line.startswith(("H-", "D-", "P-")):
-            kind, index, entry = _fairseq_line(line)
-            printed.setdefault(index, {"H": [], "D": [], "P": []})[kind].append(entry)
+        if not line.startswith(("H-", "D-", "P-")):
+            continue
+        match = _FAIRSEQ_LINE.fullmatch(line)
+        if match is None or (match[4] is None) != (match[1] == "P"):
+            raise ValueError("is cut off or damaged")
+        kind, index, numbers, text = match.groups()
+        # Only the line P- has several numbers.
+        value = _finite(sum(map(float, numbers.split())) if kind == "P" else float(numbers))
+        printed.setdefault(int(index), {"H": [], "D": [], "P": []})[kind].append((value, text))
     return {index: _fairseq_hypotheses(entries) for index, entries in printed.items()}
-
-
-def _fairseq_line(line: str) -> tuple[str, int, tuple[float, str]]:
-    """Letter, number of the sentence, and a number with a text; of the line P- the sum of its numbers."""
-    match = _FAIRSEQ_LINE.fullmatch(line)
-    if match is None:
-        raise ValueError("is cut off or damaged")
-    kind, index, rest = match[1], int(match[2]), match[3]
-    if kind == "P":
-        return kind, index, (_number(str(sum(map(_number, rest.split())))), "")
-    score, tab, text = rest.partition("\t")
-    if not tab:
-        raise ValueError(f"is not '{kind}-ID', a number and a text between tabs")
-    return kind, index, (_number(score), text)
 
 
 def _fairseq_hypotheses(printed: Mapping[str, Sequence[tuple[float, str]]]) -> list[Hypothesis]:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison
+from fairseq_ext.metrics.corpus_metrics import bleu_tokenizer
 from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records
 from fairseq_ext.metrics.render import Page
 from fairseq_ext.metrics.tables import Table
 from fairseq_ext.recipes.report import comparisons_in, metric_column, report_step
 from fairseq_ext.recipes.reranking.config import LIST, Reranking
 from fairseq_ext.recipes.reranking.evaluation import score_tables
-from fairseq_ext.recipes.reranking.measurement import PERPLEXITY, tokenizer_of
+from fairseq_ext.recipes.reranking.measurement import PERPLEXITY
 
 _VERSION = 2
 _TABLE_5 = "Table 5. {} of translations, first-best and re-ranked"
@@ -37,28 +38,21 @@ def report(config: Reranking) -> Step:
 def page(config: Reranking, records: Records, comparisons: Sequence[Comparison]) -> Page:
     """The report of records and comparisons."""
     given = config.translation
+    notes = [
+        f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model; "
+        "the rows below it have one of the target side of the domain besides. Weights are tuned for BLEU on the "
+        "validation set of each domain."
+    ]
+    if given.outputs:
+        notes.append(f"{', '.join(given.outputs)}: as {given.work_dir.name} translates, with its own beam.")
+    columns = [metric_column(records, name, PERPLEXITY, name, best=min) for name in records.domains(PERPLEXITY)]
+    note = "Per subword and end of sentence, every sentence by itself."
+    perplexities = Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, [note])
+    sections = {
+        "Scores": score_tables(records, bleu_tokenizer(given.target_lang), _TABLE_5, notes),
+        "Language models": [perplexities],
+    }
     summary = (
         f"Translations by {given.run} of {given.work_dir.name}, chosen among {given.nbest} hypotheses of a sentence."
     )
-    tables = score_tables(records, tokenizer_of(config), _TABLE_5, _notes(config))
-    return Page(
-        config.work_dir.name, summary, {"Scores": tables, "Language models": [perplexities(records)]}, comparisons
-    )
-
-
-def perplexities(records: Records) -> Table:
-    """How well language models know the references."""
-    notes = ["Per subword and end of sentence, every sentence by itself."]
-    columns = [metric_column(records, name, PERPLEXITY, name, best=min) for name in records.domains(PERPLEXITY)]
-    return Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, notes)
-
-
-def _notes(config: Reranking) -> list[str]:
-    outputs = config.translation.outputs
-    beam = f"{', '.join(outputs)}: as {config.translation.work_dir.name} translates, with its own beam."
-    return [
-        f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model; "
-        "the rows below it have one of the target side of the domain besides. Weights are tuned for BLEU on the "
-        "validation set of each domain.",
-        *([beam] if outputs else []),
-    ]
+    return Page(config.work_dir.name, summary, sections, comparisons)

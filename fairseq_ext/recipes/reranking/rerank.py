@@ -15,8 +15,7 @@ from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
 from fairseq_ext.metrics.records import Records
 from fairseq_ext.metrics.render import Page, write_report
-from fairseq_ext.recipes.reranking.bleu import count_hypotheses
-from fairseq_ext.recipes.reranking.evaluation import ALL, choose, evaluate, score_tables
+from fairseq_ext.recipes.reranking.evaluation import ALL, choose, count_hypotheses, evaluate, score_tables
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, WORDS, NBest, read_nbest
 from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.recipes.reranking.tuning import Weights, find_weights
@@ -41,17 +40,10 @@ def read_list(
     max_tokens: int,
     cpu: bool,
 ) -> Listed:
-    """Read an n-best list and add features.
+    """Read an n-best list and add features, those of language models by name.
 
-    Args:
-        path: of the list.
-        models: CHECKPOINT:DATA of fairseq's language models, by name.
-        ngrams: ARPA files by name.
-        subwords: of models and n-grams, by name; words for all others.
-        word_count: whether the number of words is a feature.
-        scores: cache of scores; None for a folder beside the list.
-        max_tokens: in a batch.
-        cpu: leave a GPU unused.
+    ``models`` are CHECKPOINT:DATA of fairseq's, ``ngrams`` ARPA files; those without ``subwords`` read words. Scores
+    are kept in the folder ``scores``, by default beside the list.
     """
     for name in models.keys() & ngrams.keys():
         raise InputError(f"--arpa {name}: --lm has this name already; give each its own")
@@ -116,7 +108,7 @@ def report(
         {name: nbest.chosen(choice) for name, choice in choices.items()},
         wanted,
         others={name: read_lines_like(path, wanted, references) for name, path in also.items()},
-        groups=read_groups(groups, wanted, references),
+        groups=read_groups(groups, wanted, references) if groups else {},
         pairs=[(row, baseline) for baseline, row in combinations(rows, 2)],
         tokenizer=tokenizer,
         resamples=resamples,
@@ -133,10 +125,8 @@ def _read_references(path: Path, listed: Listed) -> list[str]:
     return read_lines_like(path, [own[0] for own in listed.nbest.texts], listed.path)
 
 
-def read_groups(path: Path | None, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
+def read_groups(path: Path, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
     """The indices of the sentences of each group, in order of appearance."""
-    if path is None:
-        return {}
     names = read_lines_like(path, references, references_path)
     for number, name in enumerate(names, start=1):
         if not name.strip() or name == ALL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,28 +27,21 @@ _PART_TEXTS = 2048
 
 @dataclass(frozen=True)
 class LanguageModelSource:
-    """A language model whose scores are a feature.
+    """A language model whose scores are the feature ``name``; they depend on the contents of ``files``.
 
-    Attributes:
-        name: of the feature.
-        files: the scores depend on their contents.
-        load: loads the model; slow.
-        options: the scores depend on them, too.
+    ``subwords`` are a SentencePiece model or a folder of subwords; None if the model reads words.
     """
 
     name: str
+    kind: str
     files: Sequence[Path]
-    load: Callable[[], Scores] = field(compare=False)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    load: Callable[[], Scores]  # slow
 
     @classmethod
     def of_fairseq(
         cls, name: str, checkpoint: Path, data: Path, subwords: Path | None, *, max_tokens: int, cpu: bool
     ) -> LanguageModelSource:
-        """A language model of fairseq with the dictionary of a data directory.
-
-        ``subwords`` is a SentencePiece model or a folder of subwords.
-        """
+        """A language model of fairseq with the dictionary of a data directory."""
 
         def load() -> Scores:
             # Loaded late: it imports torch, and texts that are scored already do not need it.
@@ -56,14 +49,17 @@ class LanguageModelSource:
 
             return FairseqScores.load(checkpoint, data, _encoder(subwords), max_tokens=max_tokens, cpu=cpu)
 
-        files = [checkpoint, data / DICT_FILE, *_subword_files(subwords)]
-        return cls(name, files, load, {"kind": "fairseq", "version": 1})
+        return cls(name, "fairseq", [checkpoint, data / DICT_FILE, *_subword_files(subwords)], load)
 
     @classmethod
     def of_arpa(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
         """An n-gram model."""
-        load = partial(load_arpa, file, subwords)
-        return cls(name, [file, *_subword_files(subwords)], load, {"kind": "arpa", "version": 1})
+        return cls(name, "arpa", [file, *_subword_files(subwords)], partial(load_arpa, file, subwords))
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What scores depend on, besides the files."""
+        return {"kind": self.kind, "version": 1}
 
     @property
     def fingerprint(self) -> str:
@@ -83,22 +79,19 @@ def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path)
     distinct = list(numbers)
     digest = hashlib.sha256("\n".join(distinct).encode()).hexdigest()
     options = {**source.options, "texts": digest, "part": _PART_TEXTS}
-    fingerprint = provenance_of(source.name, source.files, options).fingerprint
-    output = folder / f"{source.name}-{fingerprint[:16]}"
-    parts = [distinct[start : start + _PART_TEXTS] for start in range(0, len(distinct), _PART_TEXTS)]
+    output = folder / f"{source.name}-{provenance_of(source.name, source.files, options).fingerprint[:16]}"
+    starts = range(0, len(distinct), _PART_TEXTS)
 
     def build(directory: Path) -> None:
         score = source.load()
-        with tqdm(total=len(distinct), desc=source.name, unit="text", disable=None) as progress:
-            for number, part in enumerate(parts):
-                file = _part_file(directory, number)
-                if not file.exists():
-                    with atomic_write(file) as temporary:
-                        np.save(temporary, score(part))
-                progress.update(len(part))
+        for number, start in enumerate(tqdm(starts, desc=source.name, unit=f"×{_PART_TEXTS} texts", disable=None)):
+            file = _part_file(directory, number)
+            if not file.exists():
+                with atomic_write(file) as temporary:
+                    np.save(temporary, score(distinct[start : start + _PART_TEXTS]))
 
     run_step(Step(output, source.files, options, build, resumable=True))
-    values = np.concatenate([np.load(_part_file(output, number)) for number in range(len(parts))])
+    values = np.concatenate([np.load(_part_file(output, number)) for number in range(len(starts))])
     return values[[numbers[text] for text in texts]]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import Section, read_model
-from fairseq_ext.recipes.reranking.bleu import bleu_of_choice, bleu_of_sums
+from fairseq_ext.recipes.reranking.evaluation import bleu_of_choice, bleu_of_sums
 from fairseq_ext.recipes.reranking.nbest import MODEL, SCORE, NBest
 
 # Within a shorter stretch of γ, relative to where it lies, rounding could choose other hypotheses.
@@ -50,10 +50,7 @@ class Weights(Section):
             temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
-        """The weights in the order of a list's features, as :meth:`in_order`, if they were tuned for these.
-
-        ``sources`` are fingerprints of language models by feature, ``path`` is the file, for messages.
-        """
+        """As :meth:`in_order`, if they were tuned for a list's features and the fingerprints of these ``sources``."""
         for name in self.weights:
             if name not in nbest.names:
                 raise InputError(
@@ -76,47 +73,29 @@ class Weights(Section):
 
 
 def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]) -> Weights:
-    """Tune weights from the list's own order and from random starts, and record their BLEU.
+    """The weights with the highest BLEU of all ascents, from the list's own order and from random weights.
 
-    ``sources`` are fingerprints of the language models that some features are of.
+    Features are scaled to the same spread within a sentence during tuning, so that random weights, uniform in −1 to 1,
+    give each of them the same influence. The absolute values of weights, times these spreads, sum to one. ``sources``
+    are fingerprints of the language models that some features are of.
 
     Shape:
         counts: S×K×10, what BLEU counts
     """
-    values = tune_weights(nbest, counts, restarts=restarts, seed=seed)
+    spread = feature_spread(nbest)
+    scaled = replace(nbest, features=nbest.features / spread)
+    drawn = np.random.default_rng(seed).uniform(-1, 1, size=(restarts, len(spread)))
+    total = SCORE if SCORE in nbest.names else MODEL
+    best, best_score = np.array([float(name == total) for name in nbest.names]), -1.0
+    for start in tqdm([best * spread, *drawn], desc="tune", unit="start", disable=None):
+        weights, score = ascend(scaled, counts, start)
+        if score > best_score + _NO_GAIN:
+            best, best_score = weights, score
+    values = best / max(np.abs(best).sum(), np.finfo(float).tiny) / spread
     choices = {"first_best": np.zeros(len(counts), dtype=int), "tuned": nbest.best(values)}
     scores = {name: round(bleu_of_choice(counts, choice), 4) for name, choice in choices.items()}
     about = {"BLEU": scores, "restarts": restarts, "seed": seed}
     return Weights(weights=dict(zip(nbest.names, values.tolist(), strict=True)), sources=dict(sources), about=about)
-
-
-def first_weights(nbest: NBest) -> np.ndarray:
-    """The weights of the list's own order: 1 for its total score, 0 for other features."""
-    own = SCORE if SCORE in nbest.names else MODEL
-    return np.array([float(name == own) for name in nbest.names])
-
-
-def tune_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int) -> np.ndarray:
-    """The weights with the highest BLEU of all ascents, from the list's own weights and from random ones.
-
-    Features are scaled to the same spread within a sentence during tuning, so that random weights, uniform in −1 to 1,
-    give each of them the same influence.
-
-    Returns:
-        Weights whose absolute values, times the spread of their features, sum to one.
-
-    Shape:
-        counts: S×K×10; result: F
-    """
-    spread = feature_spread(nbest)
-    scaled = replace(nbest, features=nbest.features / spread)
-    drawn = np.random.default_rng(seed).uniform(-1, 1, size=(restarts, len(spread)))
-    best, best_score = first_weights(nbest), -1.0
-    for start in tqdm([first_weights(nbest) * spread, *drawn], desc="tune", unit="start", disable=None):
-        weights, score = ascend(scaled, counts, start)
-        if score > best_score + _NO_GAIN:
-            best, best_score = weights, score
-    return best / max(np.abs(best).sum(), np.finfo(float).tiny) / spread
 
 
 def feature_spread(nbest: NBest) -> np.ndarray:
@@ -149,24 +128,6 @@ def ascend(nbest: NBest, counts: np.ndarray, weights: np.ndarray) -> tuple[np.nd
 # Line search
 
 
-class Changes(NamedTuple):
-    """Where the choice of hypotheses changes as γ grows from −∞.
-
-    Attributes:
-        first: the hypothesis of each sentence at −∞: S.
-        thresholds: the values of γ at which one sentence changes, unsorted: C.
-        sentences: the sentence: C.
-        before: its hypothesis below the threshold: C.
-        after: its hypothesis above it: C.
-    """
-
-    first: np.ndarray
-    thresholds: np.ndarray
-    sentences: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
-
-
 def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> float:
     """The weight of one feature with the highest corpus BLEU, in the middle of its interval; its own is ignored.
 
@@ -174,22 +135,34 @@ def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: in
         counts: S×K×10; weights: F
     """
     others = np.where(np.arange(len(weights)) == index, 0, weights)
-    changes = upper_envelopes(nbest.features @ others, nbest.features[..., index], nbest.is_hypothesis)
-    thresholds, sums = _sums_between(changes, counts)
-    lows, highs = thresholds[:-1], thresholds[1:]
+    first, changes = upper_envelopes(nbest.features @ others, nbest.features[..., index], nbest.is_hypothesis)
+    thresholds, sentences, before, after = changes
+    order = np.argsort(thresholds, kind="stable")
+    inner = thresholds[order]
+    # Beyond the outermost thresholds every value is the same; without any, all are.
+    lowest, highest = (inner[0], inner[-1]) if len(inner) else (0.0, 0.0)
+    reach = 1 + highest - lowest
+    lows, highs = np.append(lowest - reach, inner), np.append(inner, highest + reach)
+    start = counts[np.arange(len(counts)), first].sum(axis=0, keepdims=True)
+    differences = (counts[sentences, after] - counts[sentences, before])[order]
+    sums = np.concatenate([start, start + differences.cumsum(axis=0)])
     is_long = highs - lows > _SHORTEST * np.maximum(1, np.abs(lows))
-    scores = np.where(is_long, bleu_of_sums(sums), -1)
-    best = int(scores.argmax())
+    best = int(np.where(is_long, bleu_of_sums(sums), -1).argmax())
     return float((lows[best] + highs[best]) / 2)
 
 
-def upper_envelopes(intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndarray) -> Changes:
-    """The upper envelope of each sentence's lines ``intercept + γ·slope``; the first of equals.
+def upper_envelopes(
+    intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Where the highest of each sentence's lines ``intercept + γ·slope`` changes as γ grows; the first of equals.
 
     Each step moves, in every sentence, to the steeper line that intersects first.
 
     Shape:
         intercepts, slopes, is_line: S×K, a line at least in each row
+
+    Returns:
+        The line of each sentence at −∞, S; and of C changes, unsorted: γ, sentence, the line below γ, the line above.
     """
     rows = np.arange(len(slopes))
     lowest = np.where(is_line, slopes, np.inf).min(axis=1, keepdims=True)
@@ -208,19 +181,4 @@ def upper_envelopes(intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndar
         rows, current, following = rows[goes_on], current[goes_on], following[goes_on]
         found.append((reached, rows, current, following))
         current = following
-    columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
-    return Changes(first, *columns)
-
-
-def _sums_between(changes: Changes, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted thresholds with an outer end on both sides, and the sums between them: C+2, (C+1)×10."""
-    order = np.argsort(changes.thresholds, kind="stable")
-    inner = changes.thresholds[order]
-    sentences = changes.sentences[order]
-    differences = counts[sentences, changes.after[order]] - counts[sentences, changes.before[order]]
-    start = counts[np.arange(len(counts)), changes.first].sum(axis=0, keepdims=True)
-    sums = np.concatenate([start, start + differences.cumsum(axis=0)])
-    # Beyond the outermost thresholds every value is the same; without any, all are.
-    ends = (inner[0], inner[-1]) if len(inner) else (0.0, 0.0)
-    reach = 1 + ends[1] - ends[0]
-    return np.concatenate([[ends[0] - reach], inner, [ends[1] + reach]]), sums
+    return first, [np.concatenate(parts) for parts in zip(*found, strict=True)]

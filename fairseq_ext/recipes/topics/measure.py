@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from fairseq_ext.corpora.line_split import text_path
 from fairseq_ext.corpora.split import stable_hash
@@ -20,10 +22,8 @@ from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
-from fairseq_ext.recipes.perplexity import LanguageModelScorer
-from fairseq_ext.recipes.topics.coherence import learn_topics, u_mass
+from fairseq_ext.recipes.perplexity import Batch, LanguageModelScorer, Likelihood
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.recipes.topics.continuations import choose_prompts, continue_prompts
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
     DEAD,
@@ -36,14 +36,16 @@ from fairseq_ext.recipes.topics.measurement import (
     USED,
     coherence,
 )
-from fairseq_ext.recipes.topics.text_metrics import text_metrics
-from fairseq_ext.recipes.topics.topic_models import (
+from fairseq_ext.recipes.topics.texts import choose_prompts, continue_prompts, text_metrics
+from fairseq_ext.recipes.topics.words import (
+    WordCorpus,
     count_use,
-    text_likelihood,
+    learn_topics,
+    read_word_corpus,
+    u_mass,
     words_by_use,
     words_near,
 )
-from fairseq_ext.recipes.topics.word_corpus import WordCorpus, read_word_corpus
 
 Of = Callable[..., Record]  # a record of a run
 
@@ -63,8 +65,9 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
     records = list(_perplexities(config, scorer, of, PERPLEXITY, domains))
     samples = {domain: _samples(config, scorer, domain) for domain in domains}
     write_json(folder / SAMPLES_FILE, samples)
-    for domain, texts in samples.items():
-        records += _text_metrics(of, domain, texts)
+    for domain, own in samples.items():
+        found = text_metrics([each["written"] for each in own], [each["reference"] for each in own])
+        records += [of(domain=domain, metric=metric, value=value, n=len(own)) for metric, value in found.items()]
     if hasattr(scorer.model, "num_topics"):
         topics, figures = _find_topics(config, scorer, domains[0])
         write_json(folder / TOPICS_FILE, {"topics": topics})
@@ -101,6 +104,24 @@ def _perplexities(
     if of_base:
         mean, tokens = statistics.fmean(each.loss for each in of_base), sum(each.tokens for each in of_base)
         yield of(domain=BASE_TEXT, metric=metric, value=math.exp(mean), n=tokens)
+
+
+def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likelihood:
+    """The likelihood of text by a model with or without topics.
+
+    Mixtures compute only the probabilities of the targets, a few tokens at a time.
+    """
+    if not hasattr(scorer.model, "num_topics"):
+        return scorer.score(batches)[0]
+    device, pad = next(scorer.model.parameters()).device, scorer.task.target_dictionary.pad()
+    found = Likelihood()
+    for batch in batches:
+        target = batch["target"].to(device)
+        with torch.inference_mode():
+            _, extra = scorer.model(batch["net_input"]["src_tokens"].to(device), targets=target)
+        found.nats -= extra["log_prob"].item()
+        found.tokens += int(target.ne(pad).sum())
+    return found
 
 
 def word_corpus(config: Topics, domain: str) -> WordCorpus:
@@ -141,23 +162,9 @@ def _samples(config: Topics, scorer: LanguageModelScorer, domain: str) -> list[d
     """How the model continues test lines of a domain, with what followed in these."""
     path, how = text_path(config.work_dir / "splits", domain, "test"), config.topics
     prompts = choose_prompts(stream_lines(path), how.prompt_words, how.prompts, str(path))
-    texts = continue_prompts(
-        scorer.model,
-        scorer.task,
-        config.work_dir / DATA_DIR,
-        [text for text, _ in prompts],
-        max_len=how.max_len,
-        temperature=how.temperature,
-        top_k=how.top_k,
-        seed=stable_hash(config.seed, "sampling", domain),
-    )
+    seed, data = stable_hash(config.seed, "sampling", domain), config.work_dir / DATA_DIR
+    texts = continue_prompts(scorer.model, scorer.task, data, [text for text, _ in prompts], how, seed)
     return [
         {"text": text, "reference": reference, "written": written}
         for (text, reference), written in zip(prompts, texts, strict=True)
     ]
-
-
-def _text_metrics(of: Of, domain: str, samples: Sequence[Mapping[str, str]]) -> Iterator[Record]:
-    texts, references = ([sample[key] for sample in samples] for key in ("written", "reference"))
-    for metric, value in text_metrics(texts, references).items():
-        yield of(domain=domain, metric=metric, value=value, n=len(samples))

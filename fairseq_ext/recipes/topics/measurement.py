@@ -20,10 +20,12 @@ from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.recipes.topics.config import Topics
 
 SAMPLES_FILE, TOPICS_FILE = "samples.json", "topics.json"
-# Metrics; those of texts have their own names.
+# Metrics
 PERPLEXITY, TOPIC_0_PERPLEXITY = "perplexity", "perplexity, topic 0 alone"
 ENTROPY, DEAD = "entropy", "dead topics"
 BASE_TEXT = "base text"  # the domains of the base as one set: the perplexity of their mean loss
+METEOR = "METEOR (exact and stem)"
+TEXT_METRICS = ("Dist-2", "Dist-3", "BLEU-2", "BLEU-3", METEOR, "ROUGE-L")
 NEAR, USED = "near", "used"  # how the words of topics are found
 _VERSION = 2
 _NOT_MEASURING = {"max_tokens", "cpu"}  # these change no result

@@ -29,6 +29,7 @@ from fairseq_ext.recipes.topics.measurement import (
     ENTROPY,
     NEAR,
     PERPLEXITY,
+    TEXT_METRICS,
     TOPIC_0_PERPLEXITY,
     USED,
     all_records,
@@ -82,15 +83,13 @@ def _of_domain(config: Topics, records: Records, domain: str) -> list[Table]:
 
 def systems_table(config: Topics, records: Records, domain: str) -> Table:
     """Table 3: every system on a domain, and what is left of the base."""
-    from fairseq_ext.recipes.topics.text_metrics import METRICS
-
     of = partial(metric_column, records)
     columns = [
         of("Perplexity", PERPLEXITY, domain, best=min),
         of("Topic 0 alone", TOPIC_0_PERPLEXITY, domain),
         of("Base text", PERPLEXITY, BASE_TEXT, best=min),
         of("Base text, topic 0 alone", TOPIC_0_PERPLEXITY, BASE_TEXT),
-        *(of(metric, metric, domain, form=".1f", best=max) for metric in METRICS),
+        *(of(metric, metric, domain, form=".1f", best=max) for metric in TEXT_METRICS),
     ]
     how = config.topics
     notes = [
@@ -145,11 +144,11 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
 
 def _topic_table(run: str, found: Sequence[Mapping[str, Any]]) -> Table:
     topics = {str(number): topic for number, topic in enumerate(found)}
-    columns = [
-        Column("Share, %", lambda row: 100 * topics[row]["share"], ".1f"),
-        Column(WAYS[USED], lambda row: ", ".join(topics[row][USED][:_SHOWN_WORDS]), is_text=True),
-        Column(WAYS[NEAR], lambda row: ", ".join(topics[row][NEAR][:_SHOWN_WORDS]), is_text=True),
-    ]
+
+    def words(way: str) -> Column:
+        return Column(WAYS[way], lambda row: ", ".join(topics[row][way][:_SHOWN_WORDS]), is_text=True)
+
+    columns = [Column("Share, %", lambda row: 100 * topics[row]["share"], ".1f"), words(USED), words(NEAR)]
     note = (
         "By use: typical of the tokens that a topic predicts, by p(w|z)·log(p(w|z)/p(w)). Nearest: by cosine of the "
         "output embedding and the topic’s."

@@ -9,8 +9,9 @@ import numpy as np
 from fairseq_ext.classifiers.predictions import ExampleSet
 from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.metrics.classification import measure
-from fairseq_ext.metrics.records import read_records
-from fairseq_ext.recipes.classification.measurement import compare_accuracies, compared_pairs, evaluation_step
+from fairseq_ext.metrics.records import Record, Records, read_records
+from fairseq_ext.recipes.classification.measurement import compare_accuracies, evaluation_step
+from fairseq_ext.recipes.classification.report import main_results
 from fairseq_ext.recipes.config import named_run
 from tests import toy_tasks
 from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
@@ -41,16 +42,6 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
     assert records.by_run("", "labels", "place") == {"": 3}
 
 
-def test_systems_are_compared_with_full_fine_tuning_or_as_the_file_says(tmp_path: Path) -> None:
-    def pairs(compare: dict[str, list[str]], **systems: dict[str, object]) -> list[tuple[str, str]]:
-        train = {"systems": {"base": BASE, **systems}}
-        return compared_pairs(load(write_classification_experiment(tmp_path, train=train, compare=compare)))
-
-    assert pairs({}, full=FULL, a=ADAPTERS, b=SMALL) == [("a", "full"), ("b", "full")]
-    assert pairs({}, a=ADAPTERS, b=SMALL) == pairs({}, full=FULL) == []
-    assert pairs({"b": ["a", "full"]}, full=FULL, a=ADAPTERS, b=SMALL) == [("b", "a"), ("b", "full")]
-
-
 def test_differences_are_those_of_mean_accuracies() -> None:
     a, b = np.array([1, 1, 0, 0] * 50), np.array([1, 1, 1, 0] * 50)
     hits = {("full", "x"): [a], ("full", "y"): [a], ("better", "x"): [b], ("better", "y"): [b], ("better", "z"): [b]}
@@ -69,3 +60,16 @@ def test_differences_are_those_of_mean_accuracies() -> None:
     assert 0 < better.low < 25
     assert (found["same", ""].difference, found["same", ""].p) == (0, 1)
     assert found["mean", "x"].difference == 12.5
+
+
+def test_all_tasks_share_what_is_not_trained(tmp_path: Path) -> None:
+    config = load(write_classification_experiment(tmp_path))
+    numbers = {"base": 100, "base_trained": 4, "trained": 10}
+    records = [
+        Record(system="full", run="full", domain=task, metric=metric, value=value)
+        for task in config.tasks
+        for metric, value in numbers.items()
+    ]
+    table = main_results(config, Records(records), {"full": list(config.tasks)})
+    [in_all] = (column for column in table.columns if column.heading == "In all")
+    assert in_all.of("full") == (96 + 4 * 10) / 100

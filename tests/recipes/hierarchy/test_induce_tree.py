@@ -10,8 +10,8 @@ import pytest
 
 from fairseq_ext.inputs.domain_tree import read_tree
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.hierarchy.config import Induction
 from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree, induce
-from fairseq_ext.recipes.hierarchy.induction import Induction
 from tests.recipes.small_lm import DOMAINS, WORDS, make_checkpoint, make_data
 from tests.verbs import verb
 
@@ -57,21 +57,6 @@ def test_related_domains_are_siblings(induced: Path) -> None:
     counts = record["counts"][record["domains"].index("law")]
     (number,) = (cluster["number"] for cluster in record["clusters"] if "law" in cluster["domains"])
     assert f">{5 * counts[number]}</text>" in drawn  # in percent of 20
-
-
-@pytest.mark.parametrize(
-    ("options", "place"),
-    [
-        (["--components", "81"], "81 clusters"),
-        (["--components", "1"], "one cluster"),
-        (["--dimensions", "0"], "dimensions: "),
-    ],
-)
-def test_what_cannot_be_is_refused(small: tuple[Path, Path], tmp_path: Path, options: list[str], place: str) -> None:
-    data, checkpoint = small
-    with pytest.raises(InputError, match=place):
-        verb("induce")([str(checkpoint), str(data), str(tmp_path / "tree"), *OPTIONS, *options])
-    assert not (tmp_path / "tree").exists()
 
 
 def test_empty_clusters_are_dropped() -> None:

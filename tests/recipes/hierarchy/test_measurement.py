@@ -89,12 +89,6 @@ def test_a_block_without_tokens_after_the_first_has_no_record() -> None:
     }
 
 
-def test_single_adapters_have_each_path_and_no_choice(tmp_path: Path) -> None:
-    experiment = experiment_of(tmp_path)
-    found = routings_of(experiment, experiment.runs["single"][0], single_tree(["a", "b"]), [])
-    assert found == {"all": ["a", "b"], "path:a": ["a"], "path:b": ["b"]}
-
-
 @pytest.mark.parametrize(
     ("best", "one", "two"),
     [
@@ -104,12 +98,22 @@ def test_single_adapters_have_each_path_and_no_choice(tmp_path: Path) -> None:
     ],
 )
 def test_paths_are_chosen_by_votes(tmp_path: Path, best: Paths, one: Paths, two: Paths) -> None:
-    experiment = experiment_of(tmp_path, every_path=[], path_weights=["uniform", "votes"])
-    run, expected = experiment.runs["deep"][0], {"all": list(TREE.leaves), "chosen:1": one, "chosen:2": two}
+    experiment = experiment_of(tmp_path, every_path=[], path_weights=["uniform", "votes"], num_paths=[1, 2, 3, 4])
+    # The tree has three leaves.
+    expected = {"all": list(TREE.leaves), "chosen:1": one, "chosen:2": two, "chosen:3": best}
+    assert routings_of(experiment, "single", single_tree(["a", "b"]), []) == {
+        "all": ["a", "b"],
+        "path:a": ["a"],
+        "path:b": ["b"],
+    }
     # A tree that is drawn by hand has no votes.
-    assert routings_of(experiment, run, TREE, best) == expected
+    assert routings_of(experiment, "deep", TREE, best) == expected
     induced = experiment.model_copy(update={"tree": {"toy": InducedTree()}})
-    assert routings_of(induced, run, TREE, best) == {**expected, "chosen:2:uniform": list(two)}
+    assert routings_of(induced, "deep", TREE, best) == {
+        **expected,
+        "chosen:2:uniform": list(two),
+        "chosen:3:uniform": list(best),
+    }
 
 
 def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Records], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.metrics.corpus_metrics import bleu_metric
-from fairseq_ext.recipes.reranking.bleu import count_hypotheses
+from fairseq_ext.recipes.reranking.evaluation import count_hypotheses
 from fairseq_ext.recipes.reranking.nbest import Hypothesis, NBest
 
 WORDS = [f"w{number}" for number in range(12)]

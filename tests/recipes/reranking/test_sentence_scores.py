@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,25 +17,6 @@ from fairseq_ext.recipes.reranking.sentence_scores import LanguageModelSource, s
 from tests.recipes import small_lm
 
 TEXTS = ["w1 w2 w3", "", "w4", "w1 w2 w3 unknown w5 w6", "w4", "w9 w8"]
-# log10 of probabilities and of back-off weights, blanks being tabs.
-ARPA = """\
-\\data\\
-ngram 1=5
-ngram 2=2
-
-\\1-grams:
--1.5\t<unk>
--99\t<s>\t-0.25
--1.0\t</s>
--0.5\ta\t-0.125
--0.75\tb
-
-\\2-grams:
--0.25\t<s> a
--0.375\ta b
-
-\\end\\
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +27,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checkpoint(data: Path) -> Path:
     return small_lm.make_checkpoint(data / "lm.pt", data, tokens_per_sample=64)
-
-
-@pytest.fixture
-def arpa(tmp_path: Path) -> Path:
-    path = tmp_path / "lm.arpa"
-    path.write_text(ARPA, encoding="utf-8")
-    return path
 
 
 def by_hand(lm: LanguageModel, text: str) -> float:
@@ -98,30 +73,24 @@ def test_subwords_are_what_the_model_reads(data: Path, checkpoint: Path) -> None
     assert halves(["w1+w2 w3"]) == pytest.approx(plain(["w1 w2 w3"]))
 
 
-def test_scores_are_kept_by_content(arpa: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
-
-    def load(*_: object) -> sentence_scores.Scores:
-        def score(texts: object) -> np.ndarray:
-            seen.append(list(texts))  # type: ignore[call-overload]
-            return np.array([float(len(text)) for text in seen[-1]])
-
-        return score
-
-    monkeypatch.setattr(sentence_scores, "load_arpa", load)
+def test_scores_are_kept_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_scores, "_PART_TEXTS", 2)
-    folder = tmp_path / "scores"
+    model, folder, seen = tmp_path / "lm.arpa", tmp_path / "scores", list[list[str]]()
+    model.write_text("one")
+
+    def score(texts: Sequence[str]) -> np.ndarray:
+        seen.append(list(texts))
+        return np.array([float(len(text)) for text in texts])
 
     def scored(texts: list[str]) -> list[float]:
-        return score_texts(LanguageModelSource.of_arpa("kn", arpa, None), texts, folder).tolist()
+        return score_texts(LanguageModelSource("kn", "arpa", [model], lambda: score), texts, folder).tolist()
 
     assert scored(["aa", "b", "aa", "cccc"]) == [2, 1, 2, 4]
     assert seen == [["aa", "b"], ["cccc"]]
     assert scored(["b", "b"]) == [1, 1]  # another list
     assert scored(["aa", "b", "cccc", "aa"]) == [2, 1, 4, 2]  # the same texts
     assert seen == [["aa", "b"], ["cccc"], ["b"]]
-    arpa.write_text(ARPA.replace("-0.75", "-0.5"), encoding="utf-8")
+    model.write_text("two")
     scored(["b"])
-    assert seen[-1] == ["b"]
-    assert len(seen) == 4
+    assert seen[3:] == [["b"]]
     assert len(list(folder.glob("kn-*/step.json"))) == 3

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.reranking.bleu import bleu_of_choice
+from fairseq_ext.recipes.reranking.evaluation import bleu_of_choice
 from fairseq_ext.recipes.reranking.nbest import Hypothesis, NBest
 from fairseq_ext.recipes.reranking.tuning import (
     Weights,
     ascend,
     best_weight,
     feature_spread,
-    tune_weights,
+    find_weights,
     upper_envelopes,
 )
 from tests.recipes.reranking.made_up import make_list
@@ -26,24 +26,9 @@ def test_envelopes_by_hand() -> None:
     intercepts = np.array([[0.0, 0.5, 1.0, -1.0], [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 9.0, 0.0]])
     slopes = np.array([[-1.0, 0.0, 0.0, 1.0], [0.0, -1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     is_line = np.array([[True] * 4, [True] * 4, [True, True, False, True]])
-    changes = upper_envelopes(intercepts, slopes, is_line)
-    assert changes.first.tolist() == [0, 1, 0]
-    found = zip(changes.sentences, changes.thresholds, changes.before, changes.after, strict=True)
-    assert sorted(found) == [(0, -1, 0, 2), (0, 2, 2, 3), (1, 0, 1, 2)]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_envelope_says_which_hypothesis_is_best_everywhere(seed: int) -> None:
-    nbest, _, _ = make_list(seed)
-    intercepts, slopes = nbest.features[..., 0], nbest.features[..., 1]
-    changes = upper_envelopes(intercepts, slopes, nbest.is_hypothesis)
-    thresholds = np.unique(changes.thresholds)
-    for gamma in [thresholds[0] - 1, *(thresholds[1:] + thresholds[:-1]) / 2, thresholds[-1] + 1]:
-        choice = changes.first.copy()
-        passed = np.flatnonzero(changes.thresholds < gamma)
-        for number in passed[np.argsort(changes.thresholds[passed], kind="stable")]:
-            choice[changes.sentences[number]] = changes.after[number]
-        assert choice.tolist() == nbest.best(np.array([1.0, gamma, 0.0])).tolist()
+    first, changes = upper_envelopes(intercepts, slopes, is_line)
+    assert first.tolist() == [0, 1, 0]
+    assert sorted(zip(*changes, strict=True)) == [(-1, 0, 0, 2), (0, 1, 1, 2), (2, 0, 2, 3)]
 
 
 def test_a_feature_that_says_nothing_gets_no_weight() -> None:
@@ -70,7 +55,7 @@ def test_a_feature_that_knows_the_best_is_found() -> None:
     matches = counts[..., 2:6].sum(axis=2)[nbest.is_hypothesis].astype(float)
     told = nbest.with_features({"told": 1e-4 * matches})  # of another size than the others
     start = np.array([1.0, 0.0, 0.0, 0.0])
-    weights = tune_weights(told, counts, restarts=3, seed=1)
+    weights = find_weights(told, counts, restarts=3, seed=1, sources={}).in_order(told.names)
     found = bleu_of_choice(counts, told.best(weights))
     assert found >= bleu_of_choice(counts, told.best(np.array([0.0, 0.0, 0.0, 1.0])))
     assert found > bleu_of_choice(counts, told.best(start)) + 5
@@ -85,25 +70,19 @@ def test_spread_is_that_within_sentences() -> None:
 
 def test_weights_are_read_as_they_were_written_and_follow_the_list(tmp_path: Path) -> None:
     nbest, _, _ = make_list(seed=1)
+    path = tmp_path / "weights.json"
     weights = Weights(weights={"f2": 0.1 + 0.2, "model": -1e-17}, sources={"f2": "this"}, about={"seed": 1})
-    weights.write(tmp_path / "weights.json")
-    read = Weights.read(tmp_path / "weights.json")
+    weights.write(path)
+    read = Weights.read(path)
     assert read == weights
     assert nbest.names == ["model", "f1", "f2"]
-    assert read.for_list(nbest, {"f2": "this"}, tmp_path).tolist() == [-1e-17, 0, 0.1 + 0.2]
+    assert read.for_list(nbest, {"f2": "this"}, path).tolist() == [-1e-17, 0, 0.1 + 0.2]
+    for other, sources in ((read, {"f2": "other"}), (read, {}), (Weights(weights={"lm": 3.0}), {})):
+        with pytest.raises(InputError, match="weights.json: "):
+            other.for_list(nbest, sources, path)
 
 
-@pytest.mark.parametrize(
-    "weights", [Weights(weights={"lm": 3.0}), Weights(weights={"f1": 1.0}, sources={"f1": "other"})]
-)
-def test_another_feature_or_language_model_is_refused(weights: Weights) -> None:
-    nbest, _, _ = make_list(seed=1)
-    for sources in ({"f1": "this"}, {}):
-        with pytest.raises(InputError, match=r"^w\.json: "):
-            weights.for_list(nbest, sources, Path("w.json"))
-
-
-@pytest.mark.parametrize("text", ["{}", '{"weights": {}}', '{"weights": {"a": NaN}}', '{"weights": {"a": true}}'])
+@pytest.mark.parametrize("text", ['{"weights": {}}', '{"weights": {"a": NaN}}', '{"weights": {"a": true}}'])
 def test_what_is_no_weights_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "weights.json"
     path.write_text(text)

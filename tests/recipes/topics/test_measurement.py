@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +17,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record, read_records
 from fairseq_ext.recipes.language_models import preparation_steps
 from fairseq_ext.recipes.perplexity import LanguageModelScorer
-from fairseq_ext.recipes.topics.coherence import u_mass
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.recipes.topics.continuations import continue_prompts
 from fairseq_ext.recipes.topics.measure import word_corpus
 from fairseq_ext.recipes.topics.measurement import (
     BASE_TEXT,
@@ -27,8 +26,10 @@ from fairseq_ext.recipes.topics.measurement import (
     coherence,
     topic_steps,
 )
+from fairseq_ext.recipes.topics.texts import continue_prompts
+from fairseq_ext.recipes.topics.words import u_mass
 from tests.recipes.small_lm import make_checkpoint
-from tests.recipes.topics.small_experiment import SYSTEMS, TOPICS, load, write_topic_experiment
+from tests.recipes.topics.small_experiment import BASE_DOMAINS, SYSTEMS, TOPICS, load, write_topic_experiment
 
 LENGTH = 6  # tokens of a line, some of which are cut
 HOW = {**TOPICS, "lines": 60, "topic_words": 4, "base_lines": 5, "prompts": 4, "max_len": 9}
@@ -138,14 +139,6 @@ def test_texts_continue_their_prompts(config: Topics, measured: dict[str, Path])
     assert records_of(measured["steered"])["Dist-2", "garden_ask"].n == 4
 
 
-@pytest.mark.slow
-def test_baselines_are_measured_by_the_same_coherence(config: Topics, tmp_path: Path) -> None:
-    topic_steps(config)[-1].build(tmp_path)
-    records = read_records(tmp_path / "records.jsonl")
-    assert records.systems(coherence("used", 2)) == ["LDA, 2 topics", "NMF, 2 topics"]
-    assert records.domains(coherence("used", 3)) == ["garden_ask"]
-
-
 def test_a_prompt_leaves_something_to_write(config: Topics, tmp_path: Path) -> None:
     short = config.model_copy(update={"topics": config.topics.model_copy(update={"max_len": 2})})
     with pytest.raises(InputError, match="max_len"):
@@ -157,6 +150,20 @@ def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> 
     checkpoint = config.work_dir / "systems/base/checkpoint_best.pt"
     scorer = LanguageModelScorer.load(checkpoint, data, tokens_per_sample=LENGTH, cpu=True, by_line=True)
     [pieces] = load_encoder(data)(prompts[:1])
-    options = {"max_len": len(pieces.split()) + 1, "temperature": 1.0, "top_k": 9, "seed": 1}
     # There is room for one token.
-    assert any(continue_prompts(scorer.model, scorer.task, data, prompts, **options))
+    how = config.topics.model_copy(update={"max_len": len(pieces.split()) + 1, "temperature": 1.0, "top_k": 9})
+    assert any(continue_prompts(scorer.model, scorer.task, data, prompts, how, 1))
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ({"arch": "transformer_lm_tiny"}, sorted([*BASE_DOMAINS, "garden_ask", "garden_do"])),
+        ({"checkpoint": "gpt2/model.pt"}, []),
+        ({"checkpoint": "gpt2/model.pt", "train-domains": "bank_ask"}, ["bank_ask"]),
+    ],
+)
+def test_the_text_of_the_base_is_all_unless_it_is_given(
+    tmp_path: Path, base: dict[str, Any], expected: list[str]
+) -> None:
+    assert load(write_topic_experiment(tmp_path, {**SYSTEMS, "base": base})).base_domains == expected

@@ -1,4 +1,4 @@
-"""What a training is given: the data of its task, the checkpoint before it, and a schedule of its own length."""
+"""Which runs there are, and what a training is given: data, the checkpoint before it, and a schedule of its length."""
 
 from __future__ import annotations
 
@@ -92,3 +92,16 @@ def test_pairs_and_numbers_have_options_of_their_own(tmp_path: Path, monkeypatch
 )
 def test_updates_are_counted(options: dict[str, Any], workers: int, expected: int) -> None:
     assert num_updates(CLASSES, options, workers) == expected
+
+
+def test_there_is_a_run_for_each_task_and_seed(tmp_path: Path) -> None:
+    config = config_of(tmp_path, x={**ADAPTERS, "tasks": ["size", "place"], "seeds": [1, 2]}, y=ADAPTERS)
+    names = {name: [run.name for run in runs] for name, runs in config.runs.items()}
+    assert names == {
+        "base": ["base"],
+        "x": ["x@size@1", "x@place@1", "x@size@2", "x@place@2"],
+        "y": ["y@place", "y@verb", "y@same", "y@size"],
+    }
+    last = config.runs["x"][-1]
+    assert (last.domain, last.seed, last.system.name) == ("place", 2, "x")
+    assert [run.name for run in config.task_runs] == [*names["x"], *names["y"]]

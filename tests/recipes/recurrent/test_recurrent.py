@@ -1,4 +1,4 @@
-"""Texts of words are cleaned, unknown words are counted, and the dictionary has the words and nothing else."""
+"""Texts of words are cleaned, and unknown words are counted; the figure of the report has all models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.combinations import COMBINATIONS
+from fairseq_ext.recipes.recurrent.report import GROUPS
 from fairseq_ext.recipes.recurrent.stages import write_texts
 
 TEXTS = {"train": " the  cat \n\nthe <unk> sat\n", "valid": "the dog sat\n", "test": "a cat\na dog\n"}
@@ -44,3 +46,7 @@ def test_the_place_of_a_mistake_is_named(tmp_path: Path, split: str, text: str, 
     paths[split].write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError, match=place):
         write_texts(tmp_path / "out", paths)
+
+
+def test_every_combination_is_in_a_panel() -> None:
+    assert {*COMBINATIONS} == {name for members in GROUPS.values() for name in members}

@@ -1,4 +1,4 @@
-"""Metrics of texts, by hand on short strings."""
+"""Which lines are continued; and metrics of texts, by hand on short strings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 
 import pytest
 
-from fairseq_ext.recipes.topics.text_metrics import (
-    METRICS,
-    bleu,
-    distinct_share,
-    meteor,
-    rouge_l,
-    text_metrics,
-)
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.topics.measurement import TEXT_METRICS
+from fairseq_ext.recipes.topics.texts import bleu, choose_prompts, distinct_share, meteor, rouge_l, text_metrics
+
+
+def test_prompts_are_the_first_words_of_long_lines() -> None:
+    lines = ["a b c", "a b c d e", "x y", "k l m n", "o p q r"]
+    assert choose_prompts(lines, 2, 2, "x") == [("a b", "c d e"), ("k l", "m n")]
+    with pytest.raises(InputError, match=r"test\.txt: "):
+        choose_prompts(["a b c"], 4, 3, "test.txt")
 
 
 def test_distinct_share_is_over_all_texts() -> None:
@@ -47,5 +49,5 @@ def test_meteor_knows_stems_but_no_synonyms() -> None:
 
 def test_all_are_named() -> None:
     found = text_metrics(["a b c"], ["a b c"])
-    assert tuple(found) == METRICS
+    assert tuple(found) == TEXT_METRICS
     assert found["BLEU-3"] == pytest.approx(100)

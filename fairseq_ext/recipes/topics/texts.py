@@ -1,0 +1,120 @@
+"""Texts that a language model writes: how it continues prompts, and metrics of this, in percent."""
+
+from __future__ import annotations
+
+import statistics
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from fairseq import utils
+from fairseq.data import encoders
+from fairseq.dataclass.configs import GenerationConfig
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from tqdm import tqdm
+
+from fairseq_ext.corpora.encoders import fairseq_bpe_options
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.topics.config import Evaluation
+from fairseq_ext.recipes.topics.measurement import METEOR
+
+_BATCH = 32  # prompts
+_tokenize = Tokenizer13a()
+
+
+def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str) -> list[tuple[str, str]]:
+    """The first ``num_words`` words of the first ``count`` lines that have at least twice as many, and the rest."""
+    prompts: list[tuple[str, str]] = []
+    for line in lines:
+        words = line.split()
+        if len(words) >= 2 * num_words and len(prompts) < count:
+            prompts.append((" ".join(words[:num_words]), " ".join(words[num_words:])))
+    if not prompts:
+        raise InputError(f"{where}: no line has {2 * num_words} words; lower topics: prompt_words")
+    return prompts
+
+
+def continue_prompts(
+    model: Any, task: Any, data: Path, prompts: Sequence[str], how: Evaluation, seed: int
+) -> list[str]:
+    """The continuation of each prompt, up to the end of the line, sampled by fairseq's own generator.
+
+    A text has ``max_len`` tokens at most, with the prompt and without the end of the line. ``data`` has the subwords.
+    """
+    options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(data).items()}
+    bpe, source = encoders.build_bpe(Namespace(**options)), task.source_dictionary
+    tokens = [source.encode_line(bpe.encode(prompt), add_if_not_exist=False).long() for prompt in prompts]
+    if max(map(len, tokens)) > how.max_len:
+        raise InputError(f"topics: max_len: {how.max_len} leaves no room after the longest prompt; raise it")
+    sampling = {"sampling": True, "sampling_topk": how.top_k, "temperature": how.temperature}
+    generation = GenerationConfig(beam=1, max_len_a=0, max_len_b=how.max_len, **sampling)
+    generator = task.build_generator([model], generation)
+    torch.manual_seed(seed)
+    texts = [""] * len(prompts)
+    # Prompts of equal length together, so that no text of a batch starts before another.
+    order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
+    for start in tqdm(range(0, len(order), _BATCH), desc="write", unit=" batches", leave=False, disable=None):
+        numbers = order[start : start + _BATCH]
+        batch = [tokens[number] for number in numbers]
+        dataset = task.build_dataset_for_inference(batch, [len(prompt) for prompt in batch])
+        sample = dataset.collater([dataset[place] for place in range(len(batch))])
+        sample = utils.move_to_cuda(sample) if next(model.parameters()).is_cuda else sample
+        for number, (best, *_) in zip(numbers, task.inference_step(generator, [model], sample), strict=True):
+            # The end of the prompt was not read; the text has its own.
+            written = best["tokens"][len(tokens[number]) - 1 :].cpu()
+            texts[number] = bpe.decode(task.target_dictionary.string(written)).strip()
+    return texts
+
+
+# Metrics
+
+
+def text_metrics(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """All of :data:`~.measurement.TEXT_METRICS` of texts, each with its reference."""
+    return {
+        **{f"Dist-{n}": distinct_share(texts, n) for n in (2, 3)},
+        **{f"BLEU-{n}": bleu(texts, references, n) for n in (2, 3)},
+        METEOR: meteor(texts, references),
+        "ROUGE-L": rouge_l(texts, references),
+    }
+
+
+def distinct_share(texts: Sequence[str], n: int) -> float:
+    """Dist-n (Li et al., 2016): the share of distinct word n-grams in all texts; 0 if there are none."""
+    lines = map(words_of, texts)
+    grams = [tuple(words[start : start + n]) for words in lines for start in range(len(words) - n + 1)]
+    return 100 * len(set(grams)) / len(grams) if grams else 0.0
+
+
+def bleu(texts: Sequence[str], references: Sequence[str], n: int) -> float:
+    """BLEU of the whole corpus with n-grams up to this length."""
+    # Forced, it does not warn of text whose punctuation marks stand apart; it computes the same.
+    return float(BLEU(max_ngram_order=n, force=True).corpus_score(list(texts), [list(references)]).score)
+
+
+def rouge_l(texts: Sequence[str], references: Sequence[str]) -> float:
+    """The mean F of ROUGE-L."""
+    from rouge_score.rouge_scorer import RougeScorer  # slow to import, as is METEOR's
+
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    scores = (scorer.score(reference, text) for text, reference in zip(texts, references, strict=True))
+    return 100 * statistics.fmean(score["rougeL"].fmeasure for score in scores)
+
+
+def meteor(texts: Sequence[str], references: Sequence[str]) -> float:
+    """The mean of METEOR with exact and stem matches."""
+    from nltk.translate.meteor_score import meteor_score
+
+    pairs = zip(texts, references, strict=True)
+    no_synonyms: Any = SimpleNamespace(synsets=lambda word: [])  # in place of WordNet
+    scores = (meteor_score([words_of(ref)], words_of(text), wordnet=no_synonyms) for text, ref in pairs)
+    return 100 * statistics.fmean(scores)
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words and punctuation marks, tokenised as for BLEU."""
+    return str(_tokenize(text)).lower().split()
