@@ -107,7 +107,7 @@ def training_records(experiment: Experiment) -> Iterator[Record]:
     for run in experiment.all_runs:
         if not _log_of(experiment, run).is_file():
             continue
-        valid, seconds = read_training_log(_log_of(experiment, run))
+        valid, _, seconds = read_training_log(_log_of(experiment, run))
         of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
         values = {
             BEST_EPOCH: min(valid, key=lambda epoch: valid[epoch], default=None),

@@ -57,21 +57,11 @@ def model_digest(checkpoint: Path) -> str:
 
 
 def score_run(
-    output: Path,
-    checkpoint: Path,
-    files: Mapping[str, Path],
-    samples: Mapping[str, Sequence[Mapping[str, str]]],
+    output: Path, checkpoint: Path, files: Mapping[str, Path], samples: Mapping[str, Sequence[Mapping[str, str]]]
 ) -> tuple[dict[str, list[float]], str]:
-    """Score a run's sentences, or read their cached scores.
+    """Score a run's sentences, or read their scores, by test set, and COMET's version from the cache ``output``.
 
-    Args:
-        output: the cache.
-        checkpoint: of a local model.
-        files: the translations, by test set.
-        samples: by test set, a mapping with ``src``, ``mt`` and ``ref`` for each sentence.
-
-    Returns:
-        by test set a score for each sentence, and COMET's version.
+    Both ``files``, the translations, and ``samples``, mappings with ``src``, ``mt`` and ``ref``, are by test set.
     """
 
     def build(folder: Path) -> None:

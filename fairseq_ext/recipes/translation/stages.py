@@ -15,10 +15,10 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.registry import Recipe
-from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, train_step
+from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, read_training_log, train_step
 from fairseq_ext.recipes.translation.analyses import analysis_steps
 from fairseq_ext.recipes.translation.config import Translation
-from fairseq_ext.recipes.translation.convergence import read_curve, warning
+from fairseq_ext.recipes.translation.convergence import warning
 from fairseq_ext.recipes.translation.data import base_step, preparation_steps, teacher_steps
 from fairseq_ext.recipes.translation.decoding import TASK, translation_step
 from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
@@ -37,7 +37,7 @@ def stages_of(config: Translation) -> list[Stage]:
         *(Stage(name, partial(_training, config, name), early=True) for name in trained),
         Stage("translate", partial(_translation, config), early=True),
         Stage("score", lambda: [scoring_step(config)] if config.outputs else []),
-        Stage("analyse", lambda: list(analysis_steps(config).values())),
+        Stage("analyse", lambda: analysis_steps(config)),
         Stage("report", lambda: [report(config)]),
     ]
 
@@ -111,7 +111,7 @@ def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> S
     def build(folder: Path) -> str | None:
         step.build(folder)
         is_base = run.system.name in config.base_systems
-        return warning(run.name, read_curve(folder / LOG_FILE)) if is_base else None
+        return warning(run.name, read_training_log(folder / LOG_FILE).bits) if is_base else None
 
     return replace(step, build=build)
 

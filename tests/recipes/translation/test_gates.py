@@ -14,9 +14,10 @@ from fairseq_ext.recipes.translation.gates import (
     AGREES,
     CLASSIFIER_CORRECT,
     CORRECT,
-    ClassifiedSentences,
+    Labels,
     gate_records,
     read_gates,
+    read_labels,
     weight_of,
 )
 
@@ -38,22 +39,22 @@ def gates(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sentences(tmp_path: Path) -> ClassifiedSentences:
+def labels(tmp_path: Path) -> Labels:
     (tmp_path / "domains.txt").write_text("law\nmed\n")
     for name, rows in PROBS.items():
         write_probs(label_path(tmp_path / "teacher", name, "test"), np.array(rows))
-    return ClassifiedSentences.read(tmp_path, tmp_path / "teacher")
+    return read_labels(tmp_path, tmp_path / "teacher")
 
 
-def values_of(gates: Path, sentences: ClassifiedSentences) -> dict[tuple[str, str], float]:
+def values_of(gates: Path, labels: Labels) -> dict[tuple[str, str], float]:
     """The records of a run, by metric and domain."""
-    records = list(gate_records("gad@2", *read_gates(gates, 3, 2), sentences))
+    records = list(gate_records("gad@2", gates, labels))
     assert {(record.system, record.run) for record in records} == {("gad", "gad@2")}
     return {(record.metric, record.domain): record.value for record in records}
 
 
-def test_agreement_and_mean_weights(gates: Path, sentences: ClassifiedSentences) -> None:
-    values = values_of(gates, sentences)
+def test_agreement_and_mean_weights(gates: Path, labels: Labels) -> None:
+    values = values_of(gates, labels)
     shares = {
         AGREES: {"encoder 1": 66.67, "decoder 1": 100, "mean": pytest.approx(83.335)},
         CORRECT: {"encoder 1": 33.33, "decoder 1": 66.67, "mean": 50},
@@ -65,13 +66,13 @@ def test_agreement_and_mean_weights(gates: Path, sentences: ClassifiedSentences)
     assert {key: values[weight_of(key[1]), key[0]] for key in weights} == weights
 
 
-def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, sentences: ClassifiedSentences) -> None:
+def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels: Labels) -> None:
     path, lines = tmp_path / "several.jsonl", []
     for number, own in GATES.items():
         parts = {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
         lines.append(json.dumps({"id": number, **own, **parts}) + "\n")
     path.write_text("".join(lines))
-    values = values_of(path, sentences)
+    values = values_of(path, labels)
     assert values[f"{AGREES}, source alone", "mean"] == 66.67
     assert values[f"{CORRECT}, source alone", "mean"] == 33.33
     assert (f"{AGREES}, source alone", "encoder 1") not in values  # the source has no layers

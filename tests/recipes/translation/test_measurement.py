@@ -25,7 +25,7 @@ def test_means_over_runs_are_compared() -> None:
     # One run wins on every other resample, the other always and by more: so does their mean.
     runs = [{"AVG": 40 + (-1.0) ** np.arange(101)}, {"AVG": np.full(101, 45.0)}]
     scores = {"chrF": {"one": runs, "base": [{"AVG": np.full(101, 40.0)}]}}
-    tests = Sets(["law"], [], {}, {"law": ["a line"]}, None, {"law": 300}, {})
+    tests = Sets(["law"], {}, {"law": ["a line"]}, {}, {"law": 300}, None)
     [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, tests)
     assert (found.difference, found.p) == (3.0, pytest.approx(2 / 101, abs=1e-4))
 
