@@ -95,8 +95,10 @@ def _check_tags(config: Translation, vocabulary: Path) -> None:
 
 def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps that end with ``splits``."""
-    langs, cleaning, domains = config.langs, config.cleaning, config.corpora.domains
-    domains = folder_entries(Path(config.corpora.folder or ""), langs) if domains is None else domains
+    langs, cleaning = config.langs, config.cleaning
+    domains: Mapping[str, Sequence[str]] | None = config.corpora.domains
+    if domains is None:
+        domains = folder_entries(Path(config.corpora.folder or ""), langs)
     names = sorted(domains)
     corpora, clean, learned = (config.work_dir / name for name in ("corpora", "clean", "learned"))
     imported, cleaned = ([folder / f"{name}.{lang}" for name in names for lang in langs] for folder in (corpora, clean))

@@ -46,12 +46,17 @@ def column_of(config: Translation, name: str) -> str:
 
 
 def sets_for(config: Translation, run: OutputRun) -> list[str]:
-    """The sets that an output run can translate; a model of one domain is for sets of that domain alone."""
-    only = run.run.domain
+    """The sets that an output run can translate; a model of one domain is for sets of that domain alone.
+
+    Lines of these sets can name a domain, but no weights of domains.
+    """
+    output, only = run.output, run.run.domain
+    if output.domain_source == "classifier-soft":
+        return []
     return [
         name
         for name, domain in config.evaluate.sets.items()
-        if run.output.can_translate(domain) and only in (None, domain)
+        if only in (None, domain) and (domain is not None or not output.uses_oracle)
     ]
 
 

@@ -73,7 +73,7 @@ def test_what_is_not_trained_is_named_with_its_command(trained: Path) -> None:
     for name, message in (
         ("ad", "ad is not trained yet; run fairseq-ext train .*toy.yaml ad"),
         ("two", "two has several runs; give one of two@1, two@2"),
-        ("tag", "no 'tag'; there are mix, ad, gad, two"),
+        ("tag", "'tag' is unknown; choose one of mix, ad, gad, two"),
     ):
         with pytest.raises(InputError, match=message):
             trained_run(config, name)
