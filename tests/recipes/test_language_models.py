@@ -73,7 +73,7 @@ def test_text_is_made_canonical(tmp_path: Path) -> None:
     with gzip.open(folder / "a.txt.gz", "wb") as file:
         file.write("\ufeffone\r\n\r\n  two\twords \u2028 here\n".encode() + b"bad \xff\n")
     files = text_steps.text_files(folder)
-    tally = text_steps.ImportText(files, "drop")(0, tmp_path)
+    tally = text_steps.import_text(files, "drop", 0, tmp_path)
     assert {"lines": 2, "blank": 1, "bad_utf8_dropped": 1}.items() <= tally.items()
     assert read_lines(tmp_path / "a.txt") == ["one", "two words here"]
 
