@@ -39,8 +39,7 @@ def checkpoint_of(model: str | None, where: str) -> Path | None:
     for file in (checkpoint, _hparams(checkpoint)):
         if not file.is_file():
             raise InputError(
-                f"{where}: {file} does not exist; give the folder of a COMET model, with hparams.yaml and "
-                f"{_CHECKPOINT}, or leave the key out"
+                f"{where}: {file} does not exist; give a COMET model's folder with hparams.yaml and {_CHECKPOINT}"
             )
     return checkpoint
 
