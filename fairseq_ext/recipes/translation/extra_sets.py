@@ -74,11 +74,11 @@ def extra_set_steps(config: Translation) -> list[Step]:
 def import_sets(folder: Path, config: Translation) -> None:
     """Write the sets: normalised like the corpora, not filtered but for pairs with an empty side."""
     langs, corpora, normalise = config.langs, config.corpora, config.cleaning.normalise
-    given = {"on_bad_utf8": corpora.on_bad_utf8, "markup": corpora.markup}
+    downloads, on_bad_utf8, markup = config.work_dir / "downloads", corpora.on_bad_utf8, corpora.markup
     for name, entry in sorted(config.evaluate.corpora.items()):
         with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
             imported = Path(temporary)
-            import_domain(imported, name, [entry], langs, downloads=config.work_dir / "downloads", **given)
+            import_domain(imported, name, [entry], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
             pairs = read_parallel(*(imported / f"{name}.{lang}" for lang in langs))
         for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
             write_lines(folder / f"{name}.{lang}", normalise_lines(lines, lang, normalise) if normalise else lines)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,11 +32,10 @@ GATES = {
 PROBS = {"law": [[0.9, 0.1], [0.2, 0.8]], "med": [[0.0, 1.0]]}  # the second sentence is taken for med
 
 
-@pytest.fixture
-def gates(tmp_path: Path) -> Path:
+def write_gates(path: Path, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda own: {}) -> Path:
     """Gates in the order in which fairseq translates: longest sentences first."""
-    path = tmp_path / "gates.jsonl"
-    path.write_text("".join(json.dumps({"id": number, **GATES[number]}) + "\n" for number in (2, 0, 1)))
+    rows = [{"id": number, **GATES[number], **more(GATES[number])} for number in (2, 0, 1)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
@@ -53,8 +54,8 @@ def values_of(gates: Path, labels: Labels) -> dict[tuple[str, str], float]:
     return {(record.metric, record.domain): record.value for record in records}
 
 
-def test_agreement_and_mean_weights(gates: Path, labels: Labels) -> None:
-    values = values_of(gates, labels)
+def test_agreement_and_mean_weights(tmp_path: Path, labels: Labels) -> None:
+    values = values_of(write_gates(tmp_path / "gates.jsonl"), labels)
     shares = {
         AGREES: {"encoder 1": 66.67, "decoder 1": 100, "mean": pytest.approx(83.335)},
         CORRECT: {"encoder 1": 33.33, "decoder 1": 66.67, "mean": 50},
@@ -67,17 +68,15 @@ def test_agreement_and_mean_weights(gates: Path, labels: Labels) -> None:
 
 
 def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels: Labels) -> None:
-    path, lines = tmp_path / "several.jsonl", []
-    for number, own in GATES.items():
-        parts = {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
-        lines.append(json.dumps({"id": number, **own, **parts}) + "\n")
-    path.write_text("".join(lines))
-    values = values_of(path, labels)
+    def alone(own: dict[str, Any]) -> dict[str, Any]:
+        return {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
+
+    values = values_of(write_gates(tmp_path / "several.jsonl", alone), labels)
     assert values[f"{AGREES}, source alone", "mean"] == 66.67
     assert values[f"{CORRECT}, source alone", "mean"] == 33.33
     assert (f"{AGREES}, source alone", "encoder 1") not in values  # the source has no layers
-    alone = [values[f"{CORRECT}, states alone", layer] for layer in ("encoder 1", "decoder 1")]
-    assert alone == [values[CORRECT, "decoder 1"], values[CORRECT, "encoder 1"]]
+    states = [values[f"{CORRECT}, states alone", layer] for layer in ("encoder 1", "decoder 1")]
+    assert states == [values[CORRECT, "decoder 1"], values[CORRECT, "encoder 1"]]
 
 
 @pytest.mark.parametrize("text", ['{"id": 0, "encoder": [[1]], "decoder": [[1]]}', '{"id": 1}', "nonsense"])
