@@ -90,7 +90,7 @@ def test_a_text_is_translated_with_the_last_that_is_trained(
     assert [path.name for path in exported.iterdir() if not path.name.startswith(".")] == ["gad"]
     verb("translate")([str(exported / "gad"), *files, str(tmp_path / "again.pl"), "--processes", "1"])
     assert (tmp_path / "out.pl").read_text() == (tmp_path / "again.pl").read_text()
-    assert "gad: up to date" not in capsys.readouterr().err
+    capsys.readouterr()
     verb("translate")([str(trained), *files, str(tmp_path / "out.pl"), "--system", "gad"])
     assert {"gad: up to date", f"{tmp_path / 'out.pl'}: up to date"} <= set(capsys.readouterr().err.splitlines())
 
