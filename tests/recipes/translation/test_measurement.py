@@ -13,10 +13,12 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.comparison import read_comparisons
+from fairseq_ext.metrics.corpus_metrics import CometMetric
 from fairseq_ext.metrics.records import Records, read_records
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.measurement import compare_outputs, read_tests, scoring_step
 from fairseq_ext.recipes.translation.set_scores import TestSets as Sets
+from fairseq_ext.recipes.translation.set_scores import score_columns
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
 
 
@@ -27,6 +29,14 @@ def test_means_over_runs_are_compared() -> None:
     tests = Sets(["law"], {}, {"law": ["a line"]}, {}, {"law": 300}, None)
     [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, tests)
     assert (found.difference, found.p) == (3.0, pytest.approx(2 / 101, abs=1e-4))
+
+
+def test_draws_depend_on_the_name_of_the_set() -> None:
+    counts = CometMetric.count(list(range(40)))
+    tests = Sets(["law", "med"], {}, {"law": [], "med": []}, {}, {"law": 1, "med": 1}, None)
+    columns = score_columns({"law": counts, "med": counts}, CometMetric("m", "1"), tests, 20, seed=1)
+    assert columns["law"][0] == columns["med"][0]
+    assert not np.array_equal(columns["law"], columns["med"])
 
 
 PERFECT = {f"translations/{run}": REFERENCES for run in ("mix", "gad@1", "gad@2")}

@@ -37,12 +37,14 @@ def test_outputs_take_turns_the_best_round_counts_and_what_is_timed_is_kept(
     calls: list[tuple[str, str]] = []
 
     def generate(tool: str, arguments: list[str], messages: Path, **_: Any) -> None:
-        assert arguments.index("--beam") < arguments.index("5") < arguments.index("1")
+        last = dict(zip(arguments[1:-1], arguments[2:], strict=True))
+        assert (last["--beam"], last["--batch-size"]) == ("1", "64")
+        assert int(last["--max-tokens"]) > 10**8  # so that batches are of 64 sentences
         calls.append((arguments[0], arguments[-1]))
         messages.write_text(LOG.replace("1799.55", f"{1799.55 / len(calls):.4f}"))  # slower and slower
 
     monkeypatch.setattr(speed, "run_fairseq", generate)
-    runs = {name: [name, "--beam", "5"] for name in ("gad", "ad", "ft")}
+    runs = {name: [name, "--beam", "5", "--max-tokens", "400"] for name in ("gad", "ad", "ft")}
     outputs = {name: {"law": run, "med": run} for name, run in runs.items()}
     del outputs["ft"]["law"]
     timings = time_outputs(tmp_path, outputs)
