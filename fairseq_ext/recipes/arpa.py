@@ -74,21 +74,13 @@ class ArpaModel:
         write_lines(path, self._lines())
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """Natural log probabilities of N texts, from ``<s>`` to ``</s>``, including unknown words.
-
-        Shape:
-            result: N
-        """
+        """Natural log probabilities of N texts, from ``<s>`` to ``</s>``, including unknown words: N."""
         lines = [text.split() for text in texts]
         sentences = np.repeat(np.arange(len(lines)), [len(line) + 2 for line in lines])
         return np.bincount(sentences, self.by_token(lines), len(lines)) * math.log(10)
 
     def by_token(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
-        """Log10 probabilities of every word and both sentence marks; that of ``<s>`` is 0.
-
-        Shape:
-            result: T, of all words and two marks a line
-        """
+        """Log10 probabilities of all T words and both sentence marks of each line; that of ``<s>`` is 0: T."""
         unknown = self.numbers.get(UNKNOWN, -1)
         words = [[self.numbers.get(word, unknown) for word in line] for line in lines]
         tokens, ends = with_ends(words, self.numbers)
@@ -116,21 +108,14 @@ class ArpaModel:
             yield from ("", f"\\{order}-grams:")
             before, last = np.divmod(table.keys, len(words))
             grams = [f"{below[b]} {words[w]}".lstrip() for b, w in zip(before.tolist(), last.tolist(), strict=True)]
-            values = zip(table.log_probs.tolist(), grams, table.back_offs.tolist(), strict=True)
-            if order < len(self.tables):
-                yield from (f"{value:.7g}\t{gram}\t{back_off:.7g}" for value, gram, back_off in values)
-            else:
-                yield from (f"{value:.7g}\t{gram}" for value, gram, _ in values)
+            for value, gram, back_off in zip(table.log_probs.tolist(), grams, table.back_offs.tolist(), strict=True):
+                yield f"{value:.7g}\t{gram}" + (f"\t{back_off:.7g}" if order < len(self.tables) else "")
             below = grams
         yield from ("", "\\end\\")
 
 
 def with_ends(lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Concatenate lines of word numbers with sentence marks; also return the end of the line for every token.
-
-    Shape:
-        result: T and T, T being all words and two marks a line
-    """
+    """Concatenate lines of word numbers with two sentence marks each: T tokens, and for each the end of its line."""
     start, end = numbers[START], numbers[END]
     lengths = np.array([len(line) + 2 for line in lines], dtype=np.int64)
     row = (number for line in lines for number in (start, *line, end))
@@ -185,10 +170,8 @@ def _table(
 
 def _values(fields: Sequence[str], order: int) -> tuple[float, float]:
     """The probability and the weight of a line; its weight is optional."""
-    if not order < len(fields) <= order + 2:
-        raise ValueError
     log_prob, back_off = float(fields[0]), float(fields[order + 1]) if len(fields) > order + 1 else 0.0
-    if not (log_prob <= 0 and math.isfinite(back_off)):
+    if not order < len(fields) <= order + 2 or not (log_prob <= 0 and math.isfinite(back_off)):
         raise ValueError
     return log_prob, back_off
 

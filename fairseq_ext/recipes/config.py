@@ -167,14 +167,10 @@ class System(Entry):
         return self
 
     @model_validator(mode="after")
-    def _check_refused(self) -> System:
+    def _check_fields(self) -> System:
         for name in self.refused:
             if getattr(self, name):
                 raise ValueError(f"{System.model_fields[name].alias or name}: is not for this recipe; take it out")
-        return self
-
-    @model_validator(mode="after")
-    def _check_seeds(self) -> System:
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds: expected different whole numbers, such as [1, 2, 3], got {list(self.seeds)}")
         if self.per_domain and self.seeds:
@@ -254,7 +250,7 @@ class Experiment(Section, Generic[System_co]):
         """The file that it was read from."""
         return self._path
 
-    @cached_property
+    @property
     def systems(self) -> Mapping[str, System_co]:
         """The systems to train, by name."""
         return self.train.systems

@@ -13,7 +13,7 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.models import Section
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
 from fairseq_ext.recipes.config import System
-from fairseq_ext.recipes.kneser_ney import ORDERS
+from fairseq_ext.recipes.kneser_ney import ORDERS, train_kneser_ney
 
 KNESER_NEY = "kneser-ney"  # the name of n-gram models among systems
 ARPA_FILE = "model.arpa"
@@ -53,10 +53,5 @@ class Ngrams(Section):
 
 def ngram_step(output: Path, text: Path, order: int, **options: Any) -> Step:
     """The step that trains an n-gram model on a text; ``options`` are recorded besides."""
-
-    def build(folder: Path) -> None:
-        from fairseq_ext.recipes.kneser_ney import train_kneser_ney
-
-        train_kneser_ney(text, folder / ARPA_FILE, order=order)
-
-    return Step(output, [text], {"version": _NGRAM_VERSION, "order": order, **options}, build)
+    given = {"version": _NGRAM_VERSION, "order": order, **options}
+    return Step(output, [text], given, lambda folder: train_kneser_ney(text, folder / ARPA_FILE, order=order))

@@ -51,17 +51,11 @@ class LanguageModel:
         return cls(model.to(device).float().eval(), dictionary, min(length, model.max_positions()))
 
     def encode(self, blocks: Tensor) -> np.ndarray:
-        """The average state of each block.
-
-        Shape:
-            blocks: N×T, token numbers; result: N×H, float32
-        """
-        size = max(1, _BATCH_TOKENS // blocks.shape[1])
+        """The average state of each block: N×T token numbers → N×H, float32."""
+        size, pad = max(1, _BATCH_TOKENS // blocks.shape[1]), self.dictionary.pad()
         device = next(self.model.parameters()).device
         with torch.inference_mode():
-            states = [
-                base_states(self.model, rows.to(device), self.dictionary.pad()).cpu() for rows in blocks.split(size)
-            ]
+            states = [base_states(self.model, rows.to(device), pad).cpu() for rows in blocks.split(size)]
         return torch.cat(states).numpy()
 
 
@@ -76,21 +70,17 @@ def draw_blocks(
     seed: int,
     takes_fewer: bool = False,
 ) -> Tensor:
-    """Draw ``count`` blocks of a domain's text without replacement, independently of other domains.
+    """Draw blocks of a domain's text without replacement, independently of other domains: count×T, in its order.
 
     The text is cut into blocks of ``length`` tokens (T); a shorter rest is dropped. Fewer blocks than asked for are an
     error unless ``takes_fewer``.
-
-    Shape:
-        result: count×T, in the order of the text
     """
     path = data / domain / split
-    lines = data_utils.load_indexed_dataset(str(path), dictionary) if path.with_suffix(".idx").is_file() else None
-    if lines is None:
+    if not path.with_suffix(".idx").is_file():
         raise InputError(f"{path}.idx: not found; give a data directory of this domain, or another --split")
-    blocks = TokenBlockDataset(
-        lines, lines.sizes, length, pad=dictionary.pad(), eos=dictionary.eos(), break_mode="none"
-    )
+    lines = data_utils.load_indexed_dataset(str(path), dictionary)
+    ends = {"pad": dictionary.pad(), "eos": dictionary.eos()}
+    blocks = TokenBlockDataset(lines, lines.sizes, length, break_mode="none", **ends)
     available = int(lines.sizes.sum()) // length
     if available < (1 if takes_fewer else count):
         raise InputError(

@@ -118,7 +118,10 @@ Config = LanguageModelExperiment[LanguageModel]
 
 def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps of the data preparation of language models, in order; all write below ``config.work_dir``."""
-    files, unseen = _text_files(config)
+    files = text_files(config.corpora.folder)
+    unseen = text_files(config.corpora.unseen) if config.corpora.unseen is not None else {}
+    for name in files.keys() & unseen.keys():
+        raise InputError(f"{unseen[name]}: {name!r} is a training domain too ({files[name]}); rename or remove one")
     sets = [(name, role) for name in sorted([*files, *unseen]) for role in SPLITS]
     steps = [
         import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
@@ -130,27 +133,13 @@ def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Ste
     return [*steps, _binarise_step(config, UNSEEN_DATA_DIR, list(unseen), engine)] if unseen else steps
 
 
-def _text_files(config: Config) -> tuple[dict[str, Path], dict[str, Path]]:
-    corpora = config.corpora
-    files = text_files(corpora.folder)
-    unseen = text_files(corpora.unseen) if corpora.unseen is not None else {}
-    for name in files.keys() & unseen.keys():
-        raise InputError(f"{unseen[name]}: {name!r} is a training domain too ({files[name]}); rename or remove one")
-    return files, unseen
-
-
 def _subword_step(config: Config, names: Sequence[str]) -> Step:
-    output, options = config.work_dir / "subwords", config.subwords
-    imported = options.gpt2
+    output, imported = config.work_dir / "subwords", config.subwords.gpt2
     if imported is not None:
-        return Step(
-            output,
-            inputs=[imported / name for name in BPE_FILES],
-            options={"kind": "gpt2"},
-            build=lambda folder: take_gpt2_subwords(folder, imported),
-        )
+        files = [imported / name for name in BPE_FILES]
+        return Step(output, files, {"kind": "gpt2"}, lambda folder: take_gpt2_subwords(folder, imported))
     texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
-    return sentencepiece_step(output, texts, options, config.seed)
+    return sentencepiece_step(output, texts, config.subwords, config.seed)
 
 
 def _binarise_step(config: Config, output: str, names: Sequence[str], engine: Engine) -> Step:
@@ -164,13 +153,8 @@ def _binarise_step(config: Config, output: str, names: Sequence[str], engine: En
         write_lines(folder / DOMAINS_FILE, names)
         return unknown
 
-    return Step(
-        config.work_dir / output,
-        inputs=[*(encoded / name for name in names), subwords],
-        options={"domains": list(names)},
-        build=build,
-        resumable=True,
-    )
+    inputs = [*(encoded / name for name in names), subwords]
+    return Step(config.work_dir / output, inputs, {"domains": list(names)}, build, resumable=True)
 
 
 def checkpoint_of(experiment: Experiment[TrainedOrGiven], run: Run) -> Path:
@@ -192,10 +176,7 @@ def training_steps(experiment: Experiment[TrainedOrGiven], name: str, train: Cal
 
 
 def training_step(
-    experiment: Config,
-    run: Run,
-    options: Mapping[str, Any] = _NONE,
-    files: Mapping[str, Path] = _NONE,
+    experiment: Config, run: Run, options: Mapping[str, Any] = _NONE, files: Mapping[str, Path] = _NONE
 ) -> Step:
     """The step that trains a run.
 

@@ -6,7 +6,7 @@ measures many routings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,17 +54,11 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class LanguageModelScorer:
-    """A language model and the text of a data directory, in blocks.
+    """A language model and the text of a data directory, in blocks."""
 
-    Args:
-        model: fairseq's, in evaluation mode, on its device.
-        task: ``multi_domain_language_modeling`` over the data.
-        max_tokens: tokens in a batch, which always takes one block.
-    """
-
-    model: Any
-    task: Any
-    max_tokens: int
+    model: Any  # fairseq's, in evaluation mode, on its device
+    task: Any  # ``multi_domain_language_modeling`` over the data
+    max_tokens: int  # in a batch, which always takes one block
 
     @classmethod
     def load(
@@ -142,36 +136,24 @@ class LanguageModelScorer:
         ``weights`` are those of the adapters; None for a model without adapters.
         """
         found = {start: Likelihood() for start in after}
-        for losses, mask in self._losses(batches, weights):
+        pad, device = self.task.target_dictionary.pad(), next(self.model.parameters()).device
+        for batch in batches:
+            tokens, target = batch["net_input"]["src_tokens"].to(device), batch["target"].to(device)
+            routed = {} if weights is None else {"node_weights": weights(tokens)}
+            with torch.inference_mode():
+                logits, _ = self.model(tokens, **routed)
+                losses, mask = token_losses(logits, target), target.ne(pad)  # B×T
             for start, likelihood in found.items():
                 likelihood.add(losses[:, start:][mask[:, start:]])
         return found
 
-    def _losses(self, batches: Sequence[Batch], weights: Weights | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """B×T losses of each batch, and which of them are of tokens."""
-        pad = self.task.target_dictionary.pad()
-        device = next(self.model.parameters()).device
-        for batch in batches:
-            tokens = batch["net_input"]["src_tokens"].to(device)
-            target = batch["target"].to(device)
-            routed = {} if weights is None else {"node_weights": weights(tokens)}
-            with torch.inference_mode():
-                logits, _ = self.model(tokens, **routed)
-                losses = token_losses(logits, target)
-            yield losses, target.ne(pad)
-
 
 @dataclass(frozen=True)
 class ContiguousScorer:
-    """A recurrent model and a text that it reads from the first word to the last.
+    """A recurrent model and a text that it reads from the first word to the last."""
 
-    Args:
-        model: fairseq's, in evaluation mode, on its device.
-        task: ``contiguous_language_modeling`` over the data, with one row.
-    """
-
-    model: Any
-    task: Any
+    model: Any  # fairseq's, in evaluation mode, on its device
+    task: Any  # ``contiguous_language_modeling`` over the data, with one row
 
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> ContiguousScorer:

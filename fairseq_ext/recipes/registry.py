@@ -64,13 +64,13 @@ def load_recipe(name: str) -> Recipe:
     return recipe
 
 
+def schemas() -> dict[str, dict[str, Any]]:
+    """The JSON schema of each recipe's files, by which editors complete keys and mark mistakes."""
+    return {name: _schema_of(name) for name in recipe_names()}
+
+
 def _schema_of(name: str) -> dict[str, Any]:
     schema = load_recipe(name).config.json_schema()
     properties = {"kind": {"enum": [name]}, **schema.pop("properties")}
     required = ([] if name == DEFAULT else ["kind"]) + schema.pop("required")
     return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}
-
-
-def schemas() -> dict[str, dict[str, Any]]:
-    """The JSON schema of each recipe's files, by which editors complete keys and mark mistakes."""
-    return {name: _schema_of(name) for name in recipe_names()}

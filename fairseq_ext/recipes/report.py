@@ -13,7 +13,7 @@ from fairseq_ext.metrics.comparison import Comparison, compare_runs, read_compar
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
 from fairseq_ext.metrics.render import Page, write_report
 from fairseq_ext.metrics.tables import Column, Table
-from fairseq_ext.recipes.config import Experiment, Run
+from fairseq_ext.recipes.config import Experiment
 from fairseq_ext.recipes.grids import name_of
 from fairseq_ext.recipes.train import LOG_FILE, read_training_log, system_dir
 from fairseq_ext.recipes.tune import TRIALS_FILE, first_run
@@ -94,7 +94,8 @@ def compare_systems(
 
 def training_files(experiment: Experiment) -> list[Path]:
     """The files that trainings leave for the report: logs, and the results of trials."""
-    return [*(_log_of(experiment, run) for run in experiment.all_runs), *trial_files(experiment)]
+    logs = [system_dir(experiment, run.name) / LOG_FILE for run in experiment.all_runs]
+    return [*logs, *trial_files(experiment)]
 
 
 def trial_files(experiment: Experiment) -> list[Path]:
@@ -105,18 +106,16 @@ def trial_files(experiment: Experiment) -> list[Path]:
 def training_records(experiment: Experiment) -> Iterator[Record]:
     """Epochs, time and validation perplexity of the trainings, and the results of trials."""
     for run in experiment.all_runs:
-        if not _log_of(experiment, run).is_file():
+        log = system_dir(experiment, run.name) / LOG_FILE
+        if not log.is_file():
             continue
-        valid, seconds = read_training_log(_log_of(experiment, run))
+        valid, _, seconds = read_training_log(log)
         of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
-        values = {
-            BEST_EPOCH: min(valid, key=lambda epoch: valid[epoch], default=None),
-            EPOCHS: max(valid, default=None),
-            SECONDS: seconds,
-        }
-        for metric, value in values.items():
-            if value is not None:
-                yield of(metric=metric, value=value)
+        if valid:
+            yield of(metric=BEST_EPOCH, value=min(valid, key=valid.__getitem__))
+            yield of(metric=EPOCHS, value=max(valid))
+        if seconds is not None:
+            yield of(metric=SECONDS, value=seconds)
         for epoch, perplexity in valid.items():
             yield of(domain=str(epoch), metric=VALID_BY_EPOCH, value=perplexity)
     yield from trial_records(experiment)
@@ -128,17 +127,11 @@ def trial_records(experiment: Experiment) -> Iterator[Record]:
         if not path.is_file() or first_run(run, experiment.runs[run.system.name]) != run:
             continue
         found = read_json(path, "make it again")
+        of = partial(Record, system=run.system.name, seed=run.seed, metric=f"{_TRIAL}{found['metric']}")
         for trial in found["trials"]:
-            if trial["figure"] is not None:
-                yield Record(
-                    system=run.system.name,
-                    run=trial["run"],
-                    seed=run.seed,
-                    domain=name_of(trial["values"]),
-                    metric=f"{_TRIAL}{found['metric']}",
-                    value=trial["figure"],
-                    n=int(trial["run"] == found["chosen"]),
-                )
+            name, values, figure = trial["run"], trial["values"], trial["figure"]
+            if figure is not None:
+                yield of(run=name, domain=name_of(values), value=figure, n=int(name == found["chosen"]))
 
 
 def tuning_tables(records: Records) -> list[Table]:
@@ -156,7 +149,3 @@ def _tuning_table(records: Records, metric: str) -> Table:
     ]
     note = "One training each, with the first seed of the system. Further seeds train with the chosen values."
     return Table("Trials", "Trial", list(trials), columns, [note])
-
-
-def _log_of(experiment: Experiment, run: Run) -> Path:
-    return system_dir(experiment, run.name) / LOG_FILE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -37,31 +37,22 @@ class TextFolder(Section):
     """A line that is not UTF-8 is an error, is dropped, or has its bad bytes replaced by U+FFFD."""
 
 
-@dataclass(frozen=True)
-class ImportText:
-    """The task that makes a domain's text canonical, without blank lines."""
+def import_text(files: Mapping[str, Path], on_bad_utf8: str, index: int, output: Path) -> Counter[str]:
+    """Write the text of the domain of this number, canonical and without blank lines; returns what was counted."""
+    name, path = sorted(files.items())[index]
+    tally: Counter[str] = Counter()
 
-    files: Mapping[str, Path]  # by domain
-    on_bad_utf8: str  # see :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`
-
-    def __call__(self, index: int, output: Path) -> Counter[str]:
-        """Write the domain of this number as ``DOMAIN.txt``; returns what was read, counted."""
-        name, path = sorted(self.files.items())[index]
-        tally: Counter[str] = Counter()
-        write_lines(output / f"{name}.{_ENDING}", self._lines(path, tally))
-        if not tally["lines"]:
-            raise InputError(f"{path}: no line has text; a domain's file holds its text line by line")
-        return tally
-
-    def _lines(self, path: Path, tally: Counter[str]) -> Iterator[str]:
-        for line in stream_canonical_lines(path, self.on_bad_utf8, tally):
-            if line is None:
-                tally["bad_utf8_dropped"] += 1
-            elif BLANK.fullmatch(line):
-                tally["blank"] += 1
-            else:
-                tally["lines"] += 1
+    def lines() -> Iterator[str]:
+        for line in stream_canonical_lines(path, on_bad_utf8, tally):
+            kind = "bad_utf8_dropped" if line is None else "blank" if BLANK.fullmatch(line) else "lines"
+            tally[kind] += 1
+            if line is not None and kind == "lines":
                 yield line
+
+    write_lines(output / f"{name}.{_ENDING}", lines())
+    if not tally["lines"]:
+        raise InputError(f"{path}: no line has text; a domain's file holds its text line by line")
+    return tally
 
 
 def text_files(folder: Path) -> dict[str, Path]:
@@ -76,8 +67,8 @@ def text_files(folder: Path) -> dict[str, Path]:
 
 
 def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str, engine: Engine) -> Step:
-    """The step ``corpora``: every domain's text, canonical; see :class:`ImportText`."""
-    task = ImportText({name: path.resolve() for name, path in files.items()}, on_bad_utf8)
+    """The step ``corpora``: every domain's text, canonical; see :func:`import_text`."""
+    task = partial(import_text, {name: path.resolve() for name, path in files.items()}, on_bad_utf8)
 
     def build(folder: Path) -> str:
         tally = sum(run_tasks(task, folder / TASKS_DIR, len(files), engine, "import"), Counter[str]())
@@ -107,25 +98,23 @@ def split_step(
     ``elsewhere`` reads ``held_out``, folders of lines that are tested on elsewhere and left out here.
     """
     texts = {name: work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
-
-    def build(folder: Path) -> str:
-        return write_text_splits(folder, texts, options=options, seed=seed, elsewhere=elsewhere())
-
     recorded = {**options.model_dump(), "seed": seed, "domains": list(texts)}
-    return Step(work_dir / "splits", [*texts.values(), *held_out], recorded, build)
+    return Step(
+        work_dir / "splits",
+        [*texts.values(), *held_out],
+        recorded,
+        lambda folder: write_text_splits(folder, texts, options=options, seed=seed, elsewhere=elsewhere()),
+    )
 
 
 def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:
     """The step that trains a SentencePiece model on the lines of texts."""
+    counted = options.model_dump(include={"vocab_size", "character_coverage", "max_sentences"})
     return Step(
         output,
-        inputs=texts,
-        options={
-            **options.model_dump(include={"vocab_size", "character_coverage", "max_sentences"}),
-            "seed": seed,
-            "with": versions("sentencepiece"),
-        },
-        build=lambda folder: train_sentencepiece(folder, [[path] for path in texts], [], options=options, seed=seed),
+        texts,
+        {**counted, "seed": seed, "with": versions("sentencepiece")},
+        lambda folder: train_sentencepiece(folder, [[path] for path in texts], [], options=options, seed=seed),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairseq_ext.engine.fairseq_cli import run_fairseq, run_training
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_training_options, named_files
@@ -16,7 +16,8 @@ from fairseq_ext.recipes.config import Experiment, Run
 BEST_CHECKPOINT = "checkpoint_best.pt"
 LOG_FILE = "train.log"
 
-_VALID = re.compile(r"epoch (\d+) \| valid on 'valid' subset \|.*?\| ppl (\S+)")
+_VALID = re.compile(r"epoch (\d+) \| valid on 'valid' subset (.*)")
+_FIGURE = re.compile(r"\| (ppl|nll_loss|num_updates) (\S+)")
 _SECONDS = re.compile(r"epoch \d+ \|.*\| train_wall .*\| wall (\d+)")
 
 
@@ -81,12 +82,22 @@ def train_step(
     )
 
 
-def read_training_log(path: Path) -> tuple[dict[int, float], int | None]:
-    """Read the log of a training, which may have been resumed; of a repeated epoch the last counts.
+class TrainingLog(NamedTuple):
+    """What the log of a training says of the validation set, and of the time."""
 
-    Returns:
-        perplexity of the validation set by epoch, from 1; seconds of the training, None if no epoch has ended
-    """
+    perplexities: Mapping[int, float]  # by epoch, from 1
+    bits: Mapping[int, float]  # a token, by update; none where fairseq's loss is that of tokens anyway
+    seconds: int | None  # None if no epoch has ended
+
+
+def read_training_log(path: Path) -> TrainingLog:
+    """Read the log of a training, which may have been resumed; of a repeated epoch or update the last counts."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    seconds = _SECONDS.findall(text)
-    return {int(epoch): float(ppl) for epoch, ppl in _VALID.findall(text)}, int(seconds[-1]) if seconds else None
+    perplexities, bits, seconds = dict[int, float](), dict[int, float](), _SECONDS.findall(text)
+    for epoch, line in _VALID.findall(text):
+        figures = dict(_FIGURE.findall(line))
+        if "ppl" in figures:
+            perplexities[int(epoch)] = float(figures["ppl"])
+        if {"nll_loss", "num_updates"} <= figures.keys():
+            bits[int(figures["num_updates"])] = float(figures["nll_loss"])
+    return TrainingLog(perplexities, dict(sorted(bits.items())), int(seconds[-1]) if seconds else None)

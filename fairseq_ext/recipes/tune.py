@@ -20,7 +20,7 @@ from fairseq_ext.engine.hashing import relative_files
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json, write_json
-from fairseq_ext.recipes.config import Experiment, Run, System
+from fairseq_ext.recipes.config import Experiment, Run
 from fairseq_ext.recipes.grids import combinations, name_of, with_values, without
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, LOG_FILE, best_checkpoint, system_dir
 
@@ -31,10 +31,10 @@ _DIVERGED = "FloatingPointError"
 
 def trials_of(run: Run) -> list[Run]:
     """The trials of the first run of a tuned system, which share its seed, domain and start."""
-    domain = f"@{run.domain}" if run.domain else ""
+    system, domain = run.system, f"@{run.domain}" if run.domain else ""
     return [
-        replace(_with(run, values), name=f"{run.system.name}.{name_of(values)}{domain}")
-        for values in combinations(run.system.tune)
+        replace(_with(run, values), name=f"{system.name}.{name_of(values)}{domain}")
+        for values in combinations(system.tune)
     ]
 
 
@@ -97,8 +97,8 @@ def _choosing_step(config: Experiment, run: Run) -> Step:
             {"run": trial.name, "values": values, "figure": figure}
             for trial, values, figure in zip(trials, grid, figures, strict=True)
         ]
-        record = {"metric": metric, "is_maximized": is_maximized, "trials": found, "chosen": chosen}
         write_json(folder / CHOSEN_FILE, grid[number])
+        record = {"metric": metric, "is_maximized": is_maximized, "trials": found, "chosen": chosen}
         write_json(folder / TRIALS_FILE, record)
 
     return Step(
@@ -123,17 +123,14 @@ def _later_step(config: Experiment, run: Run, first: Run, train: Callable[[Run],
             further(folder)
 
     options = without(run.system.options, run.system.tune)
-    untuned = train(replace(run, system=_with_options(run.system, options)))
+    untuned = train(replace(run, system=run.system.model_copy(update={"options": options, "tune": {}})))
     return replace(untuned, inputs=[*untuned.inputs, chosen], build=lambda folder: step().build(folder), join=join)
 
 
 def _with(run: Run, values: Mapping[str, Any]) -> Run:
     """The run with values of its system's options, and none to try."""
-    return replace(run, system=_with_options(run.system, with_values(run.system.options, values)))
-
-
-def _with_options(system: System, options: Mapping[str, Any]) -> System:
-    return system.model_copy(update={"options": options, "tune": {}})
+    options = with_values(run.system.options, values)
+    return replace(run, system=run.system.model_copy(update={"options": options, "tune": {}}))
 
 
 def _take_over(trial: Path, folder: Path) -> None:

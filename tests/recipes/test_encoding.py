@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,22 @@ from fairseq.data import data_utils
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.states import average_states
 from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks
-from tests.recipes.small_lm import BLOCK, DOMAINS, make_checkpoint, make_data
+from tests.recipes.small_lm import BLOCK, make_checkpoint, make_data
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Data directory and checkpoint."""
-    root = tmp_path_factory.mktemp("small-lm")
-    data = make_data(root / "data")
-    return data, make_checkpoint(root / "lm.pt", data)
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("small-lm") / "data")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data: Path) -> Path:
+    return make_checkpoint(data.parent / "lm.pt", data)
+
+
+@pytest.fixture(scope="module")
+def model(data: Path, checkpoint: Path) -> LanguageModel:
+    return LanguageModel.load(checkpoint, data, cpu=True)
 
 
 def test_averages_leave_out_padding() -> None:
@@ -30,37 +38,30 @@ def test_averages_leave_out_padding() -> None:
     assert torch.equal(average, torch.stack([features[0, :2].mean(0), features[1, 2:].mean(0)]))
 
 
-def test_states_are_the_decoders_last_averaged(small: tuple[Path, Path]) -> None:
-    data, checkpoint = small
-    model = LanguageModel.load(checkpoint, data, cpu=True)
+def test_states_are_the_decoders_last_averaged(data: Path, model: LanguageModel) -> None:
     assert model.tokens_per_sample == BLOCK
     blocks = draw_blocks(data, "law", "train", model.dictionary, length=BLOCK, count=7, seed=1)
-    states = model.encode(blocks)
     with torch.no_grad():
         features = model.model.decoder(blocks, features_only=True)[0]
-    np.testing.assert_allclose(states, features.mean(1).numpy(), rtol=1e-5, atol=1e-6)
     # The states of the first tokens do not know of those after them.
-    np.testing.assert_allclose(features[:, :5].mean(1).numpy(), model.encode(blocks[:, :5]), rtol=1e-5, atol=1e-6)
+    for length in (BLOCK, 5):
+        expected = features[:, :length].mean(1).numpy()
+        np.testing.assert_allclose(model.encode(blocks[:, :length]), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_blocks_are_stretches_of_one_domain_and_drawn_once(small: tuple[Path, Path]) -> None:
-    data, checkpoint = small
-    dictionary = LanguageModel.load(checkpoint, data, cpu=True).dictionary
-    lines = data_utils.load_indexed_dataset(str(data / "tax" / "train"), dictionary)
+def test_blocks_are_stretches_of_one_domain_and_drawn_once(data: Path, model: LanguageModel) -> None:
+    lines = data_utils.load_indexed_dataset(str(data / "tax" / "train"), model.dictionary)
     text = torch.cat([lines[row] for row in range(len(lines))])
-    every = draw_blocks(data, "tax", "train", dictionary, length=8, count=len(text) // 8, seed=1)
+    draw = partial(draw_blocks, data, "tax", "train", model.dictionary, length=8)
+    every, some = draw(count=len(text) // 8, seed=1), draw(count=9, seed=1)
     assert torch.equal(every.flatten(), text[: every.numel()])
-    some = draw_blocks(data, "tax", "train", dictionary, length=8, count=9, seed=1)
     rows = [int((every == block).all(1).nonzero()[0]) for block in some]
     assert rows == sorted(set(rows))
-    assert not torch.equal(some, draw_blocks(data, "tax", "train", dictionary, length=8, count=9, seed=2))
-    fewer = draw_blocks(data, "tax", "train", dictionary, length=8, count=10**6, seed=1, takes_fewer=True)
-    assert torch.equal(fewer, every)
+    assert not torch.equal(some, draw(count=9, seed=2))
+    assert torch.equal(draw(count=10**6, seed=1, takes_fewer=True), every)
 
 
-def test_what_does_not_fit_is_named(small: tuple[Path, Path], tmp_path: Path) -> None:
-    data, checkpoint = small
-    model = LanguageModel.load(checkpoint, data, cpu=True)
+def test_what_does_not_fit_is_named(data: Path, checkpoint: Path, model: LanguageModel, tmp_path: Path) -> None:
     for split, length, takes_fewer in (("train", 8, False), ("train", 100_000, True), ("test", 8, False)):
         options = {"length": length, "count": 10_000, "seed": 1, "takes_fewer": takes_fewer}
         with pytest.raises(InputError, match=f"tax/{split}"):
@@ -68,11 +69,9 @@ def test_what_does_not_fit_is_named(small: tuple[Path, Path], tmp_path: Path) ->
     assert (block_length(0, model), block_length(5, model)) == (BLOCK, 5)
     with pytest.raises(InputError, match=f"--tokens {BLOCK + 1}"):
         block_length(BLOCK + 1, model)
-    other = make_data(tmp_path / "other", {"law": DOMAINS["law"]})
-    with (other / "dict.txt").open("a") as file:
-        file.write("more 1\n")
+    (tmp_path / "dict.txt").write_text((data / "dict.txt").read_text() + "more 1\n")
     with pytest.raises(InputError, match=r"lm\.pt: knows 44 symbols, .*dict\.txt has 45"):
-        LanguageModel.load(checkpoint, other, cpu=True)
+        LanguageModel.load(checkpoint, tmp_path, cpu=True)
     state = torch.load(checkpoint, weights_only=True)
     torch.save({**state, "model": {"encoder.x": torch.ones(1), "decoder.x": torch.ones(1)}}, tmp_path / "mt.pt")
     with pytest.raises(InputError, match=r"mt\.pt"):

@@ -26,12 +26,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "work"
 
 
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The vocabulary of an imported GPT-2; the model itself is not needed here."""
-    return make_imported_bpe(tmp_path_factory.mktemp("gpt2"))
-
-
 def decoded(data: Path, name: str, role: str) -> list[str]:
     """A binarised set as text again, by fairseq's own means and what lies in the data directory."""
     dictionary = Dictionary.load(str(data / "dict.txt"))
@@ -51,7 +45,8 @@ def test_binarised_text_is_the_written_one(prepared: Path) -> None:
         assert decoded(prepared / "data-bin-unseen", "market", role) == text
 
 
-def test_gpt2_subwords_are_those_of_fairseq(gpt2: Path, tmp_path: Path) -> None:
+def test_gpt2_subwords_are_those_of_fairseq(tmp_path: Path) -> None:
+    gpt2 = make_imported_bpe(tmp_path / "gpt2")
     text = write_texts(tmp_path / "text")
     odd = [line for line in (" ".join(text.split()) for text in ODD_TEXTS) if line]
     (text / "train" / "odd.txt").write_text("\n".join(odd * 10) + "\n", encoding="utf-8")
@@ -73,7 +68,7 @@ def test_text_is_made_canonical(tmp_path: Path) -> None:
     with gzip.open(folder / "a.txt.gz", "wb") as file:
         file.write("\ufeffone\r\n\r\n  two\twords \u2028 here\n".encode() + b"bad \xff\n")
     files = text_steps.text_files(folder)
-    tally = text_steps.ImportText(files, "drop")(0, tmp_path)
+    tally = text_steps.import_text(files, "drop", 0, tmp_path)
     assert {"lines": 2, "blank": 1, "bad_utf8_dropped": 1}.items() <= tally.items()
     assert read_lines(tmp_path / "a.txt") == ["one", "two words here"]
 

@@ -1,7 +1,9 @@
-"""Mistakes in experiment files of every recipe, in ``mistakes.yaml``: each is one line with file and key."""
+"""Experiment files of every recipe: they are read in a moment; mistakes (``mistakes.yaml``) are one line each."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,32 @@ from fairseq_ext.recipes.registry import load_experiment
 from tests.recipes.reranking.small_experiment import write_file
 from tests.recorded.record import WRITERS
 
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ["quickstart", "hier/mono-small", "topics/reviews-small", "houlsby/classification-small", "dagru/ptb-small"]
 MISTAKES = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8"))
 CASES = [(kind, changes, key) for kind, rows in MISTAKES.items() for changes, key in rows]
+
+
+@pytest.mark.parametrize("kind", ["hierarchi", "../translation", "[translation]"])
+def test_an_unknown_kind_is_named_with_those_there_are(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(f"kind: {kind}\nwork_dir: x\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"x\.yaml: kind: .* is unknown; choose one of classification, hierarchy, re"):
+        load_experiment(path)
+
+
+def test_reading_a_file_loads_no_torch() -> None:
+    code = (
+        "import sys, pathlib\n"
+        "from fairseq_ext.recipes.registry import load_experiment\n"
+        "for name in sys.argv[1:]:\n"
+        "    kind, config = load_experiment(pathlib.Path(name))\n"
+        "    assert kind.stages(config)\n"
+        "    assert not {'torch', 'fairseq'} & set(sys.modules), name\n"
+    )
+    command = [sys.executable, "-c", code, *(f"configs/{name}.yaml" for name in FILES)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.fixture(scope="module")

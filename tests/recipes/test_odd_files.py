@@ -12,9 +12,8 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -49,8 +48,7 @@ ODD = [
 ]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A snippet in place of a value, or of a key (``is_key``); places are numbered round and round."""
 
     place: int

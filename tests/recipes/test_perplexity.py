@@ -17,23 +17,23 @@ from tests.recipes.small_lm import make_checkpoint
 
 
 @pytest.fixture(scope="module")
-def checkpoint(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hierarchical adapters whose nodes differ, as a checkpoint."""
-    return save_model(text, tmp_path_factory.mktemp("model"), toy_text.HIER)
-
-
-@pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_text.make_text(tmp_path_factory.mktemp("text"))
 
 
-def save_model(text: Path, folder: Path, arch: str) -> Path:
-    options = {"tree": toy_text.write_tree(folder / "tree.json")} if arch == toy_text.HIER else {}
-    return make_checkpoint(folder / "model.pt", text, arch, tokens_per_sample=toy_text.BLOCK, **options)
+@pytest.fixture(scope="module")
+def models(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A plain model, and one with hierarchical adapters whose nodes differ, as checkpoints."""
+    folder, size = tmp_path_factory.mktemp("models"), {"tokens_per_sample": toy_text.BLOCK}
+    tree = toy_text.write_tree(folder / "tree.json")
+    return {
+        "plain": make_checkpoint(folder / "plain.pt", text, toy_text.PLAIN, **size),
+        "tree": make_checkpoint(folder / "tree.pt", text, toy_text.HIER, tree=tree, **size),
+    }
 
 
-def scorer_of(checkpoint: Path, text: Path) -> LanguageModelScorer:
-    return LanguageModelScorer.load(checkpoint, text, tokens_per_sample=toy_text.BLOCK, max_tokens=32, cpu=True)
+def scorer_of(checkpoint: Path, text: Path, max_tokens: int = 32) -> LanguageModelScorer:
+    return LanguageModelScorer.load(checkpoint, text, tokens_per_sample=toy_text.BLOCK, max_tokens=max_tokens, cpu=True)
 
 
 def eval_lm(checkpoint: Path, text: Path, *extra: str) -> float:
@@ -46,44 +46,32 @@ def eval_lm(checkpoint: Path, text: Path, *extra: str) -> float:
     return 2 ** float(fairseq_eval_lm.main(convert_namespace_to_omegaconf(args))["loss"])
 
 
-@pytest.mark.parametrize(("paths", "routing"), [(["law"], []), (["med", "sub"], ["--paths", "med,sub"])])
-def test_agrees_with_fairseq_eval_lm(checkpoint: Path, text: Path, paths: list[str], routing: list[str]) -> None:
-    scorer = scorer_of(checkpoint, text)
-    found = scorer.score(scorer.batches("law", "test"), scorer.over(paths))[0]
-    theirs = eval_lm(checkpoint, text, "--gen-subset", "test:law", *routing)
+@pytest.mark.parametrize(
+    ("model", "paths", "routing"),
+    [("tree", ["law"], []), ("tree", ["med", "sub"], ["--paths", "med,sub"]), ("plain", None, [])],
+)
+def test_agrees_with_fairseq_eval_lm(
+    models: dict[str, Path], text: Path, model: str, paths: list[str] | None, routing: list[str]
+) -> None:
+    scorer = scorer_of(models[model], text)
+    found = scorer.score(scorer.batches("law", "test"), scorer.over(paths) if paths else None)[0]
+    theirs = eval_lm(models[model], text, "--gen-subset", "test:law", *routing)
     assert math.exp(found.nats / found.tokens) == pytest.approx(theirs, rel=1e-4)
 
 
-@pytest.mark.slow
-def test_agrees_with_fairseq_eval_lm_without_adapters(text: Path, tmp_path: Path) -> None:
-    plain = save_model(text, tmp_path, toy_text.PLAIN)
-    scorer = scorer_of(plain, text)
-    assert scorer.tree is None
-    found = scorer.score(scorer.batches("med", "test"))[0]
-    theirs = eval_lm(plain, text, "--gen-subset", "test:med")
-    assert math.exp(found.nats / found.tokens) == pytest.approx(theirs, rel=1e-4)
-
-
-def test_every_token_counts_once(checkpoint: Path, text: Path) -> None:
-    scorer = scorer_of(checkpoint, text)
-    scorer.task.load_dataset("test:law")
-    found = scorer.score(scorer.batches("law", "test"), scorer.over(["law"]), [0, 3])
+def test_every_token_counts_once_in_batches_of_any_size(models: dict[str, Path], text: Path) -> None:
+    results = []
+    for size in (3, 256):  # the smaller has no room for a block
+        scorer = scorer_of(models["tree"], text, size)
+        results.append(scorer.score(scorer.batches("law", "test"), scorer.over(["law"]), [0, 3]))
+    small, large = results
     sizes = scorer.task.dataset("test:law").sizes
-    assert found[0].tokens == sizes.sum()
-    assert found[3].tokens == (sizes - 3).clip(min=0).sum()
-    assert 0 < found[3].nats < found[0].nats
+    assert small[0].tokens == large[0].tokens == sizes.sum()
+    assert small[3].tokens == (sizes - 3).clip(min=0).sum()
+    assert small[0].nats == pytest.approx(large[0].nats, rel=1e-5)
+    assert 0 < small[3].nats < small[0].nats
 
 
-def test_batches_make_no_difference(checkpoint: Path, text: Path) -> None:
-    small, large = (  # the smaller has no room for a block
-        LanguageModelScorer.load(checkpoint, text, tokens_per_sample=toy_text.BLOCK, max_tokens=size, cpu=True)
-        for size in (3, 256)
-    )
-    found, expected = (each.score(each.batches("sub", "test"), each.over(["sub"]))[0] for each in (small, large))
-    assert found.tokens == expected.tokens
-    assert found.nats == pytest.approx(expected.nats, rel=1e-5)
-
-
-def test_too_long_blocks_are_refused(checkpoint: Path, text: Path) -> None:
+def test_too_long_blocks_are_refused(models: dict[str, Path], text: Path) -> None:
     with pytest.raises(InputError, match="tokens-per-sample: 100000 is more than"):
-        LanguageModelScorer.load(checkpoint, text, tokens_per_sample=100_000, cpu=True)
+        LanguageModelScorer.load(models["tree"], text, tokens_per_sample=100_000, cpu=True)

@@ -23,14 +23,14 @@ def seventh_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipes, "__path__", [*recipes.__path__, str(FOLDER)])
 
 
-def write_experiment(folder: Path, **changes: object) -> Path:
+def write_experiment(folder: Path) -> Path:
     content: dict[str, object] = {"kind": "unigrams", "work_dir": str(folder / "work")}
     for key, texts in (("training", TRAIN), ("test", TEST)):
+        content[key] = {domain: str(folder / f"{domain}.{key}") for domain in texts}
         for domain, text in texts.items():
             (folder / f"{domain}.{key}").write_text(text)
-        content[key] = {domain: str(folder / f"{domain}.{key}") for domain in texts}
     path = folder / "unigrams.yaml"
-    path.write_text(yaml.safe_dump({**content, **changes}))
+    path.write_text(yaml.safe_dump(content))
     return path
 
 

@@ -39,8 +39,7 @@ def checkpoint_of(model: str | None, where: str) -> Path | None:
     for file in (checkpoint, _hparams(checkpoint)):
         if not file.is_file():
             raise InputError(
-                f"{where}: {file} does not exist; give the folder of a COMET model, with hparams.yaml and "
-                f"{_CHECKPOINT}, or leave the key out"
+                f"{where}: {file} does not exist; give a COMET model's folder with hparams.yaml and {_CHECKPOINT}"
             )
     return checkpoint
 
@@ -57,21 +56,11 @@ def model_digest(checkpoint: Path) -> str:
 
 
 def score_run(
-    output: Path,
-    checkpoint: Path,
-    files: Mapping[str, Path],
-    samples: Mapping[str, Sequence[Mapping[str, str]]],
+    output: Path, checkpoint: Path, files: Mapping[str, Path], samples: Mapping[str, Sequence[Mapping[str, str]]]
 ) -> tuple[dict[str, list[float]], str]:
-    """Score a run's sentences, or read their cached scores.
+    """Score a run's sentences, or read their scores, by test set, and COMET's version from the cache ``output``.
 
-    Args:
-        output: the cache.
-        checkpoint: of a local model.
-        files: the translations, by test set.
-        samples: by test set, a mapping with ``src``, ``mt`` and ``ref`` for each sentence.
-
-    Returns:
-        by test set a score for each sentence, and COMET's version.
+    Both ``files``, the translations, and ``samples``, mappings with ``src``, ``mt`` and ``ref``, are by test set.
     """
 
     def build(folder: Path) -> None:

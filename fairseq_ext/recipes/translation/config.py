@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from fairseq_ext.classifiers.options import TfidfTeacher
 from fairseq_ext.cleaning.clean import Cleaning
@@ -20,14 +17,8 @@ from fairseq_ext.corpora.split import Split
 from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.config import (
-    Experiment,
-    Run,
-    Train,
-    expand,
-    named_run,
-)
+from fairseq_ext.inputs.errors import check_choice
+from fairseq_ext.recipes.config import Experiment, Run, Train, expand, named_run
 from fairseq_ext.recipes.registry import load_as
 from fairseq_ext.recipes.translation.sections import (
     UNIFORM,
@@ -121,8 +112,7 @@ class Translation(Experiment[TranslationSystem]):
         """The runs of a system, or the one run of this name."""
         where = f"{self.path}: train: systems"
         system_name, separator, _ = name.partition("@")
-        if system_name not in self.systems:
-            raise InputError(f"{where}: no {system_name!r}; there are {_listed(self.systems)}")
+        check_choice(system_name, list(self.systems), where)
         system = self.systems[system_name]
         runs = expand(system, self.seed, self.domains if system.per_domain else ())
         return [named_run(runs, name, f"{where}: {system_name}")] if separator else runs
@@ -160,13 +150,12 @@ class Translation(Experiment[TranslationSystem]):
 
     def output_runs(self, name: str) -> list[OutputRun]:
         """The models' runs of a decoding run, or the one of this name."""
+        where = f"{self.path}: translate: outputs"
         output_name, separator, _ = name.partition("@")
-        if output_name not in self.outputs:
-            raise InputError(f"{self.path}: translate: no output {output_name!r}; there are {_listed(self.outputs)}")
+        check_choice(output_name, list(self.outputs), where)
         output = self.outputs[output_name]
         runs = [OutputRun(output, run) for run in self.runs_of(output.system.name)]
-        where = f"{self.path}: translate: outputs: {output_name}"
-        return [named_run(runs, name, where)] if separator else runs
+        return [named_run(runs, name, f"{where}: {output_name}")] if separator else runs
 
     def all_output_runs(self) -> list[OutputRun]:
         """The decoding runs of all outputs, in the order of the file."""
@@ -216,18 +205,14 @@ class Translation(Experiment[TranslationSystem]):
     @model_validator(mode="after")
     def _check_outputs(self) -> Translation:
         for name, output in self.outputs.items():
-            if output.system_name not in self.systems:
-                raise ValueError(
-                    f"translate: outputs: {name}: system: no {output.system_name!r} under train: systems; "
-                    f"there are {_listed(self.systems)}"
-                )
+            where = f"translate: outputs: {name}: system"
+            as_value_error(check_choice, output.system_name, list(self.systems), where)
             output._system = self.systems[output.system_name]
         evaluate = self.evaluate
         named = {"speed": evaluate.speed, "compare": evaluate.compare, "report: ablation": evaluate.report.ablation}
         for key, names in {**named, "baseline": [evaluate.baseline] if evaluate.baseline else []}.items():
             for name in names:
-                if name not in self.outputs:
-                    raise ValueError(f"evaluate: {key}: no output {name!r}; there are {_listed(self.outputs)}")
+                as_value_error(check_choice, name, list(self.outputs), f"evaluate: {key}")
         return self
 
     @model_validator(mode="after")
@@ -242,7 +227,3 @@ class Translation(Experiment[TranslationSystem]):
 def load_config(path: Path) -> Translation:
     """Read and check the file of a translation experiment."""
     return load_as("translation", Translation, path)
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(names) or "none"

@@ -1,23 +1,53 @@
-"""Check whether a training has converged, from the validation loss in its log."""
+"""Whether trainings have converged, by their validation loss: records of it, and warnings about base models."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from functools import partial
 
-Curve = Mapping[int, float]  # by update the validation loss, bits a token
+from fairseq_ext.metrics.records import Record, Records
+from fairseq_ext.recipes.train import LOG_FILE, read_training_log, system_dir
+from fairseq_ext.recipes.translation.config import Translation
 
-_VALID = re.compile(r"\| valid on 'valid' subset \|.*?\| nll_loss (\S+) .*?\| num_updates (\d+)")
+UPDATES, BITS, BITS_BY_UPDATE = "updates", "validation bits", "validation bits by update"  # metrics
 _LAST = 0.1  # share of the updates that is looked at
 _FALL = 0.01  # of perplexity in that share, relative: a training whose loss falls faster has not converged
 _GAIN = 0.03  # of perplexity, relative: a base model that gains more by further training has not converged
 
+Curve = Mapping[int, float]  # by update the validation loss, bits a token
 
-def read_curve(log: Path) -> Curve:
-    """Read the curve from a training's log file. If an update occurs twice, after a restart, the last one counts."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    return dict(sorted({int(update): float(bits) for bits, update in _VALID.findall(text)}.items()))
+
+def curve_records(config: Translation) -> Iterator[Record]:
+    """The updates of every run, and its validation loss by update."""
+    for run in config.all_runs:
+        log = system_dir(config, run.name) / LOG_FILE
+        curve = read_training_log(log).bits if log.is_file() else {}
+        if curve:
+            of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+            yield of(metric=UPDATES, value=max(curve))
+            yield of(metric=BITS, value=min(curve.values()))
+            for update, bits in curve.items():
+                yield of(domain=str(update), metric=BITS_BY_UPDATE, value=bits)
+
+
+def curves_of(records: Records) -> dict[str, dict[int, float]]:
+    """The validation loss of every run."""
+    found: dict[str, dict[int, float]] = {}
+    for record in records:
+        if record.metric == BITS_BY_UPDATE:
+            found.setdefault(record.run, {})[int(record.domain)] = record.value
+    return found
+
+
+def warnings_of(config: Translation, records: Records) -> list[str]:
+    """The warnings about base models that have not converged."""
+    curves = curves_of(records)
+    found = [warning(name, curves[name]) for name in curves if name.partition("@")[0] in config.base_systems]
+    for system, base in config.continued_systems.items():
+        name, base_name = config.runs_of(system)[0].name, config.runs_of(base)[0].name
+        if name in curves and base_name in curves:
+            found.append(warning_of_control(name, curves[name], base_name, curves[base_name]))
+    return [text for text in found if text]
 
 
 def warning(name: str, curve: Curve) -> str | None:
@@ -26,10 +56,8 @@ def warning(name: str, curve: Curve) -> str | None:
     before = [bits for update, bits in curve.items() if update <= (1 - _LAST) * last]
     after = [bits for update, bits in curve.items() if update > (1 - _LAST) * last]
     fall = 1 - 2 ** (min(after) - min(before)) if before and after else 0
-    if fall <= _FALL:
-        return None
     why = f"in the last tenth of its {last:,} updates its validation perplexity still fell by {100 * fall:.0f} %"
-    return _not_converged(name, why)
+    return _not_converged(name, why) if fall > _FALL else None
 
 
 def warning_of_control(name: str, curve: Curve, base: str, base_curve: Curve) -> str | None:
@@ -38,10 +66,8 @@ def warning_of_control(name: str, curve: Curve, base: str, base_curve: Curve) ->
     Every loss levels off when the learning rate goes to zero, so the control is the better test.
     """
     fall = 1 - 2 ** (min(curve.values()) - min(base_curve.values()))
-    if fall <= _GAIN:
-        return None
     more = f"{name}, {max(curve):,} updates more, has {100 * fall:.0f} % less validation perplexity"
-    return _not_converged(base, more)
+    return _not_converged(base, more) if fall > _GAIN else None
 
 
 def _not_converged(base: str, why: str) -> str:

@@ -45,7 +45,24 @@ def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> lis
     corpora, subwords = corpus_steps(config, engine), _subword_steps(config)
     # A base that cannot be used is better known at once.
     first = [*subwords, *corpora] if config.base else [*corpora, *subwords]
-    return [*first, _encode_step(config), _binarise_step(config, engine)]
+    langs, here, vocabulary = config.langs, Engine(engine.workers), config.subwords_dir
+    splits, encoded = config.work_dir / "splits", config.work_dir / "encoded"
+    return [
+        *first,
+        Step(
+            encoded,
+            [splits, vocabulary],
+            {"langs": langs},
+            lambda folder: encode_splits(folder, splits, vocabulary, langs),
+        ),
+        Step(
+            config.work_dir / "data-bin",
+            [encoded, vocabulary],
+            {"langs": langs},
+            lambda folder: binarise(folder, encoded, vocabulary, langs, here),
+            resumable=True,
+        ),
+    ]
 
 
 def base_step(config: Translation) -> Step:
@@ -78,48 +95,63 @@ def _check_tags(config: Translation, vocabulary: Path) -> None:
 
 def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
     """The steps that end with ``splits``."""
-    domains = _domains(config)
-    learn = [_learning_step(config, sorted(domains))] if has_to_learn(config.cleaning.filters) else []
+    langs, cleaning = config.langs, config.cleaning
+    domains: Mapping[str, Sequence[str]] | None = config.corpora.domains
+    if domains is None:
+        domains = folder_entries(Path(config.corpora.folder or ""), langs)
+    names = sorted(domains)
+    corpora, clean, learned = (config.work_dir / name for name in ("corpora", "clean", "learned"))
+    imported, cleaned = ([folder / f"{name}.{lang}" for name in names for lang in langs] for folder in (corpora, clean))
+    recorded = {"domains": names, "langs": langs, **cleaning.recorded}
+    learns = [learned] if has_to_learn(cleaning.filters) else []
+    learn = Step(
+        learned,
+        [*imported, *_word_lists(cleaning)],
+        recorded,
+        lambda folder: learn_from_corpora(folder, corpora, names, langs, cleaning),
+    )
+    files = {name: (clean / f"{name}.{langs[0]}", clean / f"{name}.{langs[1]}") for name in names}
     return [
         _import_step(config, domains, engine),
-        *learn,
-        _clean_step(config, sorted(domains), engine),
-        _split_step(config, sorted(domains)),
+        *([learn] if learns else []),
+        Step(
+            clean,
+            # What import counted is in the report.
+            [*imported, *(index_path(corpora, name) for name in names), *learns],
+            {**recorded, "with": versions(*_CLEANERS)},
+            lambda folder: clean_corpora(folder, corpora, names, langs, cleaning, engine, learned if learns else None),
+            resumable=True,
+        ),
+        Step(
+            config.work_dir / "splits",
+            cleaned,
+            {**config.split.model_dump(), "seed": config.seed, "domains": names, "langs": langs},
+            lambda folder: write_splits(folder, files, langs, options=config.split, seed=config.seed),
+        ),
     ]
 
 
-def _subword_steps(config: Translation) -> list[Step]:
-    """The steps that make the subwords: none where another experiment's are used."""
-    if config.base:
-        return [base_step(config)]
-    if config.subwords.reuse:
-        return []
-    langs, splits, subwords = config.langs, config.work_dir / "splits", config.subwords_dir
-    if config.subwords.base:
-        model = Path(config.subwords.base)
-        return [Step(subwords, [model], {}, lambda folder: take_subwords(folder, model))]
-    options = config.subwords.model_dump(exclude={"reuse", "base"})
-    given = {"langs": langs, "seed": config.seed, **options, "with": versions("sentencepiece")}
+def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
+    langs, downloads, corpora = config.langs, config.work_dir / "downloads", config.corpora
+    import_one = partial(_import_one, domains, corpora, langs, downloads)
+    # Reading is cheap and paths are relative to here, so no cluster is asked.
+    here = Engine(engine.workers)
 
-    def build(folder: Path) -> None:
-        train_subwords(folder, splits, langs, options=config.subwords, seed=config.seed)
+    def build(folder: Path) -> str:
+        config.cleaning.check(langs)
+        fetch_entries([entry for name in sorted(domains) for entry in domains[name]], langs, downloads)
+        run_tasks(import_one, folder / TASKS_DIR, len(domains), here, "import")
+        move_outputs(folder / TASKS_DIR, len(domains), folder)
+        pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
+        return f"{pairs:,} pairs of {len(domains)} domains"
 
-    return [Step(subwords, [splits], given, build)]
-
-
-def _encode_step(config: Translation) -> Step:
-    langs, splits, subwords = config.langs, config.work_dir / "splits", config.subwords_dir
-
-    def build(folder: Path) -> None:
-        encode_splits(folder, splits, subwords, langs)
-
-    return Step(config.work_dir / "encoded", [splits, subwords], {"langs": langs}, build)
-
-
-def _domains(config: Translation) -> Mapping[str, Sequence[str]]:
-    if config.corpora.domains is not None:
-        return config.corpora.domains
-    return folder_entries(Path(config.corpora.folder or ""), config.langs)
+    names = {
+        name: [Path(entry).name if entry_paths(entry, langs) else entry for entry in entries]
+        for name, entries in domains.items()
+    }
+    options = {"domains": names, "langs": langs, "on_bad_utf8": corpora.on_bad_utf8, "markup": corpora.markup}
+    # What is fetched is pinned and cannot change, so its name stands for it; local files count by content.
+    return Step(config.work_dir / "corpora", check_entries(domains, langs), options, build, resumable=True)
 
 
 def _import_one(
@@ -131,81 +163,10 @@ def _import_one(
     output: Path,
 ) -> None:
     """Import the domain of this number. What it is given is sent to other processes."""
-    name = sorted(domains)[index]
-    import_domain(
-        output,
-        name,
-        domains[name],
-        langs,
-        on_bad_utf8=corpora.on_bad_utf8,
-        downloads=downloads,
-        markup=corpora.markup,
-    )
+    name, on_bad_utf8, markup = sorted(domains)[index], corpora.on_bad_utf8, corpora.markup
+    import_domain(output, name, domains[name], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
     sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in langs)
     check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], langs, name)
-
-
-def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
-    langs, downloads = config.langs, config.work_dir / "downloads"
-    import_one = partial(_import_one, domains, config.corpora, langs, downloads)
-    # Reading is cheap and paths are relative to here, so no cluster is asked.
-    here = Engine(engine.workers)
-
-    def build(folder: Path) -> str:
-        config.cleaning.check(langs)
-        entries = [entry for name in sorted(domains) for entry in domains[name]]
-        fetch_entries(entries, langs, downloads)
-        tasks = folder / TASKS_DIR
-        run_tasks(import_one, tasks, len(domains), here, "import")
-        move_outputs(tasks, len(domains), folder)
-        pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
-        return f"{pairs:,} pairs of {len(domains)} domains"
-
-    names = {
-        name: [Path(entry).name if entry_paths(entry, langs) else entry for entry in entries]
-        for name, entries in domains.items()
-    }
-    return Step(
-        config.work_dir / "corpora",
-        # What is fetched is pinned and cannot change, so its name stands for it; local files count by content.
-        inputs=check_entries(domains, langs),
-        options={
-            "domains": names,
-            "langs": langs,
-            "on_bad_utf8": config.corpora.on_bad_utf8,
-            "markup": config.corpora.markup,
-        },
-        build=build,
-        resumable=True,
-    )
-
-
-def _learning_step(config: Translation, domains: Sequence[str]) -> Step:
-    langs, clean = config.langs, config.cleaning
-    corpora = config.work_dir / "corpora"
-    return Step(
-        config.work_dir / "learned",
-        [*_texts(corpora, domains, langs), *_word_lists(clean)],
-        {"domains": domains, "langs": langs, **clean.recorded},
-        lambda folder: learn_from_corpora(folder, corpora, domains, langs, clean),
-    )
-
-
-def _clean_step(config: Translation, domains: Sequence[str], engine: Engine) -> Step:
-    langs, clean = config.langs, config.cleaning
-    corpora = config.work_dir / "corpora"
-    learned = config.work_dir / "learned" if has_to_learn(clean.filters) else None
-    return Step(
-        config.work_dir / "clean",
-        inputs=[
-            *_texts(corpora, domains, langs),
-            *(index_path(corpora, name) for name in domains),  # what import counted is in the report
-            *([learned] if learned else []),
-        ],
-        options={"domains": domains, "langs": langs, **clean.recorded, "with": versions(*_CLEANERS)},
-        build=lambda folder: clean_corpora(folder, corpora, domains, langs, clean, engine, learned),
-        resumable=True,
-    )
 
 
 def _word_lists(clean: Cleaning) -> list[Path]:
@@ -214,32 +175,20 @@ def _word_lists(clean: Cleaning) -> list[Path]:
     return [Path(dictionary.word_list)] if dictionary and dictionary.word_list else []
 
 
-def _split_step(config: Translation, domains: Sequence[str]) -> Step:
-    langs, folder = config.langs, config.work_dir / "clean"
-    files = {name: (folder / f"{name}.{langs[0]}", folder / f"{name}.{langs[1]}") for name in domains}
-    return Step(
-        config.work_dir / "splits",
-        inputs=_texts(folder, domains, langs),
-        options={**config.split.model_dump(), "seed": config.seed, "domains": list(domains), "langs": langs},
-        build=lambda output: write_splits(output, files, langs, options=config.split, seed=config.seed),
-    )
-
-
-def _binarise_step(config: Translation, engine: Engine) -> Step:
-    langs = config.langs
-    encoded, subwords = config.work_dir / "encoded", config.subwords_dir
-    here = Engine(engine.workers)
-    return Step(
-        config.work_dir / "data-bin",
-        inputs=[encoded, subwords],
-        options={"langs": langs},
-        build=lambda folder: binarise(folder, encoded, subwords, langs, here),
-        resumable=True,
-    )
-
-
-def _texts(folder: Path, domains: Sequence[str], langs: tuple[str, str]) -> list[Path]:
-    return [folder / f"{name}.{lang}" for name in domains for lang in langs]
+def _subword_steps(config: Translation) -> list[Step]:
+    """The steps that make the subwords: none where another experiment's are used."""
+    langs, splits, output, options = config.langs, config.work_dir / "splits", config.subwords_dir, config.subwords
+    if config.base:
+        return [base_step(config)]
+    if options.reuse:
+        return []
+    if options.base:
+        model = Path(options.base)
+        return [Step(output, [model], {}, lambda folder: take_subwords(folder, model))]
+    counted = options.model_dump(exclude={"reuse", "base"})
+    given = {"langs": langs, "seed": config.seed, **counted, "with": versions("sentencepiece")}
+    build = partial(train_subwords, splits=splits, langs=langs, options=options, seed=config.seed)
+    return [Step(output, [splits], given, build)]
 
 
 # The classifier of domains

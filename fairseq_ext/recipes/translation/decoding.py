@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +68,10 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
 
     inputs = [*inputs, splits]
     inputs += named_files(extra, run.name, inputs)
-    options = {**run.output.in_file, EXTRA: list(extra), **({"domain": domain} if domain else {})}
+    # What the file says, so that finished translations are recognised by it.
+    gates = {"gates": run.output.gates} if "gates" in run.output.model_fields_set else {}
+    options = {**run.output.options, **gates, "system": run.output.system_name, EXTRA: list(extra)}
+    options |= {"domain": domain} if domain else {}
     return Step(output, inputs, options, build, commands=[replace(command, extra=tuple(extra))], side_by_side=True)
 
 
@@ -84,25 +87,18 @@ def _look_at(printed: Path, total: int) -> Look:
 
 def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:
     """Split what fairseq-generate or -interactive printed into ``NAME.LANG``, in the order of the sets."""
-    hypotheses = read_hypotheses(read_lines(printed))
-    first = 0
-    for name, length in lengths.items():
-        missing = [number for number in range(first, first + length) if number not in hypotheses]
-        if missing:
-            raise InputError(
-                f"{printed}: sentence {missing[0] - first + 1} of {name} was not translated; "
-                "is it longer than --max-source-positions?"
-            )
-        lines = (hypotheses[number] + "\n" for number in range(first, first + length))
-        (folder / f"{name}.{lang}").write_text("".join(lines), encoding="utf-8")
-        first += length
-
-
-def read_hypotheses(lines: Iterable[str]) -> dict[int, str]:
-    """The best translation of every sentence, from the D- lines of fairseq-generate or -interactive."""
-    found: dict[int, str] = {}
-    for line in lines:
+    hypotheses: dict[int, str] = {}
+    for line in read_lines(printed):
         if line.startswith("D-"):
             number, _, text = line[2:].split("\t", 2)
-            found.setdefault(int(number), text)  # the first of an n-best list is the best
-    return found
+            hypotheses.setdefault(int(number), text)  # the first of an n-best list is the best
+    first = 0
+    for name, length in lengths.items():
+        numbers = range(first, first + length)
+        for missing in set(numbers) - hypotheses.keys():
+            raise InputError(
+                f"{printed}: sentence {missing - first + 1} of {name} was not translated; "
+                "is it longer than --max-source-positions?"
+            )
+        (folder / f"{name}.{lang}").write_text("".join(f"{hypotheses[n]}\n" for n in numbers), encoding="utf-8")
+        first += length

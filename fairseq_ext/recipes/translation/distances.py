@@ -54,12 +54,9 @@ def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
 
 
 def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
-    """Latent semantic analysis: TF-IDF of character n-grams within words, reduced by a truncated SVD.
+    """Latent semantic analysis: TF-IDF of character n-grams within words, reduced by a truncated SVD: N×H.
 
     Character n-grams suit inflected languages and languages without spaces.
-
-    Shape:
-        result: N×H
     """
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, _LONGEST_NGRAM), min_df=2, sublinear_tf=True)
     features = vectorizer.fit_transform(texts)
@@ -71,11 +68,8 @@ def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
 def pairwise_distances(vectors: np.ndarray) -> np.ndarray:
     """The distance between every two domains, at least 0.
 
-    Args:
-        vectors: n embeddings of each domain, in random order.
-
     Shape:
-        vectors: D×n×H; result: D×D, symmetric, the diagonal 0
+        vectors: D×n×H, n embeddings of each domain in random order; result: D×D, symmetric, the diagonal 0
     """
     distances = np.zeros((len(vectors), len(vectors)))
     for first, second in combinations(range(len(vectors)), 2):
@@ -85,11 +79,7 @@ def pairwise_distances(vectors: np.ndarray) -> np.ndarray:
 
 
 def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
-    """Error of a linear SVM that separates two domains, in two-fold cross-validation.
-
-    Shape:
-        first, second: n×H
-    """
+    """Error of a linear SVM that separates two domains, n×H each, in two-fold cross-validation."""
     features = np.vstack([first, second])  # 2n×H
     labels = np.repeat([0, 1], len(first))
     halves = np.tile(np.arange(len(first)) % 2, 2)

@@ -38,28 +38,25 @@ def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[Outp
 
 def trained_run(config: Translation, name: str | None) -> Run:
     """The trained run of this name; without a name the last that the file has."""
-    if name is None:
-        runs = [run for system in config.systems for run in config.runs_of(system)]
-        trained = [run for run in runs if best_checkpoint(config, run.name).is_file()]
-        if not trained:
-            raise InputError(f"{config.path}: no system is trained yet; run fairseq-ext train {config.path} SYSTEM")
-        return trained[-1]
-    runs = config.runs_of(name)
-    if len(runs) > 1:
+    runs = (
+        [run for system in config.systems for run in config.runs_of(system)] if name is None else config.runs_of(name)
+    )
+    trained = [run for run in runs if best_checkpoint(config, run.name).is_file()]
+    if name is None and not trained:
+        raise InputError(f"{config.path}: no system is trained yet; run fairseq-ext train {config.path} SYSTEM")
+    if name is not None and len(runs) > 1:
         raise InputError(f"{config.path}: {name} has several runs; give one of {', '.join(run.name for run in runs)}")
-    name = runs[0].name
-    if not best_checkpoint(config, name).is_file():
+    if not trained:
         raise InputError(f"{config.path}: {name} is not trained yet; run fairseq-ext train {config.path} {name}")
-    return runs[0]
+    return trained[-1]
 
 
 def export_step(config: Translation, run: Run) -> Step:
     """The step that exports a run below the experiment's own folder, to translate a user's text with it."""
-    manifest, parts = _describe(config, run), _parts(config, run)
-    inputs = [parts.checkpoint, parts.data / DOMAINS_FILE, *([parts.classifier] if parts.classifier else [])]
+    parts, manifest = _described(config, run)
     return Step(
         config.work_dir / "exported" / run.name,
-        inputs=inputs,
+        inputs=[parts.checkpoint, parts.data / DOMAINS_FILE, *([parts.classifier] if parts.classifier else [])],
         options={"version": FORMAT, **manifest.content},
         build=lambda folder: parts.write(folder, manifest),
     )
@@ -67,35 +64,28 @@ def export_step(config: Translation, run: Run) -> Step:
 
 def export_run(config: Translation, run: Run, directory: Path) -> None:
     """Export a run, with the scores of its outputs where they are known."""
-    manifest = dataclasses.replace(_describe(config, run), scores=_scores(config, run))
-    parts = _parts(config, run)
+    parts, manifest = _described(config, run)
     with writing(directory) as folder:
-        parts.write(folder, manifest)
+        parts.write(folder, dataclasses.replace(manifest, scores=_scores(config, run)))
 
 
-def _parts(config: Translation, run: Run) -> Parts:
-    classifier, system = config.work_dir / "teacher" / MODEL_FOLDER, config.systems[run.system.name]
-    is_routed = system.requires_domain or "adapter" in system.arch
-    return Parts(
-        best_checkpoint(config, run.name),
-        run.system.data or config.work_dir / "data-bin",
-        classifier if is_routed and classifier.is_dir() else None,
-    )
-
-
-def _describe(config: Translation, run: Run) -> Manifest:
-    parts = _parts(config, run)
-    record = read_record(parts.data)
-    return Manifest(
+def _described(config: Translation, run: Run) -> tuple[Parts, Manifest]:
+    """What a run is exported from, and as what."""
+    system, data, teacher = config.systems[run.system.name], run.system.data, config.work_dir / "teacher"
+    data, classifier = data or config.work_dir / "data-bin", teacher / MODEL_FOLDER
+    is_routed = (system.requires_domain or "adapter" in system.arch) and classifier.is_dir()
+    record = read_record(data)
+    manifest = Manifest(
         name=run.name,
-        languages=(config.source_lang, config.target_lang),
-        domains=tuple(read_domain_names(parts.data / DOMAINS_FILE)),
-        architecture=config.systems[run.system.name].arch,
+        languages=config.langs,
+        domains=tuple(read_domain_names(data / DOMAINS_FILE)),
+        architecture=system.arch,
         text=config.cleaning.normalise,
         generation=_search_options(config, run),
-        classifier=read_teacher_record(config.work_dir / "teacher")["backend"] if parts.classifier else None,
+        classifier=read_teacher_record(teacher)["backend"] if is_routed else None,
         data_fingerprint=record.fingerprint if record else None,
     )
+    return Parts(best_checkpoint(config, run.name), data, classifier if is_routed else None), manifest
 
 
 def _search_options(config: Translation, run: Run) -> dict[str, Any]:

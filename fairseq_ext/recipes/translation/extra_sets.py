@@ -46,12 +46,17 @@ def column_of(config: Translation, name: str) -> str:
 
 
 def sets_for(config: Translation, run: OutputRun) -> list[str]:
-    """The sets that an output run can translate; a model of one domain is for sets of that domain alone."""
-    only = run.run.domain
+    """The sets that an output run can translate; a model of one domain is for sets of that domain alone.
+
+    Lines of these sets can name a domain, but no weights of domains.
+    """
+    output, only = run.output, run.run.domain
+    if output.domain_source == "classifier-soft":
+        return []
     return [
         name
         for name, domain in config.evaluate.sets.items()
-        if run.output.can_translate(domain) and only in (None, domain)
+        if only in (None, domain) and (domain is not None or not output.uses_oracle)
     ]
 
 
@@ -68,17 +73,15 @@ def extra_set_steps(config: Translation) -> list[Step]:
 
 def import_sets(folder: Path, config: Translation) -> None:
     """Write the sets: normalised like the corpora, not filtered but for pairs with an empty side."""
-    langs = config.langs
+    langs, corpora, normalise = config.langs, config.corpora, config.cleaning.normalise
+    downloads, on_bad_utf8, markup = config.work_dir / "downloads", corpora.on_bad_utf8, corpora.markup
     for name, entry in sorted(config.evaluate.corpora.items()):
         with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
             imported = Path(temporary)
-            on_bad_utf8, markup = config.corpora.on_bad_utf8, config.corpora.markup
-            downloads = config.work_dir / "downloads"
             import_domain(imported, name, [entry], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
             pairs = read_parallel(*(imported / f"{name}.{lang}" for lang in langs))
         for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
-            normal = normalise_lines(lines, lang, config.cleaning.normalise) if config.cleaning.normalise else lines
-            write_lines(folder / f"{name}.{lang}", normal)
+            write_lines(folder / f"{name}.{lang}", normalise_lines(lines, lang, normalise) if normalise else lines)
     if config.evaluate.domain_switch:
         splits, count = config.work_dir / "splits", config.evaluate.domain_switch
         drawn = draw_pairs(splits, langs, count, config.split.max_words, config.seed)
@@ -98,23 +101,21 @@ def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
 
 
 def _sets_step(config: Translation) -> Step:
-    langs = config.langs
-    sets = {name: [entry] for name, entry in config.evaluate.corpora.items()}
-    clean, switch = config.cleaning.normalise, config.evaluate.domain_switch
-    return Step(
-        sets_dir(config),
-        inputs=[*check_entries(sets, langs), *([config.work_dir / "splits"] if switch else [])],
-        options={
-            # As with the corpora: what is fetched is known by its name, local files by their contents.
-            "sets": {name: Path(e).name if entry_paths(e, langs) else e for name, [e] in sets.items()},
-            "langs": langs,
-            "on_bad_utf8": config.corpora.on_bad_utf8,
-            "markup": config.corpora.markup,
-            "normalise": clean.model_dump() if clean else None,
-            **({"joined": switch, "max_words": config.split.max_words, "seed": config.seed} if switch else {}),
-        },
-        build=lambda folder: import_sets(folder, config),
-    )
+    langs, corpora, normalise = config.langs, config.corpora, config.cleaning.normalise
+    sets, switch = config.evaluate.corpora, config.evaluate.domain_switch
+    drawn = {"joined": switch, "max_words": config.split.max_words, "seed": config.seed} if switch else {}
+    options = {
+        # As with the corpora: what is fetched is known by its name, local files by their contents.
+        "sets": {name: Path(entry).name if entry_paths(entry, langs) else entry for name, entry in sets.items()},
+        "langs": langs,
+        "on_bad_utf8": corpora.on_bad_utf8,
+        "markup": corpora.markup,
+        "normalise": normalise.model_dump() if normalise else None,
+        **drawn,
+    }
+    inputs = check_entries({name: [entry] for name, entry in sets.items()}, langs)
+    inputs = [*inputs, *([config.work_dir / "splits"] if switch else [])]
+    return Step(sets_dir(config), inputs, options, lambda folder: import_sets(folder, config))
 
 
 def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
@@ -154,9 +155,7 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:
-        raise InputError(
-            f"{splits / DOMAINS_FILE}: evaluate: domain_switch needs two domains, and there is one; leave it out"
-        )
+        raise InputError(f"{splits / DOMAINS_FILE}: evaluate: domain_switch needs two domains; leave it out")
     texts = {name: read_parallel(*(splits / name / f"test.{lang}" for lang in langs)) for name in domains}
     generator = np.random.default_rng(stable_hash(seed, "joined"))
     found: dict[tuple[str, str], None] = {}

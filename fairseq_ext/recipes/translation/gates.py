@@ -4,53 +4,60 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
 from fairseq_ext.data.teacher_labels import label_path, open_labels
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record
+from fairseq_ext.recipes.report import measure_step
+from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.decoding import GATES_FILE, translation_dir
 
 # Metrics.
 AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
 CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
 ALONE = ("states", "source")  # inputs of gates that see several
 OVER_LAYERS = "mean"  # of gates, among layers
+_VERSION = 2
 
 
-@dataclass(frozen=True)
-class ClassifiedSentences:
-    """True and predicted domains of all test sentences, in the order of the test sets.
+class Labels(NamedTuple):
+    """True and predicted domains of all test sentences, in the order of the test sets."""
 
-    Attributes:
-        domains: D names.
-        labels: the true domain's number, N.
-        probs: the classifier's probabilities, N×D.
-    """
+    domains: list[str]  # D names
+    true: np.ndarray  # the number of the domain, N
+    guessed: np.ndarray  # that of the classifier's first choice, N
 
-    domains: list[str]
-    labels: np.ndarray
-    probs: np.ndarray
 
-    @property
-    def teacher(self) -> np.ndarray:
-        """The classifier's first choice, N."""
-        return self.probs.argmax(-1)
+def read_labels(splits: Path, teacher: Path) -> Labels:
+    """Read ``domains.txt`` of one folder and ``DOMAIN/test.npy`` of the other."""
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    probs = [open_labels(label_path(teacher, name, "test"), len(domains))[:] for name in domains]
+    true = np.repeat(np.arange(len(domains)), [len(rows) for rows in probs])
+    return Labels(domains, true, np.concatenate(probs).argmax(-1))
 
-    @classmethod
-    def read(cls, domains_dir: Path, teacher: Path) -> ClassifiedSentences:
-        """Read ``domains.txt`` of one folder and ``DOMAIN/test.npy`` of the other."""
-        domains = read_domain_names(domains_dir / DOMAINS_FILE)
-        probs = [open_labels(label_path(teacher, name, "test"), len(domains))[:] for name in domains]
-        return cls(domains, np.repeat(np.arange(len(domains)), [len(rows) for rows in probs]), np.concatenate(probs))
+
+def gates_step(config: Translation) -> Step:
+    """The step that measures what the gates of all decoding runs with ``gates: true`` choose."""
+    runs = {name: translation_dir(config, name) / GATES_FILE for name in config.gated_runs}
+    splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
+
+    def measure() -> Iterator[Record]:
+        labels = read_labels(splits, teacher)
+        for run, path in runs.items():
+            yield from gate_records(run, path, labels)
+
+    inputs, options = [splits / DOMAINS_FILE, teacher, *runs.values()], {"version": _VERSION, "runs": list(runs)}
+    return measure_step(config.work_dir / "analysis/gates", inputs, options, measure)
 
 
 def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[str], dict[str, np.ndarray]]:
@@ -88,25 +95,24 @@ def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dic
     return found
 
 
-def gate_records(
-    run: str, layers: Sequence[str], weights: Mapping[str, np.ndarray], sentences: ClassifiedSentences
-) -> Iterator[Record]:
+def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
     """How often a run's largest gate is the classifier's choice or the true domain, and mean weights by true domain.
 
     The shares are by layer and over layers; of gates that see several inputs, also if one of these alone decided.
     """
+    layers, weights = read_gates(path, len(labels.true), len(labels.domains))
     of = partial(Record, system=run.split("@")[0], run=run)
     for name, found in weights.items():
         choices, suffix = found.argmax(-1), f", {name} alone" if name else ""  # N×L
-        for metric, labels in ((AGREES, sentences.teacher), (CORRECT, sentences.labels)):
-            shares = [round(float(share), 4) for share in (choices == labels[:, None]).mean(0)]
+        for metric, right in ((AGREES, labels.guessed), (CORRECT, labels.true)):
+            shares = [round(float(share), 4) for share in (choices == right[:, None]).mean(0)]
             by_layer = {} if name == "source" else dict(zip(layers, shares, strict=True))
             for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares)}.items():
                 yield of(domain=layer, metric=f"{metric}{suffix}", value=100 * share)
-    yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((sentences.teacher == sentences.labels).mean()), 4))
-    for number, domain in enumerate(sentences.domains):
-        means = weights[""][sentences.labels == number].mean(0).round(5).astype(float)  # L×D
-        for gate, column in zip(sentences.domains, means.T.tolist(), strict=True):
+    yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((labels.guessed == labels.true).mean()), 4))
+    for number, domain in enumerate(labels.domains):
+        means = weights[""][labels.true == number].mean(0).round(5).astype(float)  # L×D
+        for gate, column in zip(labels.domains, means.T.tolist(), strict=True):
             yield of(domain=domain, metric=weight_of(gate), value=statistics.fmean(round(each, 5) for each in column))
 
 

@@ -10,13 +10,9 @@ measured.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
-from fairseq_ext.cleaning.sides import SAMPLE, check_sides
-from fairseq_ext.corpora.entries import folder_entries, read_entry
 from fairseq_ext.corpora.found import Corpora, find_corpora
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.processes import cores
@@ -86,21 +82,17 @@ class Plan:
     @property
     def estimate(self) -> str:
         """Time and memory, in words."""
-        needed = f"About {_time(self.minutes)} and {self.gigabytes:.1f} GB of memory on "
-        if self.gpus:
-            return f"{needed}each GPU, of which there are {self.gpus}: by arithmetic, not measured."
         cores = "one core" if self.processes == 1 else f"{self.processes} cores"
-        return f"{needed}{cores} with bfloat16 units; some times as long on others."
+        on_cores = f"{cores} with bfloat16 units; some times as long on others."
+        on_gpus = f"each GPU, of which there are {self.gpus}: by arithmetic, not measured."
+        machine = on_gpus if self.gpus else on_cores
+        return f"About {_time(self.minutes)} and {self.gigabytes:.1f} GB of memory on {machine}"
 
 
 def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
     """Sizes like those of the quickstart (28,000 pairs), the small English-Polish experiment (118,000), or the paper's.
 
-    Args:
-        corpora: what there is to train on.
-        cores: of this machine.
-        gpus: that train; 0 trains on cores.
-        minutes: that all of it may take: a shorter training of the base; None for a good base.
+    Without ``gpus``, cores train. ``minutes``, all that it may take, shorten the training of the base.
     """
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
@@ -123,10 +115,11 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
         raise InputError(f"--minutes: {minutes:g} are too few; this text takes {besides + a_pass:.0f} at least")
     # Processes of cores have one above them that waits.
     on_cores = _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9
+    vocab_size = next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000)
     return Plan(
         size,
         held_out,
-        next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000),
+        vocab_size,
         max_tokens,
         gpus,
         processes,
@@ -188,8 +181,10 @@ def init(
     a good base takes. With ``is_paper``, gates are the paper's.
     """
     corpora = find_corpora(folder, source, target)
-    _check_sides(corpora)
-    plan = plan_for(corpora, cores(), _count_gpus() if gpus is None else gpus, minutes)
+    if gpus is None:
+        # Those that NVIDIA's driver knows; torch, which knows of others too, takes seconds to import.
+        gpus = sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
+    plan = plan_for(corpora, cores(), gpus, minutes)
     write_experiment(corpora, plan, output, f"runs/{output.stem}", is_paper=is_paper)
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
@@ -200,20 +195,6 @@ def init(
         good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
         print(f"A good mix takes {good}: leave out --minutes before you compare systems or deploy one.")
     print(f"Next: fairseq-ext run {output}")
-
-
-def _count_gpus() -> int:
-    """Those that NVIDIA's driver knows; torch, which knows of others too, takes seconds to import."""
-    return sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
-
-
-def _check_sides(corpora: Corpora) -> None:
-    """Check that no domain's sides are exchanged, or in one language."""
-    entries = corpora.entries or folder_entries(corpora.folder, corpora.langs)
-    for domain, parts in entries.items():
-        for part in parts:
-            pairs = read_entry(part, corpora.langs, "replace", Counter(), Path())
-            check_sides(list(islice(pairs, SAMPLE)), corpora.langs, f"{corpora.folder}: {domain}")
 
 
 def _time(minutes: float) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,10 @@ from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, SacrebleuMetric, text_metrics
 from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
 from fairseq_ext.recipes.report import training_records
-from fairseq_ext.recipes.train import LOG_FILE, system_dir
 from fairseq_ext.recipes.translation import comet
-from fairseq_ext.recipes.translation.analyses import ANALYSES, analysis_dir
+from fairseq_ext.recipes.translation.analyses import ANALYSES
 from fairseq_ext.recipes.translation.config import Translation
-from fairseq_ext.recipes.translation.convergence import read_curve
+from fairseq_ext.recipes.translation.convergence import curve_records
 from fairseq_ext.recipes.translation.decoding import translation_dir
 from fairseq_ext.recipes.translation.extra_sets import OOD, column_of, extra_dir, sets_dir, sets_for
 from fairseq_ext.recipes.translation.sections import DOMAIN_SWITCH, OutputRun
@@ -44,9 +43,7 @@ from fairseq_ext.recipes.translation.set_scores import (
     score_columns,
 )
 
-# Metrics beside those of translations.
-TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"
-UPDATES, BITS, BITS_BY_UPDATE = "updates", "validation bits", "validation bits by update"
+TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"  # metrics beside those of translations
 # Names of sets in comparisons.
 ALL = "all"
 SET_NAMES = {AVERAGE: ALL, ERRORS: "classifier-error subset", f"{OOD}{DOMAIN_SWITCH}": "domain-switch set"}
@@ -64,24 +61,7 @@ def all_records(config: Translation) -> Records:
 
 def result_files(config: Translation) -> list[Path]:
     """The files of records that measuring steps write."""
-    folders = [config.work_dir / "scores", *(analysis_dir(config, name) for name in ANALYSES)]
-    return [folder / RECORDS_FILE for folder in folders]
-
-
-# Trainings and the classifier
-
-
-def curve_records(config: Translation) -> Iterator[Record]:
-    """The updates of every run, and its validation loss by update."""
-    for run in config.all_runs:
-        log = system_dir(config, run.name) / LOG_FILE
-        curve = read_curve(log) if log.is_file() else {}
-        if curve:
-            of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
-            yield of(metric=UPDATES, value=max(curve))
-            yield of(metric=BITS, value=min(curve.values()))
-            for update, bits in curve.items():
-                yield of(domain=str(update), metric=BITS_BY_UPDATE, value=bits)
+    return [config.work_dir / name / RECORDS_FILE for name in ("scores", *(f"analysis/{name}" for name in ANALYSES))]
 
 
 def teacher_records(config: Translation) -> Iterator[Record]:
@@ -106,19 +86,12 @@ def classified_as(domain: str, split: str) -> str:
 # Scores
 
 
-@dataclass(frozen=True)
-class ScoredRun:
-    """What has one score a set: a decoding run with one model, or with the models of all domains.
+class ScoredRun(NamedTuple):
+    """What has one score a set: a decoding run with one model, or with the models of all domains."""
 
-    Attributes:
-        name: ``gad``, or ``gad@1`` of several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
-        seed: of the training; None for several trainings.
-        parts: the decoding run with each model.
-    """
-
-    name: str
-    seed: int | None
-    parts: tuple[OutputRun, ...]
+    name: str  # ``gad``, or ``gad@1`` of several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
+    seed: int | None  # of the training; None for several trainings
+    parts: Sequence[OutputRun]  # the decoding run with each model
 
     def folders(self, config: Translation) -> list[Path]:
         """The folders of its translations, made or not."""
@@ -132,54 +105,38 @@ class ScoredRun:
             own, extra = translation_dir(config, part.name), extra_dir(config, part.name)
             domains = [part.run.domain] if part.run.domain else tests.domains
             files |= {name: own / f"{name}.{config.target_lang}" for name in domains}
-            files |= {
-                column_of(config, name): extra / f"{name}.{config.target_lang}" for name in sets_for(config, part)
-            }
+            further = sets_for(config, part)
+            files |= {column_of(config, name): extra / f"{name}.{config.target_lang}" for name in further}
         return {name: path for name, path in files.items() if path.parent.is_dir() and name in tests.references}
 
 
-def find_runs(config: Translation) -> dict[str, list[ScoredRun]]:
-    """What is scored of every decoding run, translated or not."""
-    found = {}
-    for output in config.outputs:
-        runs = config.output_runs(output)
-        if any(run.run.domain for run in runs):
-            found[output] = [ScoredRun(output, None, tuple(runs))]
-        else:
-            found[output] = [ScoredRun(run.name, run.run.seed, (run,)) for run in runs]
-    return found
+def runs_to_score(config: Translation, output: str) -> list[ScoredRun]:
+    """What is scored of a decoding run, translated or not."""
+    runs = config.output_runs(output)
+    if any(run.run.domain for run in runs):
+        return [ScoredRun(output, None, runs)]
+    return [ScoredRun(run.name, run.run.seed, [run]) for run in runs]
 
 
 def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
     """Read the test sets of an experiment; ``extra`` are the names of its further sets, as the file has them."""
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
-    domains = read_domain_names(splits / DOMAINS_FILE)
-    further = {column_of(config, name): sets_dir(config) / name for name in extra}
-    stems = {**{name: splits / name / "test" for name in domains}, **further}
-    files = {name: stem.with_name(f"{stem.name}.{config.target_lang}") for name, stem in stems.items()}
-    references = {name: read_lines(path) for name, path in files.items()}
+    domains, (source, target) = read_domain_names(splits / DOMAINS_FILE), config.langs
+    stems = {name: splits / name / "test" for name in domains}
+    stems |= {column_of(config, name): sets_dir(config) / name for name in extra}
+    files = {name: stem.with_name(f"{stem.name}.{target}") for name, stem in stems.items()}
+    lines = {name: read_lines(path) for name, path in files.items()}
     sources = {
-        name: read_lines_like(stem.with_name(f"{stem.name}.{config.source_lang}"), references[name], files[name])
+        name: read_lines_like(stem.with_name(f"{stem.name}.{source}"), lines[name], files[name])
         for name, stem in stems.items()
     }
-    return TestSets(
-        domains,
-        list(further),
-        sources,
-        references,
-        _errors(teacher, {name: len(references[name]) for name in domains}) if teacher.exists() else None,
-        {name: count_lines(splits / name / f"train.{config.target_lang}") for name in domains},
-        files,
-    )
-
-
-def _errors(teacher: Path, lengths: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """For every domain, which of its test sentences the classifier takes for another's."""
-    domains = list(lengths)
-    return {
-        name: read_teacher_probs(teacher, name, "test", domains, length).best() != number
-        for number, (name, length) in enumerate(lengths.items())
-    }
+    train_sizes = {name: count_lines(splits / name / f"train.{target}") for name in domains}
+    errors: dict[str, np.ndarray] | None = {} if teacher.exists() else None
+    if errors is not None:
+        for number, name in enumerate(domains):
+            guesses = read_teacher_probs(teacher, name, "test", domains, len(lines[name])).best()
+            errors[name] = guesses != number
+    return TestSets(domains, sources, lines, files, train_sizes, errors)
 
 
 def scoring_step(config: Translation) -> Step:
@@ -187,15 +144,15 @@ def scoring_step(config: Translation) -> Step:
     translated: list[Path] = []
     missing: list[str] = []
     runs: dict[str, list[ScoredRun]] = {}
-    for output, expected in find_runs(config).items():
-        for run in expected:
+    for output in config.outputs:
+        for run in runs_to_score(config, output):
             made = [folder for folder in run.folders(config) if folder.is_dir()]
             translated += made
             missing += [f"{path.parent.name}/{path.name}" for path in run.folders(config) if path not in made]
             if made:
                 runs.setdefault(output, []).append(run)
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
-    of_text = text_metrics(config.evaluate.metrics, config.target_lang)
+    of_text, pairs = text_metrics(config.evaluate.metrics, config.target_lang), tested_pairs(config)
     checkpoint = comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
     teacher = config.work_dir / "teacher"
     inputs = [config.work_dir / "splits", *([teacher] if teacher.exists() else []), *translated]
@@ -206,7 +163,7 @@ def scoring_step(config: Translation) -> Step:
         "folders": [path.name for path in translated],
         "missing": missing,
         "extra": [column_of(config, name) for name in extra],
-        "pairs": {output: list(baselines) for output, baselines in tested_pairs(config).items()},
+        "pairs": pairs,
         "resamples": config.evaluate.resamples,
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
@@ -226,9 +183,8 @@ def scoring_step(config: Translation) -> Step:
             own = (score_columns(counted, *given) for counted in counts[name])
             columns[name] = {output: [next(own) for _ in each] for output, each in runs.items()}
         write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests)])
-        write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, tested_pairs(config), tests))
-        signatures = {name: metric.signature for name, metric in metrics.items()}
-        write_json(folder / SIGNATURES_FILE, signatures)
+        write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, pairs, tests))
+        write_json(folder / SIGNATURES_FILE, {name: metric.signature for name, metric in metrics.items()})
 
     return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
 
@@ -257,22 +213,21 @@ def _count(
     counts = count_text(of_text, list(texts.values()), tests)
     if checkpoint is None:
         return {**of_text}, counts
-    scored = [
-        comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, _samples(texts[run], tests))
-        for run, paths in files.items()
-    ]
-    counts["COMET"] = [{name: CometMetric.count(values) for name, values in scores.items()} for scores, _ in scored]
-    return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), scored[0][1])}, counts
-
-
-def _samples(texts: Mapping[str, Sequence[str]], tests: TestSets) -> dict[str, list[dict[str, str]]]:
-    return {
-        name: [
-            {"src": source, "mt": translation, "ref": reference}
-            for source, translation, reference in zip(tests.sources[name], lines, tests.references[name], strict=True)
-        ]
-        for name, lines in texts.items()
-    }
+    version = ""
+    for run, paths in files.items():
+        samples = {
+            name: [
+                {"src": source, "mt": translation, "ref": reference}
+                for source, translation, reference in zip(
+                    tests.sources[name], lines, tests.references[name], strict=True
+                )
+            ]
+            for name, lines in texts[run].items()
+        }
+        scores, version = comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, samples)
+        counted = {name: CometMetric.count(values) for name, values in scores.items()}
+        counts.setdefault("COMET", []).append(counted)
+    return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), version)}, counts
 
 
 RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each of its runs
@@ -291,12 +246,11 @@ def score_records(runs: Mapping[str, Sequence[ScoredRun]], scores: RunColumns, t
     """The score of every run on every set that all runs of its decoding run translate."""
     for metric, outputs in scores.items():
         for output, of_runs in outputs.items():
-            shared = [column for column in of_runs[0] if all(column in columns for columns in of_runs)]
+            shared = means(of_runs)
             for run, columns in zip(runs[output], of_runs, strict=True):
-                for column in shared:
-                    value = float(columns[column][0])
-                    of = partial(Record, system=output, run=run.name, seed=run.seed)
-                    yield of(domain=column, metric=metric, value=value, n=tests.sizes[column])
+                of = partial(Record, system=output, run=run.name, seed=run.seed, metric=metric)
+                for name in shared:
+                    yield of(domain=name, value=float(columns[name][0]), n=tests.sizes[name])
 
 
 def compare_outputs(scores: RunColumns, pairs: Mapping[str, Sequence[str]], tests: TestSets) -> Iterator[Comparison]:

@@ -25,12 +25,11 @@ from fairseq_ext.recipes.report import (
     training_files,
     tuning_tables,
 )
-from fairseq_ext.recipes.translation import analyses, gates, measurement
+from fairseq_ext.recipes.translation import analyses, convergence, gates, measurement
 from fairseq_ext.recipes.translation.config import MIX, Translation
-from fairseq_ext.recipes.translation.convergence import Curve, warning, warning_of_control
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
-from fairseq_ext.recipes.translation.speed import METHOD
+from fairseq_ext.recipes.translation.speed import MACHINE_FILE, METHOD, SENTENCES_PER_SECOND, TOKENS_PER_SECOND
 
 _VERSION = 9
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
@@ -43,28 +42,25 @@ _LEAST = {"BLEU": 10, "chrF": 30}
 def report(config: Translation) -> Step:
     """The step that writes the report."""
     comparisons_file = config.work_dir / "scores" / COMPARISONS_FILE
-    machine_file = config.work_dir / "analysis" / "speed" / analyses.MACHINE_FILE
-    teacher_file = config.work_dir / measurement.TEACHER_FILE
-    sources = [*measurement.result_files(config), comparisons_file, teacher_file, machine_file]
+    machine_file = config.work_dir / "analysis/speed" / MACHINE_FILE
+    sources = [*measurement.result_files(config), comparisons_file, config.work_dir / measurement.TEACHER_FILE]
 
     def make(records: Records) -> Page:
         machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
         return page(config, records, comparisons_in(comparisons_file), machine)
 
-    step = report_step(
-        config, [*sources, *training_files(config)], _VERSION, partial(measurement.all_records, config), make
-    )
+    read = partial(measurement.all_records, config)
+    step = report_step(config, [*sources, machine_file, *training_files(config)], _VERSION, read, make)
     shown = {"main": config.main, "ablation": config.evaluate.report.ablation, "pairs": dict(config.pairs)}
     return replace(step, options={**step.options, **shown})
 
 
 def page(config: Translation, records: Records, comparisons: Sequence[Comparison], machine: str = "") -> Page:
     """The report of records; ``comparisons`` are with baselines and base models, ``machine`` is that of the timings."""
-    warnings = warnings_of(config, curves_of(records))
     gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
     sections: Sections = {
         "Translation quality": [
-            recommend(config, records, comparisons, warnings),
+            recommend(config, records, comparisons),
             *(quality(config, records, metric) for metric in metrics_of(records)),
         ],
         "Own test sets": _with_rows(further_sets(config, records, "Own test sets", TEST)),
@@ -90,7 +86,7 @@ def quality_and_advice(config: Translation) -> list[str]:
     records = measurement.all_records(config)
     comparisons = read_comparisons(config.work_dir / "scores" / COMPARISONS_FILE)
     tables = [quality(config, records, metric).markdown() for metric in metrics_of(records)]
-    return [*tables, recommend(config, records, comparisons, warnings_of(config, curves_of(records)))]
+    return [*tables, recommend(config, records, comparisons)]
 
 
 def metrics_of(records: Records) -> list[str]:
@@ -177,10 +173,10 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
     """Table 7."""
     of = partial(metric_column, records)
     columns = [
-        of("Sentences/s", analyses.SENTENCES_PER_SECOND, form=",.2f", best=max),
-        of("Tokens/s", analyses.TOKENS_PER_SECOND, form=",.2f", best=max),
+        of("Sentences/s", SENTENCES_PER_SECOND, form=",.2f", best=max),
+        of("Tokens/s", TOKENS_PER_SECOND, form=",.2f", best=max),
     ]
-    timed = [name for name in config.outputs if name in records.systems(analyses.SENTENCES_PER_SECOND)]
+    timed = [name for name in config.outputs if name in records.systems(SENTENCES_PER_SECOND)]
     notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else [])]
     return Table("Table 7. Speed", "Decoding run", timed, columns, notes, _labels(config))
 
@@ -292,20 +288,21 @@ def systems(config: Translation, records: Records) -> Table:
         Column("Parameters", first(analyses.PARAMETERS), ",.0f"),
         Column("Trained", first(analyses.TRAINED), ",.0f"),
         Column("Models", lambda name: float(len(config.runs[name])), ".0f"),
-        metric_column(records, "Updates", measurement.UPDATES, form=",.0f"),
-        metric_column(records, "Bits per token", measurement.BITS, form=".3f"),
+        metric_column(records, "Updates", convergence.UPDATES, form=",.0f"),
+        metric_column(records, "Bits per token", convergence.BITS, form=".3f"),
         Column("Architecture", lambda name: config.systems[name].arch),
     ]
-    rows = [name for name in config.systems if first(analyses.PARAMETERS)(name) or records.of(name, measurement.BITS)]
+    rows = [name for name in config.systems if first(analyses.PARAMETERS)(name) or records.of(name, convergence.BITS)]
     notes = ["Parameters of one model; there is one per seed or, if trained per domain, per domain."]
     notes += ["Bits: on the validation sets, at the best update."]
-    notes += [f"Warning: {warning}." for warning in warnings_of(config, curves_of(records))]
+    notes += [f"Warning: {warning}." for warning in convergence.warnings_of(config, records)]
     return Table("Table 2. Systems", "System", rows, columns, notes)
 
 
 def curves(config: Translation, records: Records) -> list[Plot]:
     """The validation perplexity of base models by update."""
-    found = {name: curve for name, curve in curves_of(records).items() if name.split("@")[0] in config.base_systems}
+    all_curves = convergence.curves_of(records)
+    found = {name: curve for name, curve in all_curves.items() if name.split("@")[0] in config.base_systems}
     if not found:
         return []
     highest = _HIGHEST * 2 ** min(bits for curve in found.values() for bits in curve.values())
@@ -318,30 +315,10 @@ def curves(config: Translation, records: Records) -> list[Plot]:
     return [Plot("curves", "Validation curves of the base models", svg, note)]
 
 
-def curves_of(records: Records) -> dict[str, Curve]:
-    """The validation loss of every run."""
-    found: dict[str, dict[int, float]] = {}
-    for record in records:
-        if record.metric == measurement.BITS_BY_UPDATE:
-            found.setdefault(record.run, {})[int(record.domain)] = record.value
-    return {**found}
-
-
-def warnings_of(config: Translation, curves: Mapping[str, Curve]) -> list[str]:
-    """The warnings about base models that have not converged."""
-    bases = [name for name in curves if name.partition("@")[0] in config.base_systems]
-    found = [warning(name, curves[name]) for name in bases]
-    for system, base in config.continued_systems.items():
-        name, base_name = config.runs_of(system)[0].name, config.runs_of(base)[0].name
-        if name in curves and base_name in curves:
-            found.append(warning_of_control(name, curves[name], base_name, curves[base_name]))
-    return [text for text in found if text]
-
-
 # Recommendation
 
 
-def recommend(config: Translation, records: Records, comparisons: Sequence[Comparison], warnings: Sequence[str]) -> str:
+def recommend(config: Translation, records: Records, comparisons: Sequence[Comparison]) -> str:
     """Which system to deploy, or none yet, and why."""
     metric = next(iter(metrics_of(records)), "")
     averages = {name: score for name in config.outputs if (score := records.value(name, metric, AVERAGE)) is not None}
@@ -351,9 +328,10 @@ def recommend(config: Translation, records: Records, comparisons: Sequence[Compa
         return "Nothing has been scored yet."
     best_of = partial(METRICS[metric].best, key=averages.__getitem__)
     best, plain = best_of(candidates), [name for name in candidates if name in config.plain_outputs]
-    if _is_unusable(records, best):
+    usable = next((name for name in _LEAST if best in records.systems(name)), "")
+    if usable and (records.value(best, usable, AVERAGE) or 0.0) < _LEAST[usable]:
         return f"Deploy nothing yet: {best} is the best system, and it is {_NOT_USABLE}. Train longer, or on more text."
-    if warnings:
+    if warnings := convergence.warnings_of(config, records):
         return f"Deploy nothing yet: {warnings[0]}."
     if not plain:
         return f"Deploy {best}. No base model was scored, so the gain of its adapters is unknown."
@@ -362,13 +340,6 @@ def recommend(config: Translation, records: Records, comparisons: Sequence[Compa
     if of_all in oracle:
         advice += f" If the domain of every text is known: {of_all} ({metric} {averages[of_all]:.1f})."
     return advice
-
-
-def _is_unusable(records: Records, output: str) -> bool:
-    for metric, least in _LEAST.items():
-        if (score := records.value(output, metric, AVERAGE)) is not None:
-            return score < least
-    return False
 
 
 def _against_base(records: Records, comparisons: Sequence[Comparison], metric: str, best: str, base: str) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
     PrivateAttr,
     Tag,
     ValidationInfo,
-    field_validator,
     model_validator,
 )
 
@@ -20,24 +20,9 @@ from fairseq_ext.classifiers.options import TfidfTeacher, TransformersTeacher
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import (
-    Count,
-    File,
-    Number,
-    OneOrMore,
-    Section,
-    Several,
-)
+from fairseq_ext.inputs.models import Count, File, Number, OneOrMore, Section, Several
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
-from fairseq_ext.recipes.config import (
-    MOST_ENTRIES,
-    NAME_PATTERN,
-    Entry,
-    OptionName,
-    OptionValue,
-    Run,
-    System,
-)
+from fairseq_ext.recipes.config import MOST_ENTRIES, NAME_PATTERN, Entry, OptionName, OptionValue, Run, System
 
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
 UNIFORM = "uniform"  # of domain-source: the same weight for every adapter
@@ -141,12 +126,6 @@ class Output(Entry):
         return self._system
 
     @property
-    def in_file(self) -> Mapping[str, Any]:
-        """What the file says, ``common`` included; finished translations are recognised by it."""
-        gates = {"gates": self.gates} if "gates" in self.model_fields_set else {}
-        return {**self.options, **gates, "system": self.system_name}
-
-    @property
     def domain_source(self) -> str:
         """Where the domain comes from, as in fairseq-generate's option; ``none`` also for what needs none."""
         source = str(option_of(self.options, "domain-source") or "oracle")
@@ -162,13 +141,6 @@ class Output(Entry):
     def uses_oracle(self) -> bool:
         """Whether it is given the true domain of every sentence."""
         return self.system.per_domain or self.domain_source == "oracle"
-
-    def can_translate(self, domain: str | None) -> bool:
-        """Whether it can translate text outside of the data directory: all of one domain, or of no known one.
-
-        Such text is typed. Typed lines can name a domain, but no weights.
-        """
-        return self.domain_source != "classifier-soft" and (domain is not None or not self.uses_oracle)
 
 
 class Translate(Section):
@@ -214,6 +186,12 @@ def _own_test(value: Any) -> Any:
     return {"corpus": value} if isinstance(value, str) else value
 
 
+def _metric(name: str) -> str:
+    if name not in text_metric_names():
+        raise ValueError(f"{name!r} is unknown; choose one of {', '.join(text_metric_names())}")
+    return name
+
+
 class Evaluate(Section):
     """What is measured beyond the test sets, and how."""
 
@@ -227,7 +205,7 @@ class Evaluate(Section):
     domains, and uniform weights, where there are such runs."""
     resamples: Count = 1000
     """Of the paired bootstrap."""
-    metrics: OneOrMore[str] = DEFAULT_METRICS
+    metrics: OneOrMore[Annotated[str, AfterValidator(_metric)]] = DEFAULT_METRICS
     """Computed from text: chrF, chrF++, BLEU or TER."""
     comet: str | None = None
     """Local checkpoint of a COMET model; none for no COMET."""
@@ -273,14 +251,6 @@ class Evaluate(Section):
         for name in self.tests.keys() & self.ood.keys():
             raise ValueError(f"tests: {name}: is also under ood; choose another name")
         return self
-
-    @field_validator("metrics")
-    @classmethod
-    def _check_metrics(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in text_metric_names():
-                raise ValueError(f"{name!r} is unknown; choose one of {', '.join(text_metric_names())}")
-        return names
 
 
 class OutputRun(NamedTuple):

@@ -16,31 +16,21 @@ from fairseq_ext.metrics.corpus_metrics import CorpusMetric, SacrebleuMetric
 
 AVERAGE, WEIGHTED_AVERAGE, ERRORS = "AVG", "wAVG", "misclassified"
 
-Counts = Mapping[str, np.ndarray]  # N×S of a metric by test set, see corpus_metrics
+Counts = dict[str, np.ndarray]  # N×S of a metric by test set, see corpus_metrics
 Columns = dict[str, np.ndarray]  # by column the score, then that of each of R resamples: 1+R
 
 
 @dataclass(frozen=True)
 class TestSets:
-    """Test sets by name: every domain in order, then others.
-
-    Attributes:
-        domains: their names, in order.
-        others: names of further sets.
-        sources: N lines of each set.
-        references: their translations.
-        errors: of each domain, which of its N sentences are classifier errors; None without a classifier.
-        train_sizes: training sentences of each domain, the weights of wAVG.
-        files: of the references, for messages.
-    """
+    """Test sets by name: every domain in order, then others."""
 
     domains: Sequence[str]
-    others: Sequence[str]
-    sources: Mapping[str, Sequence[str]]
-    references: Mapping[str, Sequence[str]]
+    sources: Mapping[str, Sequence[str]]  # N lines of each set
+    references: Mapping[str, Sequence[str]]  # their translations
+    files: Mapping[str, Path]  # of the references, for messages
+    train_sizes: Mapping[str, int]  # training sentences of each domain, the weights of wAVG
+    # Of each domain, which of its N sentences are classifier errors; None without a classifier.
     errors: Mapping[str, np.ndarray] | None
-    train_sizes: Mapping[str, int]
-    files: Mapping[str, Path]
 
     @property
     def num_errors(self) -> int:
@@ -59,14 +49,14 @@ def count_text(
     metrics: Mapping[str, SacrebleuMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
 ) -> dict[str, list[Counts]]:
     """Count what metrics need in the lines of every run by test set; the result is by metric, run and test set."""
-    counts: dict[str, list[dict[str, np.ndarray]]] = {name: [{} for _ in translations] for name in metrics}
-    for metric_name, metric in metrics.items():
-        for name, references in tests.references.items():
-            having = [number for number, lines in enumerate(translations) if name in lines]
+    counts: dict[str, list[Counts]] = {name: [{} for _ in translations] for name in metrics}
+    for name, references in tests.references.items():
+        having = [number for number, lines in enumerate(translations) if name in lines]
+        for metric_name, metric in metrics.items():
             counted = metric.count([translations[number][name] for number in having], references)
             for number, array in zip(having, counted, strict=True):
                 counts[metric_name][number][name] = array
-    return {name: list(runs) for name, runs in counts.items()}
+    return counts
 
 
 def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples: int, seed: int) -> Columns:
@@ -79,25 +69,21 @@ def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples:
     Shape:
         result: by column 1+R; 1 where sentences are too few
     """
-    if tests.num_errors and run.keys() >= set(tests.domains):
-        wrong = tests.errors or {}
-        run = {**run, ERRORS: np.concatenate([run[name][wrong[name]] for name in tests.domains])}
-    columns: Columns = {}
-    for name in [*tests.domains, ERRORS, *tests.others]:
-        if name in run:
-            # The seed has the name, so that a set more or less changes nothing for the others.
-            sums = resampled_sums(run[name], resamples, [seed, *name.encode()])
-            columns[name] = np.array([metric.score(row) for row in sums.tolist()])
-    return _with_averages(columns, tests)
 
+    def score(name: str, counts: np.ndarray) -> np.ndarray:
+        # The seed has the name, so that a set more or less changes nothing for the others.
+        sums = resampled_sums(counts, resamples, [seed, *name.encode()])
+        return np.array([metric.score(row) for row in sums.tolist()])
 
-def _with_averages(columns: Columns, tests: TestSets) -> Columns:
-    domains = {name: columns[name] for name in tests.domains if name in columns}
-    if len(domains) < len(tests.domains):
-        return columns
-    values, weights = list(domains.values()), [tests.train_sizes[name] for name in domains]
-    averages = {AVERAGE: average(values), WEIGHTED_AVERAGE: average(values, weights)}
-    return {**domains, **averages, **{name: column for name, column in columns.items() if name not in domains}}
+    columns = {name: score(name, run[name]) for name in tests.domains if name in run}
+    if len(columns) == len(tests.domains):
+        values, weights = list(columns.values()), [tests.train_sizes[name] for name in columns]
+        columns |= {AVERAGE: average(values), WEIGHTED_AVERAGE: average(values, weights)}
+        if tests.errors and tests.num_errors:
+            wrong = [run[name][tests.errors[name]] for name in tests.domains]
+            columns[ERRORS] = score(ERRORS, np.concatenate(wrong))
+    others = [name for name in tests.references if name in run and name not in tests.domains]
+    return columns | {name: score(name, run[name]) for name in others}
 
 
 def means(runs: Sequence[Columns]) -> Columns:

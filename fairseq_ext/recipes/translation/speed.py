@@ -10,25 +10,33 @@ import os
 import platform
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.data.teacher_labels import read_teacher_record
 from fairseq_ext.engine.fairseq_cli import run_fairseq
 from fairseq_ext.engine.processes import cores
+from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.decoding import decoding
 
+SENTENCES_PER_SECOND, TOKENS_PER_SECOND = "sentences per second", "tokens per second"  # metrics
+MACHINE_FILE = "machine.txt"
 ROUNDS = 2
 METHOD = (
     f"greedy, batches of 64, a domain at a time; the best of {ROUNDS} rounds, in which the systems take turns; "
     "decoding and, where it is used, the classifier are timed, loading is not; tokens are those of the translations, "
     "sentence ends included"
 )
-_GREEDY = ["--beam", "1", "--batch-size", "64", "--quiet"]
-# Each with one value; they would contradict the above. A limit in tokens would make some batches smaller.
-_CONTRADICTING = {"--beam", "--nbest", "--batch-size", "--max-sentences", "--max-tokens"}
+# The last of several values counts. A lower limit in tokens would make some batches smaller.
+_GREEDY = ["--beam", "1", "--nbest", "1", "--batch-size", "64", "--max-tokens", "1000000000", "--quiet"]
+_VERSION = 2
 _TRANSLATED = re.compile(
     r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in [\d.]+s \([\d.]+ sentences/s, ([\d.]+) tokens/s\)"
 )
@@ -42,22 +50,53 @@ class Timing(NamedTuple):
     tokens: int
 
 
-def time_outputs(
-    logs: Path, outputs: Mapping[str, Mapping[str, Sequence[str]]], rounds: int = ROUNDS
-) -> dict[str, dict[str, Timing]]:
-    """By output and domain the best timing; those of an interrupted call are reused.
+def speed_step(config: Translation) -> Step:
+    """The step that times the decoding runs of ``evaluate: speed``.
+
+    Of a system with several seeds the first run is timed; of one with a run a domain, each on its domain. Timings are
+    no function of the inputs: they are taken once for given checkpoints and options.
+    """
+    data, splits, teacher = (config.work_dir / name for name in ("data-bin", "splits", "teacher"))
+    inputs, outputs = {splits}, {}
+    for name in config.evaluate.speed:
+        runs = config.output_runs(name)
+        by_domain = {run.run.domain: run for run in runs if run.run.domain} or dict.fromkeys(config.domains, runs[0])
+        made = {domain: decoding(config, run) for domain, run in by_domain.items()}
+        outputs[name] = {domain: [str(data), *command.arguments] for domain, (_, command) in made.items()}
+        inputs |= {path for paths, _ in made.values() for path in paths}
+    routed = [name for name in outputs if config.outputs[name].uses_classifier]
+
+    def build(folder: Path) -> None:
+        timings = time_outputs(folder / "logs", outputs)
+        texts = {domain: read_lines(splits / domain / f"test.{config.source_lang}") for domain in config.domains}
+        classifier = _time_classifier(teacher, texts) if routed else {}
+        on_cpu = all("--cpu" in arguments for output in outputs.values() for arguments in output.values())
+        (folder / MACHINE_FILE).write_text(describe_machine(on_cpu) + "\n", encoding="utf-8")
+        records = [speed_records(name, found, classifier if name in routed else {}) for name, found in timings.items()]
+        write_records(folder / RECORDS_FILE, chain.from_iterable(records))
+
+    options = {name: config.outputs[name].options for name in outputs}
+    given = {"version": _VERSION, "rounds": ROUNDS, "outputs": options}
+    return Step(config.work_dir / "analysis/speed", sorted(inputs), given, build, resumable=True)
+
+
+def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mapping[str, float]) -> Iterator[Record]:
+    """Sentences and tokens per second of a decoding run; ``classifier`` are the seconds that it adds by domain."""
+    seconds = sum(timing.seconds + classifier.get(domain, 0) for domain, timing in timings.items())
+    sentences = sum(timing.sentences for timing in timings.values())
+    tokens = sum(timing.tokens for timing in timings.values())
+    yield Record(system=output, metric=SENTENCES_PER_SECOND, value=sentences / seconds)
+    yield Record(system=output, metric=TOKENS_PER_SECOND, value=tokens / seconds)
+
+
+def time_outputs(logs: Path, outputs: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, dict[str, Timing]]:
+    """By output and domain the best timing, given fairseq-generate's arguments; an interrupted call's are reused.
 
     The machine's other work can only add to timings, so the best of the rounds counts. The outputs take turns, in the
     second round in the opposite order, so that slow minutes hit all alike.
-
-    Args:
-        logs: where fairseq's messages are written.
-        outputs: by name and domain the arguments of fairseq-generate; what would make it anything but greedy is left
-            out.
-        rounds: how often each is timed.
     """
     best: dict[str, dict[str, Timing]] = {name: {} for name in outputs}
-    for number in range(1, rounds + 1):
+    for number in range(1, ROUNDS + 1):
         names = list(outputs) if number % 2 else list(outputs)[::-1]
         for domain in sorted({domain for output in outputs.values() for domain in output}):
             for name in names:
@@ -70,39 +109,20 @@ def time_outputs(
 
 def _generate(log: Path, domain: str, arguments: Sequence[str]) -> Timing:
     """Translate a domain's test set, or take over what an interrupted run found."""
-    timing = parse_timing(log.read_text(encoding="utf-8")) if log.is_file() else None
-    if timing is None:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        arguments = [*greedy_arguments(arguments), "--gen-subset", f"test:{domain}"]
-        run_fairseq("generate", arguments, output=Path(os.devnull), messages=log)
-        timing = parse_timing(log.read_text(encoding="utf-8"))
-    if timing is None:
-        raise InputError(f"{log}: fairseq-generate did not say how fast it was; is LOGLEVEL set? unset it")
-    return timing
-
-
-def parse_timing(log: str) -> Timing | None:
-    """Find fairseq-generate's last words about its speed; None if it never came so far."""
-    match = _TRANSLATED.search(log)
+    match = _TRANSLATED.search(log.read_text(encoding="utf-8")) if log.is_file() else None
     if match is None:
-        return None
+        log.parent.mkdir(parents=True, exist_ok=True)
+        arguments = [*arguments, *_GREEDY, "--gen-subset", f"test:{domain}"]
+        run_fairseq("generate", arguments, output=Path(os.devnull), messages=log)
+        match = _TRANSLATED.search(log.read_text(encoding="utf-8"))
+    if match is None:
+        raise InputError(f"{log}: fairseq-generate did not say how fast it was; is LOGLEVEL set? unset it")
     sentences, tokens = (int(match[group].replace(",", "")) for group in (1, 2))
-    # The seconds are rounded to tenths, the tokens a second are not.
+    # The seconds that fairseq prints are rounded to tenths, the tokens a second are not.
     return Timing(tokens / float(match[3]), sentences, tokens)
 
 
-def greedy_arguments(arguments: Sequence[str]) -> list[str]:
-    """fairseq-generate's arguments for greedy decoding in batches of 64 sentences."""
-    kept, rest = [], iter(arguments)
-    for argument in rest:
-        if argument in _CONTRADICTING:
-            next(rest)
-        else:
-            kept.append(argument)
-    return kept + _GREEDY
-
-
-def time_classifier(teacher: Path, texts: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, float]:
+def _time_classifier(teacher: Path, texts: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """The seconds that the classifier needs for the raw sentences of each domain, once it is loaded; the best count.
 
     A domain is one call, which the classifier cuts into batches of its own.
@@ -110,7 +130,7 @@ def time_classifier(teacher: Path, texts: Mapping[str, Sequence[str]], rounds: i
     classifier = load_classifier(teacher / MODEL_FOLDER, read_teacher_record(teacher)["backend"])
     classifier.predict(["A first sentence also pays for what is set up at the first call."])
     best: dict[str, float] = {}
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         for domain, sentences in texts.items():
             start = time.perf_counter()
             classifier.predict(sentences)

@@ -15,16 +15,15 @@ from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.registry import Recipe
-from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, train_step
+from fairseq_ext.recipes.train import LOG_FILE, best_checkpoint, read_training_log, train_step
 from fairseq_ext.recipes.translation.analyses import analysis_steps
 from fairseq_ext.recipes.translation.config import Translation
-from fairseq_ext.recipes.translation.convergence import read_curve, warning
+from fairseq_ext.recipes.translation.convergence import warning
 from fairseq_ext.recipes.translation.data import base_step, preparation_steps, teacher_steps
 from fairseq_ext.recipes.translation.decoding import TASK, translation_step
 from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
 from fairseq_ext.recipes.translation.measurement import scoring_step
 from fairseq_ext.recipes.translation.report import report
-from fairseq_ext.recipes.translation.sections import TranslationSystem
 from fairseq_ext.recipes.tune import first_run, steps_of_runs
 
 
@@ -37,7 +36,7 @@ def stages_of(config: Translation) -> list[Stage]:
         *(Stage(name, partial(_training, config, name), early=True) for name in trained),
         Stage("translate", partial(_translation, config), early=True),
         Stage("score", lambda: [scoring_step(config)] if config.outputs else []),
-        Stage("analyse", lambda: list(analysis_steps(config).values())),
+        Stage("analyse", lambda: analysis_steps(config)),
         Stage("report", lambda: [report(config)]),
     ]
 
@@ -66,12 +65,9 @@ def _translation(config: Translation) -> list[Step]:
 
 
 def training_steps(config: Translation, name: str, extra: Sequence[str] = ()) -> list[Step]:
-    """The steps that end with a trained system, or one run of it: first those it starts from, and its trials.
+    """The steps that end with a trained system, or one run of it, as ``gad@2``: first what it starts from, its trials.
 
-    Args:
-        config: the experiment.
-        name: the system, trained with all its seeds or for all domains, or a run such as ``gad@2``.
-        extra: more options for fairseq-train, such as ``--fp16``; they apply to this system alone.
+    ``extra`` are more options for fairseq-train, such as ``--fp16``; they apply to this system alone.
     """
     steps: dict[Path, Step] = {}
     siblings = config.runs_of(name.partition("@")[0])
@@ -86,7 +82,7 @@ def training_steps(config: Translation, name: str, extra: Sequence[str] = ()) ->
 def run_steps_of(config: Translation, run: Run, siblings: Sequence[Run], extra: Sequence[str] = ()) -> list[Step]:
     """The steps that make the labels of a run alone, and that train it; ``siblings`` are all runs of its system."""
     trainings = steps_of_runs(config, [run], partial(training_step, config, extra=extra), siblings)
-    return [*_label_steps(config, run), *trainings]
+    return [*changed_labels(config, run.system.name), *trainings]
 
 
 def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> Step:
@@ -96,7 +92,7 @@ def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> S
         return base_step(config)
     inputs = [system.data or config.work_dir / "data-bin"]
     arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints"]
-    made = [step.output for step in _label_steps(config, run)]
+    made = [step.output for step in changed_labels(config, system.name)]
     if made or system.uses_teacher:
         inputs.append(made[-1] if made else config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
@@ -111,28 +107,24 @@ def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> S
     def build(folder: Path) -> str | None:
         step.build(folder)
         is_base = run.system.name in config.base_systems
-        return warning(run.name, read_curve(folder / LOG_FILE)) if is_base else None
+        return warning(run.name, read_training_log(folder / LOG_FILE).bits) if is_base else None
 
     return replace(step, build=build)
 
 
-def _label_steps(config: Translation, run: Run) -> list[Step]:
-    """The steps that end with a run's labels, unless these are the classifier's as they are, or none."""
-    system = config.systems[run.system.name]
-    return [changed_labels_step(config, system)] if system.label_noise or system.unlabelled else []
-
-
-def changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
-    """The step that changes the classifier's labels as a system says, as a directory for ``--teacher-dir``."""
+def changed_labels(config: Translation, name: str) -> list[Step]:
+    """The step that changes the classifier's labels as a system says, for ``--teacher-dir``; none for the others."""
+    system, teacher = config.systems[name], config.work_dir / "teacher"
+    if not (system.label_noise or system.unlabelled):
+        return []
     from fairseq_ext.classifiers.changed_labels import write_changed_labels
 
-    for name in system.unlabelled:
-        check_choice(name, config.domains, system.place("unlabelled"))
-    teacher, unlabelled = config.work_dir / "teacher", sorted(system.unlabelled)
-    change: dict[str, Any] = {"noise": system.label_noise, "unlabelled": unlabelled, "seed": config.seed}
-    folder = config.work_dir / "labels" / f"labels-{system.name}"
+    for domain in system.unlabelled:
+        check_choice(domain, config.domains, system.place("unlabelled"))
+    change: dict[str, Any] = {"noise": system.label_noise, "unlabelled": sorted(system.unlabelled), "seed": config.seed}
+    folder = config.work_dir / "labels" / f"labels-{name}"
     build = partial(write_changed_labels, teacher=teacher, **change)
-    return Step(folder, [teacher], {"version": 1, **change}, build, resumable=True)
+    return [Step(folder, [teacher], {"version": 1, **change}, build, resumable=True)]
 
 
 RECIPE = Recipe(Translation, preparation_steps, stages_of)

@@ -28,31 +28,22 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 
 
 def write_experiment(
-    root: Path,
-    translations: Mapping[str, Mapping[str, Sequence[str]]],
-    evaluate: Mapping[str, Any],
-    *,
-    teacher: bool = True,
+    root: Path, translations: Mapping[str, Mapping[str, Sequence[str]]], evaluate: Mapping[str, Any]
 ) -> Translation:
-    """Write an experiment file, its test sets and translations.
+    """Write an experiment file, its test sets, the classifier's labels, and translations.
 
-    Args:
-        root: folder for it.
-        translations: lines by ``translations/RUN`` or ``extra/RUN``, and by test set.
-        evaluate: section of the file.
-        teacher: whether there is a classifier.
+    ``translations`` are lines by ``translations/RUN`` or ``extra/RUN``, and by test set.
     """
     work = root / "work"
-    for domain, lines in REFERENCES.items():
-        write_lines(work / "splits" / domain / "test.de", lines)
-        write_lines(work / "splits" / domain / "test.en", [f"source of: {line}" for line in lines])
-        write_lines(work / "splits" / domain / "train.de", ["Zeile"] * TRAIN_SIZES[domain])
+    extra = {f"extra-sets/{name}": NEWS for name in {**evaluate.get("ood", {}), **evaluate.get("tests", {})}}
+    tests = {f"splits/{domain}/test": lines for domain, lines in REFERENCES.items()}
+    for name, lines in {**tests, **extra}.items():
+        write_lines(work / f"{name}.de", lines)
+        write_lines(work / f"{name}.en", [f"source of: {line}" for line in lines])
+    for domain, size in TRAIN_SIZES.items():
+        write_lines(work / "splits" / domain / "train.de", ["Zeile"] * size)
     write_lines(work / "splits/domains.txt", REFERENCES)
-    for name in {**evaluate.get("ood", {}), **evaluate.get("tests", {})}:
-        write_lines(work / f"extra-sets/{name}.de", NEWS)
-        write_lines(work / f"extra-sets/{name}.en", [f"source of: {line}" for line in NEWS])
-    if teacher:
-        write_teacher(work / "teacher")
+    write_teacher(work / "teacher")
     for folder, sets in translations.items():
         for name, lines in sets.items():
             write_lines(work / folder / f"{name}.de", lines)
@@ -73,8 +64,5 @@ def write_experiment(
 def write_teacher(folder: Path) -> None:
     write_teacher_record(folder, list(REFERENCES), "tfidf", {})
     for number, (domain, lines) in enumerate(REFERENCES.items()):
-        probs = np.zeros((len(lines), len(REFERENCES)))
-        probs[:, number] = 1
-        if domain == MISCLASSIFIED[0]:
-            probs[MISCLASSIFIED[1]] = probs[MISCLASSIFIED[1], ::-1].copy()
-        write_probs(label_path(folder, domain, "test"), probs)
+        guesses = [1 - number if (domain, row) == MISCLASSIFIED else number for row in range(len(lines))]
+        write_probs(label_path(folder, domain, "test"), np.eye(len(REFERENCES))[guesses])

@@ -7,25 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.recipes.translation.convergence import read_curve, warning, warning_of_control
+from fairseq_ext.recipes.train import read_training_log
+from fairseq_ext.recipes.translation.convergence import warning, warning_of_control
 from tests.recorded import HERE
 
-LINE = (
-    "2026-01-01 00:00:00 | INFO | valid | epoch 001 | valid on 'valid' subset | loss {loss:.3f} | nll_loss {bits:.3f} "
-    "| loss_bank 1.0 | ppl 8.13 | wps 17315 | wpb 78.5 | bsz 5 | num_updates {update} | best_loss 3.024\n"
-)
-NOISE = "2026-01-01 00:00:00 | INFO | train | epoch 001 | loss 3.0 | nll_loss 9.9 | ppl 8 | num_updates 77\n"
 
-
-def log(curve: dict[int, float]) -> str:
-    return "".join(NOISE + LINE.format(loss=bits + 1, bits=bits, update=update) for update, bits in curve.items())
+def log(first_epoch: int, curve: dict[int, float]) -> str:
+    """What fairseq logs at the ends of epochs, with the loss by update."""
+    time = "2026-01-01 00:00:00 | INFO |"
+    return "".join(
+        f"{time} train_inner | epoch {epoch:03d}:    100 / 200 loss=9.1, ppl=550.1, wall=9\n"
+        f"{time} valid | epoch {epoch:03d} | valid on 'valid' subset | loss 9.100 | nll_loss {bits:.3f} | loss_bank 1 "
+        f"| ppl {2**bits:g} | wps 9000 | wpb 800 | bsz 20 | num_updates {update} | best_loss 250.1\n"
+        f"{time} train | epoch {epoch:03d} | loss 260.1 | nll_loss 6.3 | ppl 70.5 | wps 9000 | ups 11 | num_updates 77 "
+        f"| train_wall 40 | wall {50 * epoch}\n"
+        for epoch, (update, bits) in enumerate(curve.items(), start=first_epoch)
+    )
 
 
 def test_validations_are_read_and_those_of_a_resumed_training_replaced(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
-    path.write_text(log({100: 5.0, 200: 4.5}) + log({200: 4.25, 300: 4.0}), encoding="utf-8")
-    assert list(read_curve(path).items()) == [(100, 5.0), (200, 4.25), (300, 4.0)]
-    real = read_curve(HERE / "translation" / "systems" / "mix" / "train.log")
+    path.write_text(log(1, {100: 5.0, 200: 4.5}) + log(2, {200: 4.0, 300: 3.0}), encoding="utf-8")
+    perplexities, bits, seconds = read_training_log(path)
+    assert list(bits.items()) == [(100, 5.0), (200, 4.0), (300, 3.0)]
+    assert perplexities == {1: 32.0, 2: 16.0, 3: 8.0}
+    assert seconds == 150
+    real = read_training_log(HERE / "translation" / "systems" / "mix" / "train.log").bits
     assert list(real) == [10, 20, 30, 40, 50, 60]
     assert warning("mix", real)
 

@@ -73,7 +73,7 @@ def test_what_is_not_trained_is_named_with_its_command(trained: Path) -> None:
     for name, message in (
         ("ad", "ad is not trained yet; run fairseq-ext train .*toy.yaml ad"),
         ("two", "two has several runs; give one of two@1, two@2"),
-        ("tag", "no 'tag'; there are mix, ad, gad, two"),
+        ("tag", "'tag' is unknown; choose one of mix, ad, gad, two"),
     ):
         with pytest.raises(InputError, match=message):
             trained_run(config, name)
@@ -90,7 +90,7 @@ def test_a_text_is_translated_with_the_last_that_is_trained(
     assert [path.name for path in exported.iterdir() if not path.name.startswith(".")] == ["gad"]
     verb("translate")([str(exported / "gad"), *files, str(tmp_path / "again.pl"), "--processes", "1"])
     assert (tmp_path / "out.pl").read_text() == (tmp_path / "again.pl").read_text()
-    assert "gad: up to date" not in capsys.readouterr().err
+    capsys.readouterr()
     verb("translate")([str(trained), *files, str(tmp_path / "out.pl"), "--system", "gad"])
     assert {"gad: up to date", f"{tmp_path / 'out.pl'}: up to date"} <= set(capsys.readouterr().err.splitlines())
 

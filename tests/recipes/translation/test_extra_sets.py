@@ -10,7 +10,7 @@ import pytest
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import extra_sets
 from fairseq_ext.recipes.translation.config import Translation, load_config
-from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps, import_sets
+from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 from tests.verbs import verb
 
@@ -27,8 +27,9 @@ def test_an_unknown_domain_is_named_before_anything_is_trained(tmp_path: Path) -
         verb("run")([str(path)])
 
 
-def typed(config: Translation, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """The lines that every output run is given, by run, without any model."""
+def test_only_who_needs_it_is_told_the_domain(
+    config: Translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: dict[str, list[str]] = {}
 
     def interactive(tool: str, arguments: list[str], **_: Any) -> None:
@@ -39,29 +40,21 @@ def typed(config: Translation, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(extra_sets, "write_hypotheses", lambda *_: None)
     monkeypatch.setattr(extra_sets, "with_guessed_domains", lambda lines, _: [f"<guessed> {line}" for line in lines])
     sets, *steps = extra_set_steps(config)
-    sets.output.mkdir(parents=True)
-    import_sets(sets.output, config)
-    for step in steps:
-        (folder / step.output.name).mkdir()
-        step.build(folder / step.output.name)
-    return given
-
-
-def test_only_who_needs_it_is_told_the_domain(
-    config: Translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = typed(config, tmp_path, monkeypatch)
+    for step in (sets, *steps):
+        folder = sets.output if step is sets else tmp_path / step.output.name
+        folder.mkdir(parents=True)
+        step.build(folder)
     news = ["show the red tree", "open the old account", 'find "the" seed']
     forum, plants = ["close the blue loan", "show the green bed"], ["find the old root", "change the red rate"]
-    plain = [*news, *forum, *plants]
-    everything = {"mix", "mix-continued", "tag-classifier", "gad"}
-    everything |= {f"ad-{source}@{seed}" for source in ("classifier", "uniform") for seed in (1, 2)}
-    assert given.keys() == {*everything, "ft@garden", "tag-oracle"}  # PLANTS is of the garden, the others of none
-    assert given["tag-oracle"] == [f"<domain:garden> {line}" for line in plants]
-    assert given["ft@garden"] == plants  # the model is the domain's already
-    assert given["tag-classifier"] == given["ad-classifier@2"] == [f"<guessed> {line}" for line in plain]
-    for run_name in ("mix", "mix-continued", "ad-uniform@1", "gad"):
-        assert given[run_name] == plain
+    plain, guessed = [*news, *forum, *plants], [f"<guessed> {line}" for line in (*news, *forum, *plants)]
+    expected = dict.fromkeys(("mix", "mix-continued", "ad-uniform@1", "ad-uniform@2", "gad"), plain)
+    expected |= dict.fromkeys(("tag-classifier", "ad-classifier@1", "ad-classifier@2"), guessed)
+    # PLANTS is of the garden, the others of none; a model of a domain is not told.
+    assert given == {
+        **expected,
+        "ft@garden": plants,
+        "tag-oracle": [f"<domain:garden> {line}" for line in plants],
+    }
 
 
 DOMAINS = ["law", "med"]

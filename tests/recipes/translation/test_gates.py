@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ from fairseq_ext.recipes.translation.gates import (
     AGREES,
     CLASSIFIER_CORRECT,
     CORRECT,
-    ClassifiedSentences,
+    Labels,
     gate_records,
     read_gates,
+    read_labels,
     weight_of,
 )
 
@@ -29,31 +32,30 @@ GATES = {
 PROBS = {"law": [[0.9, 0.1], [0.2, 0.8]], "med": [[0.0, 1.0]]}  # the second sentence is taken for med
 
 
-@pytest.fixture
-def gates(tmp_path: Path) -> Path:
+def write_gates(path: Path, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda own: {}) -> Path:
     """Gates in the order in which fairseq translates: longest sentences first."""
-    path = tmp_path / "gates.jsonl"
-    path.write_text("".join(json.dumps({"id": number, **GATES[number]}) + "\n" for number in (2, 0, 1)))
+    rows = [{"id": number, **GATES[number], **more(GATES[number])} for number in (2, 0, 1)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
 @pytest.fixture
-def sentences(tmp_path: Path) -> ClassifiedSentences:
+def labels(tmp_path: Path) -> Labels:
     (tmp_path / "domains.txt").write_text("law\nmed\n")
     for name, rows in PROBS.items():
         write_probs(label_path(tmp_path / "teacher", name, "test"), np.array(rows))
-    return ClassifiedSentences.read(tmp_path, tmp_path / "teacher")
+    return read_labels(tmp_path, tmp_path / "teacher")
 
 
-def values_of(gates: Path, sentences: ClassifiedSentences) -> dict[tuple[str, str], float]:
+def values_of(gates: Path, labels: Labels) -> dict[tuple[str, str], float]:
     """The records of a run, by metric and domain."""
-    records = list(gate_records("gad@2", *read_gates(gates, 3, 2), sentences))
+    records = list(gate_records("gad@2", gates, labels))
     assert {(record.system, record.run) for record in records} == {("gad", "gad@2")}
     return {(record.metric, record.domain): record.value for record in records}
 
 
-def test_agreement_and_mean_weights(gates: Path, sentences: ClassifiedSentences) -> None:
-    values = values_of(gates, sentences)
+def test_agreement_and_mean_weights(tmp_path: Path, labels: Labels) -> None:
+    values = values_of(write_gates(tmp_path / "gates.jsonl"), labels)
     shares = {
         AGREES: {"encoder 1": 66.67, "decoder 1": 100, "mean": pytest.approx(83.335)},
         CORRECT: {"encoder 1": 33.33, "decoder 1": 66.67, "mean": 50},
@@ -65,18 +67,16 @@ def test_agreement_and_mean_weights(gates: Path, sentences: ClassifiedSentences)
     assert {key: values[weight_of(key[1]), key[0]] for key in weights} == weights
 
 
-def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, sentences: ClassifiedSentences) -> None:
-    path, lines = tmp_path / "several.jsonl", []
-    for number, own in GATES.items():
-        parts = {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
-        lines.append(json.dumps({"id": number, **own, **parts}) + "\n")
-    path.write_text("".join(lines))
-    values = values_of(path, sentences)
+def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels: Labels) -> None:
+    def alone(own: dict[str, Any]) -> dict[str, Any]:
+        return {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
+
+    values = values_of(write_gates(tmp_path / "several.jsonl", alone), labels)
     assert values[f"{AGREES}, source alone", "mean"] == 66.67
     assert values[f"{CORRECT}, source alone", "mean"] == 33.33
     assert (f"{AGREES}, source alone", "encoder 1") not in values  # the source has no layers
-    alone = [values[f"{CORRECT}, states alone", layer] for layer in ("encoder 1", "decoder 1")]
-    assert alone == [values[CORRECT, "decoder 1"], values[CORRECT, "encoder 1"]]
+    states = [values[f"{CORRECT}, states alone", layer] for layer in ("encoder 1", "decoder 1")]
+    assert states == [values[CORRECT, "decoder 1"], values[CORRECT, "encoder 1"]]
 
 
 @pytest.mark.parametrize("text", ['{"id": 0, "encoder": [[1]], "decoder": [[1]]}', '{"id": 1}', "nonsense"])

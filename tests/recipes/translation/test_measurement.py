@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,12 @@ from fairseq_ext.engine.steps import run_steps
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.comparison import read_comparisons
+from fairseq_ext.metrics.corpus_metrics import CometMetric
 from fairseq_ext.metrics.records import Records, read_records
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.measurement import compare_outputs, read_tests, scoring_step
 from fairseq_ext.recipes.translation.set_scores import TestSets as Sets
+from fairseq_ext.recipes.translation.set_scores import score_columns
 from tests.recipes.translation.small_experiment import NEWS, REFERENCES, write_experiment
 
 
@@ -25,9 +26,17 @@ def test_means_over_runs_are_compared() -> None:
     # One run wins on every other resample, the other always and by more: so does their mean.
     runs = [{"AVG": 40 + (-1.0) ** np.arange(101)}, {"AVG": np.full(101, 45.0)}]
     scores = {"chrF": {"one": runs, "base": [{"AVG": np.full(101, 40.0)}]}}
-    tests = Sets(["law"], [], {}, {"law": ["a line"]}, None, {"law": 300}, {})
+    tests = Sets(["law"], {}, {"law": ["a line"]}, {}, {"law": 300}, None)
     [found] = compare_outputs(scores, {"one": ["base"], "base": ["absent"]}, tests)
     assert (found.difference, found.p) == (3.0, pytest.approx(2 / 101, abs=1e-4))
+
+
+def test_draws_depend_on_the_name_of_the_set() -> None:
+    counts = CometMetric.count(list(range(40)))
+    tests = Sets(["law", "med"], {}, {"law": [], "med": []}, {}, {"law": 1, "med": 1}, None)
+    columns = score_columns({"law": counts, "med": counts}, CometMetric("m", "1"), tests, 20, seed=1)
+    assert columns["law"][0] == columns["med"][0]
+    assert not np.array_equal(columns["law"], columns["med"])
 
 
 PERFECT = {f"translations/{run}": REFERENCES for run in ("mix", "gad@1", "gad@2")}
@@ -85,12 +94,10 @@ def test_labels_of_other_test_sets_are_refused(tmp_path: Path) -> None:
 
 
 def test_scores_are_made_again_when_translations_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = write_experiment(tmp_path, PERFECT, EVALUATE)
-    shutil.rmtree(config.work_dir / "translations/gad@2")
-    assert list(score(config).by_run("gad", "chrF", "AVG")) == ["gad@1"]
+    without = {name: sets for name, sets in PERFECT.items() if name != "translations/gad@2"}
+    assert list(score(write_experiment(tmp_path, without, EVALUATE)).by_run("gad", "chrF", "AVG")) == ["gad@1"]
     assert "without translations/gad@2, translations/ft@law, translations/ft@med" in capsys.readouterr().err
-    write_experiment(tmp_path, PERFECT, EVALUATE)
-    assert list(score(config).by_run("gad", "chrF", "AVG")) == ["gad@1", "gad@2"]
+    assert list(score(write_experiment(tmp_path, PERFECT, EVALUATE)).by_run("gad", "chrF", "AVG")) == ["gad@1", "gad@2"]
 
 
 def test_nothing_translated_and_unfit_translations_are_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Systems and outputs of an experiment file stand for runs; mistakes in them are named when it is read."""
+"""Systems and outputs of an experiment file: the runs that they stand for, base models, controls and comparisons."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Translation, load_config
+from fairseq_ext.recipes.translation.sections import Evaluate
 from tests.recipes.test_config import SYSTEMS
 from tests.small_corpus import write_config, write_corpora
 
-OUTPUTS: dict[str, Any] = {
-    "mix": {"system": "mix"},
-    "ft": {"system": "ft"},
-    "tag-oracle": {"system": "tag", "domain-source": "oracle"},
-    "tag-classifier": {"system": "tag", "domain-source": "classifier"},
-    "ad": {"system": "ad"},
-    "ad-law": {"system": "ad", "domain": "bank"},
-    "gad": {"system": "gad", "domain-source": "none", "gates": True},
-}
+OUTPUTS: dict[str, Any] = {name: {"system": name} for name in ("mix", "ft", "ad", "gad")}
+MIX = {"arch": "transformer_tiny"}
+AD = {"from": "mix", "arch": "transformer_domain_adapter_tiny"}
+MORE = {"from": "mix", **MIX}
 
 
-def config_of(root: Path, **changes: Any) -> Translation:
-    sections: dict[str, Any] = {
-        "train": {"common": {"lr": 0.1}, "systems": SYSTEMS},
-        "translate": {"common": {"beam": 5}, "outputs": OUTPUTS},
-    }
-    return load_config(write_config(root / "c.yaml", write_corpora(root / "corpora"), **{**sections, **changes}))
+def config_of(
+    root: Path, systems: dict[str, Any] = SYSTEMS, outputs: dict[str, Any] = OUTPUTS, **changes: Any
+) -> Translation:
+    sections = {"train": {"systems": systems}, "translate": {"outputs": outputs}, **changes}
+    return load_config(write_config(root / "c.yaml", write_corpora(root / "corpora"), **sections))
 
 
 def test_a_run_starts_from_the_run_of_its_seed(tmp_path: Path) -> None:
@@ -54,38 +49,47 @@ def test_domains_are_those_of_the_data_where_the_corpora_are_not(tmp_path: Path)
     assert given.domains == ["a", "z"]
 
 
-@pytest.mark.parametrize(
-    "evaluate",
-    [
-        {"baseline": "best"},
-        {"speed": ["mix", "best"]},
-        {"report": {"ablation": ["best"]}},
-    ],
-)
-def test_only_outputs_are_evaluated(tmp_path: Path, evaluate: dict) -> None:
-    message = r"evaluate: [\w: ]+: no output 'best'; there are mix, ft, tag-oracle"
-    with pytest.raises(InputError, match=message):
-        config_of(tmp_path, evaluate=evaluate)
-
-
 def test_mistakes_in_names_of_runs_are_named(tmp_path: Path) -> None:
     config = config_of(tmp_path)
-    with pytest.raises(InputError, match="systems: no 'tagg'; there are mix, ft"):
+    with pytest.raises(InputError, match="systems: 'tagg' is unknown; choose one of mix, ft"):
         config.runs_of("tagg")
-    with pytest.raises(InputError, match="translate: no output 'tag'; there are mix, ft, tag-oracle"):
+    with pytest.raises(InputError, match="translate: outputs: 'tag' is unknown"):
         config.output_runs("tag")
     with pytest.raises(InputError, match="outputs: ft: no run 'ft@law'; there are ft@bank, ft@garden"):
         config.output_runs("ft@law")
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({}, r"outputs: x: system: is missing"),
-        ({"system": "max"}, r"outputs: x: system: no 'max' under train: systems; there are mix, ft, tag, ad, gad"),
-        ({"system": "gad", "gates": "no"}, r"outputs: x: gates: "),
-    ],
-)
-def test_mistakes_in_outputs_are_named(tmp_path: Path, entry: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        config_of(tmp_path, translate={"outputs": {"x": entry}})
+def test_an_empty_entry_of_the_evaluation_is_its_default(tmp_path: Path) -> None:
+    empty = {"baseline": None, "comet": None, "ood": {}, "speed": []}
+    assert config_of(tmp_path, evaluate=empty).evaluate == config_of(tmp_path).evaluate == Evaluate()
+
+
+def test_the_control_is_the_base_below_all_adapters_trained_further_on_all_domains(tmp_path: Path) -> None:
+    systems = {
+        **{"mix": MIX, "other": MIX, "mix-continued": MORE, "ad": AD, "alone": MIX},
+        "gad": {"from": "ad", "arch": "transformer_gated_adapter_tiny"},
+        "ft": {**MORE, "per_domain": True},
+        "tag": {**MORE, "domain-tags": True},
+        "bank": {**MORE, "train-domains": "bank"},
+        "large": {"from": "mix", "arch": "transformer"},
+        "again": {"from": "mix-continued", **MIX},
+    }
+    found = config_of(tmp_path, systems, {})
+    assert found.base_systems == ["mix"]
+    assert found.continued_systems == {"mix-continued": "mix"}
+
+
+def test_outputs_are_compared_with_the_control_and_uniform_weights_or_as_the_file_says(tmp_path: Path) -> None:
+    systems = {"mix": MIX, "mix-continued": MORE, "ad": AD}
+    outputs = {"base": "mix", "more": "mix-continued", "ad": "ad", "uniform": "ad"}
+    entries = {name: {"system": system} for name, system in outputs.items()}
+    entries["uniform"]["domain-source"] = "uniform"
+    config = config_of(tmp_path, systems, entries)
+    assert config.baselines == ["base", "more", "uniform"]
+    assert config.plain_outputs == ["base", "more"]
+    assert config.pairs["more"] == ["base", "uniform"]
+    assert config_of(tmp_path, systems, entries, evaluate={"compare": ["ad"]}).baselines == ["base", "ad"]
+    assert dict(config_of(tmp_path, systems, entries, compare={"ad": "more"}).pairs) == {"ad": ("more",)}
+    # Variants of the ablation are not in the main tables.
+    report = {"ablation": ["more", "ad", "uniform"]}
+    assert config_of(tmp_path, systems, entries, evaluate={"report": report}).main == ["base", "more"]

@@ -1,15 +1,31 @@
-"""The stages of an experiment: which there are, which run, and what they say when one is missing."""
+"""Stages and steps of an experiment: which there are, with which options, and what translations are made of."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairseq_ext.engine.steps import print_plan, run_step
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.config import load_config
+from fairseq_ext.recipes.translation.decoding import decoding, write_hypotheses
+from fairseq_ext.recipes.translation.stages import training_steps
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
+
+MIX = {"arch": "transformer_tiny"}
+GAD = {"from": "mix", "uses_teacher": True, "arch": "transformer_gated_adapter_tiny"}
+
+
+def experiment_file(root: Path, **changes: Any) -> Path:
+    sections = {
+        "train": {"systems": {"mix": MIX, "gad": GAD}},
+        "translate": {"outputs": {"mix": {"system": "mix"}, "gad": {"system": "gad"}}},
+    }
+    return write_config(root / "c.yaml", write_corpora(root / "corpora"), **{**sections, **changes})
 
 
 def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
@@ -19,25 +35,72 @@ def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) 
     assert not (tmp_path / "work").exists()
 
 
-def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("systems", "outputs", "place"),
+    [
+        ({"mix": MIX}, {"mix": {"system": "mix"}}, None),
+        ({"mix": MIX}, {"mix": {"system": "mix", "domain-source": "classifier"}}, "translate: outputs: mix: "),
+        ({"mix": MIX, "gad": GAD}, {}, "train: systems: gad: "),
+    ],
+)
+def test_one_domain_has_no_classifier_and_nothing_that_needs_one(
+    tmp_path: Path, systems: dict[str, Any], outputs: dict[str, Any], place: str | None
+) -> None:
     one = {"domains": {"bank": [f"{write_corpora(tmp_path / 'corpora')}/bank.{{lang}}"]}}
-    systems = {"mix": {"arch": "transformer_tiny"}, "ad": {"from": "mix", "arch": "transformer_domain_adapter_tiny"}}
-    told = experiment_file(
-        tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": {"ad": {"system": "ad"}}}
-    )
-    verb("run")([str(told), "--dry-run"])
-    by_classifier = {"ad": {"system": "ad", "domain-source": "classifier"}}
-    path = experiment_file(tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": by_classifier})
-    with pytest.raises(InputError, match="translate: outputs: ad: needs a classifier of domains, but there is one"):
-        verb("run")([str(path)])
-    with pytest.raises(InputError, match="train: systems: gad: needs a classifier of domains, but there is one"):
-        verb("run")([str(experiment_file(tmp_path, corpora=one))])
+    systems = {**systems, "ad": {"from": "mix", "arch": "transformer_domain_adapter_tiny"}}
+    path = experiment_file(tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": outputs})
+    if place is None:
+        verb("run")([str(path), "--dry-run"])
+    else:
+        with pytest.raises(InputError, match=f"{place}needs a classifier of domains, but there is one"):
+            verb("run")([str(path)])
     assert not (tmp_path / "work").exists()
 
 
-def experiment_file(root: Path, **changes: Any) -> Path:
-    tiny = {"mix": "transformer_tiny", "gad": "transformer_gated_adapter_tiny"}
-    systems = {"mix": {"arch": tiny["mix"]}, "gad": {"from": "mix", "uses_teacher": True, "arch": tiny["gad"]}}
-    outputs = {"mix": {"system": "mix"}, "gad": {"system": "gad"}}
-    sections = {"train": {"systems": systems}, "translate": {"outputs": outputs}}
-    return write_config(root / "c.yaml", write_corpora(root / "corpora"), **{**sections, **changes})
+def test_options_of_a_command_line_count_for_that_run_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_config(experiment_file(tmp_path))
+    (tmp_path / "work/data-bin").mkdir(parents=True)
+    [step] = training_steps(config, "mix", ["--fp16"])
+    run_step(replace(step, build=lambda folder: (folder / "checkpoint_best.pt").touch()))
+    print_plan(training_steps(config, "mix", ["--fp16"]))
+    print_plan(training_steps(config, "mix"))
+    assert capsys.readouterr().out.splitlines() == [
+        f"up to date  {step.output}",
+        f'build       {step.output} (command line was "--fp16", is "")',
+    ]
+
+
+def test_a_run_of_a_tuned_system_comes_after_the_trials_that_choose_for_it(tmp_path: Path) -> None:
+    tuned = {**GAD, "seeds": [3, 4], "tune": {"lr": [1, 2]}}
+    config = load_config(experiment_file(tmp_path, train={"systems": {"mix": MIX, "gad": tuned}}))
+    steps = training_steps(config, "gad@4", ["--bf16"])
+    assert [step.output.name for step in steps] == ["mix", "gad.lr=1", "gad.lr=2", "gad@3", "gad@4"]
+    _, one, two, _, last = steps
+    assert [step.options["system"]["lr"] for step in (one, two)] == [1, 2]
+    assert [step.options["extra"] for step in (one, two, last)] == [["--bf16"]] * 3
+    # What the second seed is trained with is not known before.
+    assert "lr" not in last.options["system"]
+    assert last.inputs[-1] == tmp_path / "work/systems/gad@3/chosen.json"
+    assert [step.output.name for step in training_steps(config, "gad")] == [step.output.name for step in steps]
+
+
+@pytest.mark.parametrize("output", [{}, {"domain-tags": True}])
+def test_systems_with_tags_are_translated_with_tags(tmp_path: Path, output: dict[str, Any]) -> None:
+    outputs = {"tag": {"system": "tag", "beam": 2, **output}}
+    systems = {"tag": {**MIX, "domain-tags": True}}
+    config = load_config(experiment_file(tmp_path, train={"systems": systems}, translate={"outputs": outputs}))
+    _, command = decoding(config, config.output_runs("tag")[0])
+    assert command.arguments.count("--domain-tags") == 1
+
+
+def test_hypotheses_are_split_by_domain_and_an_untranslated_sentence_is_named(tmp_path: Path) -> None:
+    printed = tmp_path / "generate.txt"
+    printed.write_text(
+        "S-1\tb\nH-1\t-0.5\tB .\nD-1\t-0.5\tB.\nD-1\t-0.9\tsecond best\nP-1\t-0.1\n"
+        "D-0\t-0.5\tA\twith a tab\nD-2\t-0.5\t\n"
+    )
+    write_hypotheses(tmp_path, printed, {"law": 1, "med": 2}, "pl")
+    assert (tmp_path / "law.pl").read_text() == "A\twith a tab\n"
+    assert (tmp_path / "med.pl").read_text() == "B.\n\n"
+    with pytest.raises(InputError, match="sentence 3 of med was not translated"):
+        write_hypotheses(tmp_path, printed, {"law": 1, "med": 3}, "pl")
