@@ -24,12 +24,6 @@ print(sys.argv[1:], sys.stdin.read(), os.environ.get("WORD"), os.getcwd(), __nam
 print("said", file=sys.stderr)
 """,
     "refuse": "raise SystemExit('refused')",
-    "threads": """
-import atexit, threading, time
-atexit.register(print, "at last")
-threading.Thread(target=lambda: [time.sleep(0.2), print("a thread")]).start()
-print("main")
-""",
     "die": "import os; os.kill(os.getpid(), 9)",
     "wait": """
 import os, sys, time
@@ -62,7 +56,7 @@ def run(python: str, folder: Path, program: str, *options: str, **changes: str) 
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("program", ["talk", "refuse", "threads", "die"])
+@pytest.mark.parametrize("program", ["talk", "refuse", "die"])
 def test_it_ends_and_prints_as_python_would(program: str, folder: Path) -> None:
     assert run(sys.executable, folder, program, WORD="é") == run(PYTHON, folder, program, WORD="é")
 

@@ -8,7 +8,6 @@ from typing import Any
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, save_weights, weight_file, write_json
 from fairseq_ext.convert.language_models import (
     Family,
-    check_vocabulary,
     read_checkpoint,
     read_config,
     read_weights,
@@ -65,8 +64,6 @@ FAMILY = Family(
             {"gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "gelu": "gelu", "relu": "relu"},
         )
     },
-    width="n_embd",
-    heads="n_head",
     layers="n_layer",
     length="n_positions",
     prefix="transformer.",
@@ -96,8 +93,8 @@ TEXT_FILES = (VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE)
 def import_gpt2(source: Path, folder: Path) -> None:
     """Convert a GPT-2 of any size."""
     path, where = source / CONFIG_FILE, weight_file(source)
-    config, vocabulary = read_config(_with_inner_width(read_json(path)), FAMILY, path), read_bpe(source, GPT2)
-    check_vocabulary(config, len(vocabulary), source)
+    vocabulary = read_bpe(source, GPT2)
+    config = read_config(_with_inner_width(read_json(path)), FAMILY, len(vocabulary), path)
     state = to_fairseq(read_weights(source, FAMILY, config), vocabulary.order(), FAMILY, config, where)
     write_model(folder, state, FAMILY, config, where)
     write_bpe(folder, vocabulary)

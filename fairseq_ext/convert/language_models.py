@@ -48,9 +48,7 @@ class Family:
     options: Mapping[str, Any]  # that every checkpoint of fairseq's must have
     sizes: Mapping[str, Sequence[str]]  # keys of config.json and options of fairseq, of which the first set one counts
     rates: Mapping[str, str]  # likewise, of dropout
-    width: str  # this and the next three are keys of config.json
-    heads: str
-    layers: str
+    layers: str  # key of config.json, as the next
     length: str
     prefix: str  # of the names of tensors; it may be missing
     copies: Mapping[str, str]  # names of tensors that are another's copy, which a file may hold
@@ -78,7 +76,7 @@ class Family:
 Config = dict[str, Any]
 
 
-def read_config(content: Mapping[str, Any], family: Family, path: Path) -> Config:
+def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, path: Path) -> Config:
     """Check what ``config.json`` says, and return the values that differ between models of the family."""
     check_fixed(content, family.config, path)
     config: Config = {key: read_size(content, key, path) for key in ("vocab_size", *family.sizes)}
@@ -87,16 +85,12 @@ def read_config(content: Mapping[str, Any], family: Family, path: Path) -> Confi
         config[key] = content.get(key, next(iter(names)))
         if not isinstance(config[key], str) or config[key] not in names:
             raise InputError(f"{path}: {key}: {config[key]!r} is none of {', '.join(names)}")
-    return config
-
-
-def check_vocabulary(config: Config, num_symbols: int, folder: Path) -> None:
-    """Check that ``config.json`` and the tokeniser have as many symbols."""
     if config["vocab_size"] != num_symbols:
         raise InputError(
-            f"{folder / CONFIG_FILE}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} "
-            "symbols; the two do not belong together"
+            f"{path}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} symbols; the two do "
+            "not belong together"
         )
+    return config
 
 
 def arguments(config: Config, family: Family) -> list[str]:

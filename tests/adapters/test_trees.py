@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq import options
-from omegaconf import OmegaConf
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
@@ -18,18 +16,13 @@ from tests import toy
 from tests.adapters.test_files import assert_same_state
 from tests.models.test_transformer_lm_hier_adapter import NODES, TREE, make_base, make_model, randomise, write_tree
 
-HISTORY = {"num_updates": 1, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}
-
 
 def write_checkpoint(path: Path, model: torch.nn.Module, arch: str, *extra: str) -> Path:
-    parser = options.get_training_parser()
-    line = ["data", "--arch", arch, "--optimizer", "adam", "--task", "language_modeling", *extra]
-    config = toy.composed(options.parse_args_and_arch(parser, [*line, "--tokens-per-sample", "64"]))
-    state = {"args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True)}
+    words = ["--task", "language_modeling", "--arch", arch, "--optimizer", "adam", "--tokens-per-sample", "64"]
+    args = toy.parsed(path.parent, *words, *extra)
     if hasattr(model, "tree"):
-        state["cfg"]["model"] |= {"tree_json": model.tree.to_json(), "bottleneck_dim": 16}
-    torch.save({**state, "model": model.state_dict(), "optimizer_history": [HISTORY], "extra_state": {}}, path)
-    return path
+        args.tree_json, args.bottleneck_dim = model.tree.to_json(), 16
+    return toy.write_checkpoint(path, args, model)
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def make_marian(
     languages: tuple[str, str] = ("eng", "deu"),
     targets: tuple[str, ...] = (),
     is_joint: bool = True,
-    steps: int = 120,
+    steps: int = 60,
     **changes: Any,
 ) -> Any:
     """Write an OPUS-MT for one target language or, told which, several ``targets``, and return the model."""
@@ -125,7 +125,7 @@ def make_knowing_marian(
 
 
 def make_many(
-    folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 120, **changes: Any
+    folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 60, **changes: Any
 ) -> Any:
     """Write a many-language model, and return it.
 
@@ -182,7 +182,7 @@ def load_tokenizer(folder: Path, family: str) -> Any:
 
 
 def save(
-    folder: Path, model: Any, symbols: int, *, prefix: tuple[int, ...] = (), ending: tuple[int, ...], steps: int = 120
+    folder: Path, model: Any, symbols: int, *, prefix: tuple[int, ...] = (), ending: tuple[int, ...], steps: int = 60
 ) -> Any:
     """Write a model of random weights that has learnt to end its sentences, sooner or later.
 

@@ -1,4 +1,7 @@
-"""A whole run whose processes are killed: it says so in one line, and ends with the same results when it goes on."""
+"""A whole run whose processes are killed says so in one line, leaves none behind, and can be gone on with.
+
+That it ends with the same results is tested where a cluster's processes are killed.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.engine.test_children import wait_until_gone
 from tests.fork_server import PYTHON
-from tests.integration.test_command_lines import weights
 from tests.recipes.translation.small_translation_experiment import TRANSLATE
 from tests.small_corpus import write_config, write_corpora
-from tests.verbs import verb
 from tests.waiting import SECONDS, wait_until
 
 pytestmark = [
@@ -67,12 +67,10 @@ def run_until(
     return process.returncode, errors.rstrip().splitlines()[-1:]
 
 
-def test_a_whole_run_ends_with_the_same_results(tmp_path: Path) -> None:
-    undisturbed, path = (write_experiment(tmp_path / name) for name in ("undisturbed", "experiment"))
-    verb("run")([str(undisturbed), "--to", "score"])
-    work, whole = path.parent / "work", undisturbed.parent / "work"
+def test_a_killed_run_says_so_and_goes_on(tmp_path: Path) -> None:
+    path = write_experiment(tmp_path)
+    work = path.parent / "work"
     command = [PYTHON, "-c", BEGIN, sys.executable, "run", str(path), "--to", "score"]
-
     checkpoint = work / "systems/.mix.step/unfinished/checkpoint_last.pt"
     status, said = run_until(command, checkpoint, kill_the_last)
     if status != 0:  # it came to its end first
@@ -82,9 +80,4 @@ def test_a_whole_run_ends_with_the_same_results(tmp_path: Path) -> None:
     status, _ = run_until(command, work / "translations/.mix.step", lambda process, _: process.terminate())
     assert status in (143, -signal.SIGTERM, 0)
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
-
-    ours, expected = (weights(folder / "systems/mix/checkpoint_last.pt") for folder in (work, whole))
-    assert ours.keys() == expected.keys()
-    assert all(torch.equal(ours[name], value) for name, value in expected.items())
-    for name in ("translations/mix/bank.de", "translations/mix/garden.de", "scores/records.jsonl"):
-        assert (work / name).read_bytes() == (whole / name).read_bytes()
+    assert (work / "scores/records.jsonl").is_file()

@@ -150,13 +150,3 @@ def test_generate_goes_on_from_known_text(text: Path, trained: Path) -> None:
     one = run_well("generate", *common, "--gen-subset", "test:sub", cwd=trained)
     alone = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", one, re.MULTILINE))
     assert [alone[str(i)] for i in range(7)] == [lines[str(14 + i)].split("\t")[1] for i in range(7)]
-
-
-def test_stopped_training_goes_on_to_the_same_weights(text: Path, trained: Path) -> None:
-    tree = toy_text.write_tree(trained / "again.json")
-    common = [str(text), *BLOCKS, *TINY, "--arch", toy_text.HIER, "--finetune-from-model", "base/checkpoint_best.pt",
-              "--update-freq", "2", "--tree", str(tree)]  # fmt: skip
-    run_well("train", *common, "--max-epoch", "1", "--save-dir", "resumed", cwd=trained)
-    run_well("train", *common, "--save-dir", "resumed", cwd=trained)
-    whole, resumed = weights(trained / "hier/checkpoint_last.pt"), weights(trained / "resumed/checkpoint_last.pt")
-    assert all(torch.equal(resumed[name], value) for name, value in whole.items())

@@ -26,16 +26,9 @@ MADE = {
 TWO_PROCESSES = {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
 
 
-def command(path: Path, *options: str) -> list[str]:
-    chosen = options or ("--to", "translate")
-    return [sys.executable, "-m", "fairseq_ext.cli", "run", str(path), *chosen]
-
-
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-
-def run(path: Path, *options: str) -> str:
-    done = subprocess.run(command(path, *options), env=ENVIRONMENT, capture_output=True, text=True, timeout=900)
+def run(*command: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stderr
 
@@ -44,7 +37,7 @@ def run(path: Path, *options: str) -> str:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of an experiment that was not disturbed, up to its report; its work is beside it."""
     path = write_translation_experiment(tmp_path_factory.mktemp("whole"))
-    run(path, "--to", "report")
+    run(sys.executable, "-m", "fairseq_ext.cli", "run", str(path))
     return path
 
 
@@ -91,21 +84,10 @@ def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None
     assert "test:FORUM" not in sets_of(whole, "ft")
 
 
-def test_a_second_run_does_nothing(whole: Path) -> None:
-    lines = [line for line in run(whole).splitlines() if line.endswith("up to date")]
-    assert len(lines) == 6 + 1 + 8 + len(MADE) + 1 + len(MADE - {"ft@bank"})
-    assert "started" not in run(whole, "--only", "translate")
-
-
-def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_again_and_by_single_steps_everything_is_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = times(whole)
-    for main in (
-        verb("prepare"),
-        verb("teacher"),
-        verb("translate"),
-        verb("score"),
-    ):
-        main([str(whole)])
+    for name in ("run", "prepare", "teacher", "translate", "score"):
+        verb(name)([str(whole)])
     verb("train")([str(whole), "gad"])
     assert times(whole) == before
     messages = [line for line in capfd.readouterr().err.splitlines() if ": " in line and "version" not in line]
@@ -142,12 +124,9 @@ def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: P
     made = {"systems", "translations", "extra", "extra-sets", "scores", "analysis", "report"}
     shutil.copytree(whole.parent / "work", tmp_path / "work", ignore=lambda *_: made)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    done = subprocess.run(
-        [*launch, *command(path, "--to", "gad")], env=ENVIRONMENT, capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    said = run(*launch, sys.executable, "-m", "fairseq_ext.cli", "run", str(path), "--to", "gad")
     for name in ("mix", "gad"):
         log = (tmp_path / "work" / "systems" / name / "train.log").read_text()
         assert "training on 2 devices" in log
-    assert done.stderr.count("mix: started") == 1
-    assert "splits: started" not in done.stderr
+    assert said.count("mix: started") == 1
+    assert "splits: started" not in said
