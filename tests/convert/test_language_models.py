@@ -36,8 +36,7 @@ TOLERANCE = 1e-5
 MAKERS: dict[str, Callable[..., Any]] = {
     "gpt2": make_gpt2,
     "roberta": make_roberta,
-    "xlmr": lambda folder, **changes: make_roberta(folder, is_xlmr=True, **changes),
-    "mask-first": lambda folder, **changes: make_roberta(folder, mask_last=False, **changes),
+    "xlmr": lambda folder: make_roberta(folder, is_xlmr=True),
     "bert": make_bert,
 }
 
