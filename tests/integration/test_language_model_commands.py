@@ -137,16 +137,3 @@ def test_interactive_writes_over_paths(text: Path, trained: Path) -> None:
     told = run("interactive", str(text), *INTERACTIVE, "--path", "hier/checkpoint_best.pt", cwd=trained, stdin="law1\n")
     assert told.returncode == 1
     assert told.stderr.strip().splitlines()[-1].startswith("typed text is of no domain")
-
-
-def test_generate_goes_on_from_known_text(text: Path, trained: Path) -> None:
-    common = [str(text), *BLOCKS, "--path", "hier/checkpoint_best.pt", "--cpu", "--sample-break-mode", "eos",
-              "--max-len-b", "7", "--prefix-size", "1", "--batch-size", "4", "--num-workers", "0"]  # fmt: skip
-    everything = run_well("generate", *common, "--gen-subset", "test", cwd=trained)
-    lines = dict(re.findall(r"^H-(\d+)\t(.*)$", everything, re.MULTILINE))
-    targets = dict(re.findall(r"^T-(\d+)\t(.*)$", everything, re.MULTILINE))
-    assert len(lines) == 21
-    assert all(line.split("\t")[1].split()[:1] == targets[number].split()[:1] for number, line in lines.items())
-    one = run_well("generate", *common, "--gen-subset", "test:sub", cwd=trained)
-    alone = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", one, re.MULTILINE))
-    assert [alone[str(i)] for i in range(7)] == [lines[str(14 + i)].split("\t")[1] for i in range(7)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.records import Records, read_records
+from fairseq_ext.metrics.records import read_records
 from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 from tests.verbs import verb
@@ -59,29 +59,14 @@ def test_every_run_has_its_translations(whole: Path) -> None:
     assert len(weights) == 20
 
 
-def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
-    work = whole.parent / "work"
-    assert (work / "extra-sets/NEWS.en").read_text() == 'show the red tree\nopen the old account\nfind "the" seed\n'
-    assert (work / "extra-sets/NEWS.de").read_text().count("\n") == 3
-    need_none = MADE - {"ft@bank", "ft@garden", "tag-oracle"}
-    assert {path.parent.name for path in (work / "extra").glob("*/NEWS.de")} == need_none
-    for name in need_none:
-        assert (work / "extra" / name / "NEWS.de").read_text().count("\n") == 3
-        typed = (work / "extra" / name / "typed.txt").read_text()
-        assert typed.startswith("<domain:garden> show the red tree\n<domain:bank> open") == ("classifier" in name)
-
-
-def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None:
-    work = whole.parent / "work"
-    made = {path.parent.name: path for path in (work / "extra").glob("*/PLANTS.de")}
-    assert made.keys() == MADE - {"ft@bank"}
-    assert all(path.read_text(encoding="utf-8").count("\n") == 2 for path in made.values())
-    typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
-    assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
-    assert not (work / "extra/tag-oracle/FORUM.de").exists()
-    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS"}
-    assert "test:PLANTS" in sets_of(whole, "ft")
-    assert "test:FORUM" not in sets_of(whole, "ft")
+def test_own_sets_and_text_of_no_domain_are_translated_by_all_who_can(whole: Path) -> None:
+    translated = {name: {path.parent.name for path in whole.parent.glob(f"work/extra/*/{name}.de")}
+                  for name in ("NEWS", "PLANTS")}  # fmt: skip
+    assert translated == {"NEWS": MADE - {"ft@bank", "ft@garden", "tag-oracle"}, "PLANTS": MADE - {"ft@bank"}}
+    records = read_records(whole.parent / "work/scores/records.jsonl")
+    for name, sets in {"ad-uniform": {"test:FORUM", "test:PLANTS"}, "ft": {"test:PLANTS"}}.items():
+        found = {each.domain for each in records if (each.system, each.metric) == (name, "chrF")}
+        assert {domain for domain in found if domain.startswith("test:")} == sets
 
 
 def test_again_and_by_single_steps_everything_is_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -103,16 +88,6 @@ def times(path: Path) -> dict[Path, int]:
 
 def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:
     assert shapes_of(results_of(whole)) == shapes_of(recorded_results("translation"))
-
-
-def records_of(path: Path, folder: str) -> Records:
-    return read_records(path.parent / "work" / folder / "records.jsonl")
-
-
-def sets_of(path: Path, output: str) -> set[str]:
-    return {
-        record.domain for record in records_of(path, "scores") if (record.system, record.metric) == (output, "chrF")
-    }
 
 
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:
