@@ -171,16 +171,14 @@ def _check_base(system: System, file: AdapterFile) -> None:
 def _check_kind(system: System, file: AdapterFile) -> None:
     """Refuse adapters of a kind that the model cannot have, or with options other than its own."""
     kind = file.manifest.kind
-    if kind not in BASES:
-        raise InputError(f"{file.path}: has adapters of {kind!r}; known are {', '.join(BASES)}")
+    if kind not in BASES or system.kind not in (kind, BASES[kind]):
+        raise InputError(
+            f"{file.path}: has adapters of {kind!r}, which a {system.architecture!r} as {system.path} cannot take; "
+            "give the base alone, or a model with adapters of that kind"
+        )
     options = {**EARLIER_OPTIONS.get(kind, {}), **file.manifest.options}
     if options.keys() != set(ADDED[kind]):
         raise InputError(f"{file.path}: its options are not {', '.join(ADDED[kind])}; export the adapters again")
-    if system.kind not in (kind, BASES[kind]):
-        raise InputError(
-            f"{file.path}: has adapters of {kind!r}, {system.path} is a {system.architecture!r}; give the base alone, "
-            f"or a {kind!r} on it"
-        )
     own: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
     for name, value in own.items():
         # How adapters start and train says nothing of what they compute; their width is in their shapes.

@@ -127,7 +127,10 @@ def import_roberta(source: Path, folder: Path) -> None:
     """Convert a RoBERTa, XLM-R or BERT of any size into an existing folder."""
     path, where = source / CONFIG_FILE, weight_file(source)
     content = _DEFAULTS | read_json(path)
-    family = _family(content.get("model_type"), path)
+    kind = content.get("model_type")
+    if kind not in (*_CLASSES, "bert"):
+        raise InputError(f"{path}: model_type is {kind!r}, which is none of roberta, xlm-roberta and bert")
+    family = BERT if kind == "bert" else ROBERTA
     vocabulary = read_vocabulary(source)
     config = read_config(content, family, len(vocabulary), path)
     weights = read_weights(source, family, config)
@@ -164,12 +167,6 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
     write_json(folder / CONFIG_FILE, content)
     save_weights(folder, {("" if name.startswith(_HEAD) else ROBERTA.prefix) + name: v for name, v in weights.items()})
     write_tokenizer(folder, vocabulary, config[ROBERTA.length] - ROBERTA.unused_positions)
-
-
-def _family(model_type: object, path: Path) -> Family:
-    if model_type not in (*_CLASSES, "bert"):
-        raise InputError(f"{path}: model_type is {model_type!r}, which is none of {', '.join((*_CLASSES, 'bert'))}")
-    return BERT if model_type == "bert" else ROBERTA
 
 
 def _zero_head(symbols: int, width: int) -> dict[str, Tensor]:

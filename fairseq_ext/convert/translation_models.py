@@ -43,13 +43,9 @@ _GENERATION_CONFIG = "generation_config.json"
 INPUT_FILES = (_GENERATION_CONFIG, *TEXT_FILES)  # beside configuration and weights
 # By Hugging Face's name, fairseq's.
 _ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_accurate",
-    "gelu_pytorch_tanh": "gelu_accurate",
-    "swish": "swish",
+    **{name: name for name in ("relu", "gelu", "swish", "tanh")},
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh"), "gelu_accurate"),
     "silu": "swish",
-    "tanh": "tanh",
 }
 _TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
 _OUTPUT = "decoder.output_projection.weight"
