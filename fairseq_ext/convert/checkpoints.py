@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_ext.convert.fairseq_model import Imported, read_transformer
 from fairseq_ext.convert.hugging_face import naming
-from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA

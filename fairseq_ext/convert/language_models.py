@@ -168,7 +168,8 @@ def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: F
     weights[theirs] = state[ours][_UNUSED_ROWS - family.unused_positions :].clone()
     for theirs, names in family.all_modules(_count_layers(state, family.layer[1])):
         for kind in _KINDS:
-            weights[f"{theirs}.{kind}"] = _joined([state[f"{name}.{kind}"] for name in names], family)
+            joined = torch.cat([state[f"{name}.{kind}"] for name in names])
+            weights[f"{theirs}.{kind}"] = _transposed(joined, family).contiguous()
     return weights
 
 
@@ -224,10 +225,6 @@ def _take(weights: dict[str, Tensor], name: str) -> Tensor:
 def _split(value: Tensor, parts: int, family: Family) -> list[Tensor]:
     value = _transposed(value, family)
     return [part.contiguous() for part in (value.tensor_split(parts) if value.dim() else [value] * parts)]
-
-
-def _joined(parts: Sequence[Tensor], family: Family) -> Tensor:
-    return _transposed(torch.cat(list(parts)), family).contiguous()
 
 
 def _transposed(value: Tensor, family: Family) -> Tensor:

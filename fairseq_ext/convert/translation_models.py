@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
-from fairseq_ext.convert.fairseq_model import as_options
+from fairseq_ext.convert.fairseq_model import as_options, read_transformer
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
     load_weights,
@@ -25,7 +25,6 @@ from fairseq_ext.convert.hugging_face import (
     read_size,
     weight_file,
 )
-from fairseq_ext.convert.transformer import read_transformer
 from fairseq_ext.convert.translation_vocabulary import (
     TEXT_FILES,
     TOKENIZER_CONFIG_FILE,
