@@ -83,21 +83,6 @@ def test_adapters_of_other_domains_are_no_start(data: Path, trained: Path, tmp_p
     assert done.stderr.splitlines()[-1].startswith("the checkpoint has adapters that the data's domains.txt lacks: sub")
 
 
-def test_gate_losses_are_logged_by_layer(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
-    printed = run_well(
-        "validate", str(data), "--task", "multi_domain_translation", "--teacher-dir", str(teacher),
-        "--path", str(trained / "gad/checkpoint_best.pt"), "--valid-subset", "test", "--batch-size", "4", "--cpu",
-        "--criterion", "label_smoothed_cross_entropy_with_kd_gate", cwd=tmp_path,
-    )  # fmt: skip
-    for side in ("encoder", "decoder"):
-        for layer in (0, 1):
-            assert f"gate_loss_{side}_{layer} " in printed
-            assert f"gate_accuracy_{side}_{layer} " in printed
-    for name in toy.DOMAINS:
-        assert f"loss_{name} " in printed
-    assert "loss_avg " in printed
-
-
 def test_generate_uses_the_right_domain(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
     common = [str(data), "--task", "multi_domain_translation", "--path", str(trained / "ad/checkpoint_best.pt"),
               "--batch-size", "5", "--beam", "1", "--max-len-b", "10", "--cpu"]  # fmt: skip
