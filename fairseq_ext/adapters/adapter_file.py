@@ -84,7 +84,7 @@ class AdapterFile:
     path: Path
     manifest: AdapterManifest
     # By domain, the row of every stacked tensor by that tensor's name.
-    rows: Mapping[str, Mapping[str, Tensor]]
+    rows: Mapping[str, dict[str, Tensor]]
     # What all adapters share, by name.
     shared: Mapping[str, Tensor]
 

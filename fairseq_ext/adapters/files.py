@@ -50,9 +50,6 @@ def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: 
         domains: whose adapters; none for all. Of a tree, those of all nodes on their paths go along.
         output: a file for all of them if its name ends in ``.safetensors``, else a folder for one file a domain.
         licence: noted in the files.
-
-    Returns:
-        The files.
     """
     system = System.read(model)
     system.require_adapters()

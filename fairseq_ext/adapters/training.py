@@ -55,14 +55,8 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
 
     Of plain adapters, nothing else changes. Of gated ones the new row of the gates is fitted too, ``guarded``, or all
     rows are (``refit``); the old adapters stay as they are in any case.
-
-    Args:
-        model: an exported system with adapters.
-        name: of the new domain.
-        start: see :func:`~fairseq_ext.adapters.domains.add_domain`; or ``nearest``, for the domain whose adapter has
-            the lowest validation loss on the new text.
-        output: the new exported system.
-        training: how.
+    The adapter starts as :func:`~fairseq_ext.adapters.domains.add_domain` says, or from the ``nearest`` domain, whose
+    adapter has the lowest validation loss on the new text.
     """
     refuse_existing(output)
     system = System.read(model)

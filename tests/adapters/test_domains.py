@@ -62,6 +62,7 @@ def test_where_a_new_adapter_starts(systems: Path, tmp_path: Path) -> None:
         torch.testing.assert_close(row, system.model[key].mean(0))
     fresh = grown(system, tmp_path / "fresh.pt").rows("news")
     assert not fresh["encoder.layers.0.adapter.bank.up_weight"].any()
+    assert fresh["encoder.layers.0.adapter.bank.norm_weight"].eq(1).all()
     assert fresh["encoder.layers.0.adapter.bank.down_weight"].any()
     assert not fresh["decoder.layers.1.adapter.router.weight"].any()
 
