@@ -13,6 +13,7 @@ from fairseq_ext.runtime.manifest import verify
 from tests.adapters.test_files import assert_same_state
 
 
+@pytest.mark.slow
 def test_domains_of_an_exported_system(exports: Path, tmp_path: Path) -> None:
     add_domain(System.read(exports / "gad"), "news", "mean", guarded=True).write(tmp_path / "four")
     manifest = verify(tmp_path / "four")

@@ -41,11 +41,7 @@ FORMS: dict[str, tuple[str, dict[str, Any], tuple[str | None, str | None]]] = {
 }
 
 
-# The quick tests take one form; the slow ones all.
-_MARKED = ["marian", *(pytest.param(name, marks=pytest.mark.slow) for name in FORMS if name != "marian")]
-
-
-@pytest.fixture(scope="module", params=_MARKED)
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in FORMS])
 def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path, Path]:
     """Hugging Face's model, its folder, and that of the import."""
     family, changes, languages = FORMS[request.param]
