@@ -116,6 +116,8 @@ def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law
 
 def test_nothing_is_replaced(systems: Path, tmp_path: Path, law: Path) -> None:
     before = law.read_bytes()
+    with pytest.raises(InputError, match="has an adapter 'law', and there is one of that name"):
+        attach_adapters(systems / "gad/model.pt", [law], tmp_path / "out.pt")
     with pytest.raises(InputError, match="exists already"):
         export(systems / "gad/model.pt", law, "med")
     with pytest.raises(InputError, match="exists already"):

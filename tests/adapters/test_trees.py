@@ -62,6 +62,8 @@ def test_a_domain_goes_with_its_own_nodes_and_comes_back(models: Path, tmp_path:
     assert without.tree.path("books") == tuple(map(without.names.index, ("books", "reviews", "root")))
     assert same_rows(without, whole, set(without.names))
     [file] = export_adapters(models / "tree.pt", ["bio"], tmp_path / "bio.safetensors")
+    with pytest.raises(InputError, match="has an adapter 'bio', and there is one of that name"):
+        attach_adapters(models / "tree.pt", [file], tmp_path / "x.pt")
     attach_adapters(tmp_path / "less.pt", [file], tmp_path / "again.pt")
     assert_same_state(System.read(tmp_path / "again.pt"), whole)
 
