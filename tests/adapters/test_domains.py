@@ -103,6 +103,15 @@ def test_a_guarded_newcomer_changes_bits_only_where_it_wins(
     assert any(has_won.values()) or row < 0
 
 
+def test_who_is_left_alone_has_no_guard(systems: Path, tmp_path: Path) -> None:
+    path = tmp_path / "four.pt"
+    add_domain(System.read(systems / "gad/model.pt"), "news", "mean", guarded=True).write(path)
+    for name in toy.DOMAINS:
+        left = remove_domain(path, name, tmp_path / f"without-{name}.pt")
+        assert left.guarded == (() if name == "sub" else ("news",))
+        path = tmp_path / f"without-{name}.pt"
+
+
 def test_a_renamed_domain_keeps_its_adapter_in_the_new_order(systems: Path, data: Path, tmp_path: Path) -> None:
     rename_domain(systems / "ad/model.pt", "law", "zoo", tmp_path / "renamed.pt")
     before, after = System.read(systems / "ad/model.pt"), System.read(tmp_path / "renamed.pt")
