@@ -198,3 +198,8 @@ def test_languages_are_those_of_the_model(
     with pytest.raises(InputError, match=match):
         import_translation_model(marian, tmp_path, languages)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_the_other_direction_is_no_base(marian: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="translates from eng to gem, the experiment from gem to eng"):
+        write_base(marian, tmp_path / "model.pt", tmp_path / "data-bin", ("gem", "eng"), (None, None))
