@@ -7,13 +7,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.page import marked_commands
 from benchmarks.shared.results import read_result
-from benchmarks.shared.tables import ratios, spread
 from benchmarks.shared.verbs import parse, verb_module, verb_names
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,18 +96,6 @@ def test_cases_and_checkouts_take_turns(project: Path, tmp_path: Path) -> None:
     assert any("3.00 (3.00–3.00) of slow" in cell for cell in rows["fast"])
     assert any(cell.strip() == "1.50 (1.50–1.50)" for cell in rows["fast"])
     assert "what a library prints" not in done.stdout
-
-
-def entry(case: str, code: str, rates: list[float], **more: Any) -> dict[str, Any]:
-    rounds = [{"wall": 8 / rate, "cpu": 4 / rate, "rate": rate} for rate in rates]
-    return {"case": case, "code": code, "rounds": rounds, **more}
-
-
-def test_ratios_are_of_the_same_round() -> None:
-    ours, theirs = entry("a", "here", [4, 6, 9]), entry("a", "before", [2, 2, 9])
-    assert ratios(ours, theirs, "rate") == [2, 3, 1]
-    assert ratios(ours, theirs, "cpu") == [2, 3, 1]
-    assert spread([2, 3, 1]) == "2.00 (1.00–3.00)"
 
 
 def test_verbs_are_those_of_the_page() -> None:

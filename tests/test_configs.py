@@ -55,30 +55,19 @@ def _parse(program: str, arguments: tuple[str, ...]) -> Namespace:
 
 
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
-def test_systems_parse(path: Path) -> None:
-    config = load_config(path)
+def test_systems_and_outputs_parse_and_are_well_named(path: Path) -> None:
+    config = given_domains(path)
     assert config.systems
     for system in config.systems.values():
         parsed = parse("train", ["--task", "multi_domain_translation", *as_arguments(system.options)])
         assert parsed.arch == system.options["arch"]
         assert system.uses_teacher == parsed.criterion.endswith("kd_gate")
-
-
-@pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
-def test_outputs_parse(path: Path) -> None:
-    config = given_domains(path)
     for run in config.all_output_runs():
         parsed = parse("generate", list(decoding(config, run)[1].arguments))
         assert bool(parsed.domain_tags) == run.output.system.has_tags
-
-
-@pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
-def test_stages_and_runs_are_well_named(path: Path) -> None:
-    config = given_domains(path)
-    names = [stage.name for stage in stages_of(config)]
-    assert len(set(names)) == len(names)
     runs = [run.name for system in config.systems.values() for run in expand(system, 1, config.domains)]
-    assert len(set(runs)) == len(runs)
+    for names in ([stage.name for stage in stages_of(config)], runs):
+        assert len(set(names)) == len(names)
     assert config.baselines[0] in config.outputs
 
 

@@ -24,12 +24,6 @@ print(sys.argv[1:], sys.stdin.read(), os.environ.get("WORD"), os.getcwd(), __nam
 print("said", file=sys.stderr)
 """,
     "refuse": "raise SystemExit('refused')",
-    "threads": """
-import atexit, threading, time
-atexit.register(print, "at last")
-threading.Thread(target=lambda: [time.sleep(0.2), print("a thread")]).start()
-print("main")
-""",
     "die": "import os; os.kill(os.getpid(), 9)",
     "wait": """
 import os, sys, time
@@ -39,7 +33,6 @@ try:
 except KeyboardInterrupt:
     sys.exit("stopped")
 """,
-    "loaded": "import sys; print('fairseq.tasks' in sys.modules, 'fairseq_ext' in sys.modules)",
 }
 
 
@@ -62,16 +55,9 @@ def run(python: str, folder: Path, program: str, *options: str, **changes: str) 
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("program", ["talk", "refuse", "threads", "die"])
+@pytest.mark.parametrize("program", ["talk", "refuse", "die"])
 def test_it_ends_and_prints_as_python_would(program: str, folder: Path) -> None:
     assert run(sys.executable, folder, program, WORD="é") == run(PYTHON, folder, program, WORD="é")
-
-
-def test_fairseq_and_the_project_are_loaded(folder: Path) -> None:
-    assert run(sys.executable, folder, "loaded")[1] == "True True\n"
-    assert run(PYTHON, folder, "loaded")[1] == "False False\n"
-    again = subprocess.run([sys.executable, "-c", PROGRAMS["loaded"]], capture_output=True, text=True, check=True)
-    assert again.stdout == "False False\n"  # whatever is no module of ours is left to Python
 
 
 def start(folder: Path) -> tuple[subprocess.Popen[str], int]:

@@ -58,6 +58,7 @@ def test_metadata_and_requirements_name_the_same_packages(named: list[str], file
         assert requirement.specifier.contains(pin.version), name
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_is_named_and_the_other_way_round() -> None:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "fairseq_ext").rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]

@@ -32,6 +32,7 @@ def script() -> Any:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_page_is_what_its_records_say(page: Path, script: Any) -> None:
     files = script.render(page)

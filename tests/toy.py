@@ -36,6 +36,14 @@ def random_pairs(count: int, rng: random.Random) -> list[tuple[str, str]]:
     return [(source, " ".join(reversed(source.split()))) for source in sources]
 
 
+def write_text(prefix: Path, count: int, seed: int) -> Path:
+    """Pairs in ``PREFIX.en`` and ``PREFIX.pl``."""
+    pairs = random_pairs(count, random.Random(seed))
+    for side, lang in enumerate(("en", "pl")):
+        prefix.with_name(f"{prefix.name}.{lang}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    return prefix
+
+
 def write_split(
     directory: Path, split: str, pairs: list[tuple[str, str]], dictionary: Dictionary, impl: str = "mmap"
 ) -> None:

@@ -17,24 +17,22 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pydantic
+import torch
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from fairseq_ext.adapters.rows import tensor_hash
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import is_domain_name
 from fairseq_ext.inputs.errors import InputError
 
 SUFFIX = ".safetensors"
 _REMEDY = "export the adapters again with fairseq-ext adapters export"
-_PACKAGES = ("fairseq-fixed", "torch", "safetensors")
 
 
 def _are_different_names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -61,7 +59,6 @@ class AdapterManifest:
         vocabulary: SHA-256 of dictionaries and subwords, by file name.
         data_fingerprint: of the training data, where it is known.
         licence: under which the adapters may be used, in the words of who exported them.
-        versions: of the libraries that wrote the file.
         tensors: SHA-256 of every tensor.
         format: of the file.
     """
@@ -76,7 +73,6 @@ class AdapterManifest:
     vocabulary: dict[str, str] = field(default_factory=dict)
     data_fingerprint: str | None = None
     licence: str | None = None
-    versions: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, str] = field(default_factory=dict)
     format: Literal[1] = 1
 
@@ -88,7 +84,7 @@ class AdapterFile:
     path: Path
     manifest: AdapterManifest
     # By domain, the row of every stacked tensor by that tensor's name.
-    rows: Mapping[str, Mapping[str, Tensor]]
+    rows: Mapping[str, dict[str, Tensor]]
     # What all adapters share, by name.
     shared: Mapping[str, Tensor]
 
@@ -96,11 +92,10 @@ class AdapterFile:
 def write_adapters(
     path: Path, manifest: AdapterManifest, rows: Mapping[str, Mapping[str, Tensor]], shared: Mapping[str, Tensor]
 ) -> None:
-    """Write an adapter file; versions and hashes are found here, and the name appears when the file is complete."""
+    """Write an adapter file; hashes are added here, and the name appears when the file is complete."""
     tensors = {f"{key}@{name}": row.contiguous() for name, own in rows.items() for key, row in own.items()}
     tensors |= {key: value.contiguous() for key, value in shared.items()}
-    content = {**asdict(manifest), "versions": {name: metadata.version(name) for name in _PACKAGES}}
-    content["tensors"] = {name: tensor_hash(value) for name, value in tensors.items()}
+    content = {**asdict(manifest), "tensors": {name: tensor_hash(value) for name, value in tensors.items()}}
     text = json.dumps(content, ensure_ascii=False)
     # Not save_file: its own errors of a full disk are of no kind that Python knows.
     data = save(tensors, metadata={"manifest": text, "manifest_sha256": _digest(text)})
@@ -134,6 +129,14 @@ def read_adapters(path: Path) -> AdapterFile:
         else:
             raise InputError(f"{path}: the tensor {name} is of no domain of its manifest; {_REMEDY}")
     return AdapterFile(path, manifest, rows, shared)
+
+
+def tensor_hash(value: Tensor) -> str:
+    """SHA-256 of a tensor: its type, its shape, its bytes."""
+    value = value.detach().contiguous()
+    digest = hashlib.sha256(f"{value.dtype}\0{tuple(value.shape)}\0".encode())
+    digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from fairseq_ext.adapters.rows import append_rows, fresh_rows, mean_rows, reorder_rows
-from fairseq_ext.adapters.system import System
+from fairseq_ext.adapters.system import State, System
 from fairseq_ext.inputs.domain_names import RESERVED_NAMES, is_domain_name
 from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
@@ -34,23 +32,15 @@ def add_domain(
     """
     system.require_adapters()
     _check_new_name(system, name)
-    keys = [key for key in system.model if system.is_row(key)]
     if start == NOTHING:
-        torch.manual_seed(seed)
-        shapes = {key: shape for key, shape in system.shapes().items() if system.is_row(key)}
-        rows = fresh_rows(shapes, float(system.options.get("adapter_init_scale") or 1e-2))
+        new = _fresh_rows(system, seed)
     elif start == MEAN:
-        rows = mean_rows(system.model, keys)
+        new = {key: value.float().mean(0) for key, value in system.model.items() if system.is_row(key)}
     else:
         system.require_domain(start)
-        rows = system.rows(start if system.tree is None else system.tree.names[system.tree.domains[start]])
-    model = append_rows(system.model, rows)
-    old = [*system.names, name]
-    if system.tree is not None:
-        return system.changed(model, old, tree=_with_leaf(system, name, parent))
-    names = sorted(old)
-    model = reorder_rows(model, old, names, system.is_row)
-    return system.changed(model, names, sorted({*system.guarded, *([name] if guarded else [])}))
+        new = system.rows(start if system.tree is None else system.tree.names[system.tree.domains[start]])
+    tree = None if system.tree is None else _with_leaf(system.tree, name, parent)
+    return system.changed({**system.adapters(), name: new}, {*system.guarded, *([name] if guarded else [])}, tree)
 
 
 def remove_domain(model: Path, name: str, output: Path) -> System:
@@ -61,12 +51,11 @@ def remove_domain(model: Path, name: str, output: Path) -> System:
     if len(system.domains) == 1:
         raise InputError(f"{model}: {name} is its only domain; use the base that its adapters are on")
     tree = None if system.tree is None else _without_domain(system.tree, name)
-    kept = [other for other in system.names if other != name] if tree is None else list(tree.names)
-    guarded = [other for other in system.guarded if other in kept]
-    if guarded == kept:
+    names = [other for other in system.names if other != name] if tree is None else list(tree.names)
+    guarded = [other for other in system.guarded if other in names]
+    if guarded == names:
         guarded = []  # none is left that they could come after
-    rows = reorder_rows(system.model, system.names, kept, system.is_row)
-    system = system.changed(rows, kept, guarded, tree)
+    system = system.changed({other: system.rows(other) for other in names}, guarded, tree)
     system.write(output)
     return system
 
@@ -81,17 +70,28 @@ def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
     def renamed(name: str) -> str:
         return new if name == old else name
 
-    called = list(map(renamed, system.names))
-    if system.tree is not None:
-        domains = {renamed(name): leaf for name, leaf in system.tree.domains.items()}
-        tree = _checked(replace(system.tree, names=tuple(called), domains=domains))
-        system = system.changed(system.model, called, tree=tree)
-    else:
-        names = sorted(called)
-        rows = reorder_rows(system.model, called, names, system.is_row)
-        system = system.changed(rows, names, sorted(map(renamed, system.guarded)))
+    tree = system.tree
+    if tree is not None:
+        domains = {renamed(name): leaf for name, leaf in tree.domains.items()}
+        tree = _checked(replace(tree, names=tuple(map(renamed, tree.names)), domains=domains))
+    adapters = {renamed(name): rows for name, rows in system.adapters().items()}
+    system = system.changed(adapters, map(renamed, system.guarded), tree)
     system.write(output)
     return system
+
+
+def _fresh_rows(system: System, seed: int) -> State:
+    """An adapter at its start, which computes the identity, with an even gate: what a fresh bank has."""
+    torch.manual_seed(seed)
+    shapes = system.shapes_of(system.kind, system.options)
+    rows = {key: torch.zeros(shape) for key, shape in shapes.items() if system.is_row(key)}
+    scale = float(system.options.get("adapter_init_scale") or 1e-2)
+    for key, row in rows.items():
+        if key.endswith("norm_weight"):
+            row.fill_(1)
+        elif key.endswith("down_weight"):
+            torch.nn.init.trunc_normal_(row, std=scale, a=-2 * scale, b=2 * scale)
+    return rows
 
 
 def _check_new_name(system: System, name: str) -> None:
@@ -103,16 +103,14 @@ def _check_new_name(system: System, name: str) -> None:
         raise InputError(f"{name!r} has a meaning of its own here; choose another name for the domain")
 
 
-def _with_leaf(system: System, name: str, parent: str | None) -> DomainTree:
-    tree = system.tree
-    assert tree is not None
+def _with_leaf(tree: DomainTree, name: str, parent: str | None) -> DomainTree:
     inner = [node for node in tree.names if node not in tree.leaves]
-    if parent is None or parent not in (*inner, "none"):
+    if parent not in (*inner, "none"):
         raise InputError(
             f"--parent: give the node that the new leaf goes below, one of {', '.join(inner) or 'no node'}, or none "
             "for a root of its own"
         )
-    row = None if parent == "none" else tree.names.index(parent)
+    row = None if parent == "none" else tree.names.index(str(parent))
     domains = {**tree.domains, name: len(tree.names)}
     return _checked(DomainTree((*tree.names, name), (*tree.parents, row), domains))
 
@@ -125,7 +123,7 @@ def _without_domain(tree: DomainTree, name: str) -> DomainTree:
     return DomainTree(
         tuple(tree.names[row] for row in needed),
         tuple(number[tree.parents[row]] for row in needed),
-        {other: bisect.bisect_left(needed, row) for other, row in domains.items()},
+        {other: needed.index(row) for other, row in domains.items()},
     )
 
 

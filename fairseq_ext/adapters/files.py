@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, equal
 
-from fairseq_ext.adapters.adapter_file import SUFFIX, AdapterFile, AdapterManifest, read_adapters, write_adapters
-from fairseq_ext.adapters.rows import append_rows, base_hashes, is_row_key, reorder_rows
-from fairseq_ext.adapters.system import ADDED, BASES, EARLIER_OPTIONS, System, kind_options, on_base, refuse_existing
+from fairseq_ext.adapters.adapter_file import (
+    SUFFIX,
+    AdapterFile,
+    AdapterManifest,
+    read_adapters,
+    tensor_hash,
+    write_adapters,
+)
+from fairseq_ext.adapters.system import (
+    ADDED,
+    BASES,
+    EARLIER_OPTIONS,
+    System,
+    is_row_key,
+    kind_options,
+    refuse_existing,
+)
 from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.adapter_names import GUARDED, NAMES
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.patches.checkpoints import check_weights
@@ -21,6 +38,8 @@ _SIZES = (
     *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
     *("decoder_layers", "decoder_embed_dim", "decoder_ffn_embed_dim", "decoder_attention_heads"),
 )
+# Entries that are neither an adapter's nor the base's; fairseq counts its formats in `version`.
+_NO_BASE = re.compile(rf"{re.escape(NAMES)}|{re.escape(GUARDED)}|(?:en|de)coder\.version")
 
 
 def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: str | None = None) -> list[Path]:
@@ -31,9 +50,6 @@ def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: 
         domains: whose adapters; none for all. Of a tree, those of all nodes on their paths go along.
         output: a file for all of them if its name ends in ``.safetensors``, else a folder for one file a domain.
         licence: noted in the files.
-
-    Returns:
-        The files.
     """
     system = System.read(model)
     system.require_adapters()
@@ -57,17 +73,20 @@ def attach_adapters(model: Path, files: Sequence[Path], output: Path) -> System:
 
 
 def _write(system: System, path: Path, domains: Sequence[str], licence: str | None) -> None:
-    names = list(domains) if system.tree is None else _nodes_of(system.tree, domains)
+    names = list(domains)
+    if system.tree is not None:
+        rows = {row for name in domains for row in system.tree.path(name)}
+        names = [system.tree.names[row] for row in sorted(rows)]
     source = system.manifest
     manifest = AdapterManifest(
         domains=tuple(names),
         kind=system.kind,
         options=kind_options(system),
         sizes={name: system.options[name] for name in _SIZES if name in system.options},
-        base=base_hashes(system.model),
+        base=_base_hashes(system),
         guarded=tuple(name for name in names if name in system.guarded),
         tree=None if system.tree is None else system.tree.to_json(),
-        vocabulary=system.vocabulary,
+        vocabulary=dict(system.checkpoint.get("task_state", {}).get("vocabulary", {})),
         data_fingerprint=source.data_fingerprint if source else None,
         licence=licence,
     )
@@ -75,69 +94,43 @@ def _write(system: System, path: Path, domains: Sequence[str], licence: str | No
     write_adapters(path, manifest, {name: system.rows(name) for name in names}, shared)
 
 
-def _nodes_of(tree: DomainTree, domains: Iterable[str]) -> list[str]:
-    """The nodes on the paths of domains, in the order of rows."""
-    rows = {row for name in domains for row in tree.path(name)}
-    return [tree.names[row] for row in sorted(rows)]
-
-
 def _with_file(system: System, file: AdapterFile) -> System:
     _check_base(system, file)
     _check_kind(system, file)
     _check_tensors(system, file)
+    own, tree, theirs = system.adapters(), None, None
     if file.manifest.kind == HIERARCHICAL_ADAPTERS:
-        return _with_nodes(system, file)
-    old = system.names if system.has_adapters else ()
-    for name in file.manifest.domains:
-        if name in old:
+        theirs = tree_from_json(file.manifest.tree or "", f"{file.path}: its tree")
+        tree = _joined(system.tree, theirs, file)
+    for name in own.keys() & file.rows.keys():
+        if theirs is None or not _is_same_inner_node(system, file, name, theirs):
             raise InputError(
                 f"{file.path}: has an adapter {name!r}, and there is one of that name; rename or remove one of them"
             )
-    return _with_rows(system, file, sorted({*old, *file.manifest.domains}))
+    options = None
+    if not own:
+        names = [key for key in ("arch", "_name") if key in system.options] or ["_name"]
+        options = {**file.manifest.options, **dict.fromkeys(names, file.manifest.kind)}
+    with_shared = replace(system, model={**system.model, **file.shared})
+    guarded = {*system.guarded, *file.manifest.guarded}
+    return with_shared.changed({**file.rows, **own}, guarded, tree, options)
 
 
-def _with_rows(system: System, file: AdapterFile, names: Sequence[str], tree: DomainTree | None = None) -> System:
-    """The system with the rows of a file that it lacks, in this order."""
-    old = list(system.names) if system.has_adapters else []
-    new = [name for name in file.manifest.domains if name not in old]
-    model = {**system.model, **file.shared}
-    for name in new:
-        model = append_rows(model, file.rows[name])
-    model = reorder_rows(model, [*old, *new], names, lambda key: is_row_key(key, tree is not None))
-    options = on_base(system, file.manifest) if not system.has_adapters else None
-    guarded = sorted({*(system.guarded if old else ()), *file.manifest.guarded})
-    return system.changed(model, names, guarded, tree, options)
-
-
-def _with_nodes(system: System, file: AdapterFile) -> System:
-    """The same for a tree: its domains come with all nodes on their paths."""
-    theirs = tree_from_json(file.manifest.tree or "", f"{file.path}: its tree")
-    old = system.tree
-    for name in file.manifest.domains:
-        if name not in theirs.names or _parent(theirs, name) not in (None, *file.manifest.domains):
-            raise InputError(f"{file.path}: lacks nodes on the path of {name!r}; export the adapters again")
-        if old is not None:
-            _check_node(system, file, name, theirs)
-    tree = _joined(old, theirs, file.manifest.domains)
-    return _with_rows(system, file, tree.names, tree)
-
-
-def _check_node(system: System, file: AdapterFile, name: str, theirs: DomainTree) -> None:
-    """Refuse a node that both have, unless it is an inner one, the same bit for bit."""
+def _is_same_inner_node(system: System, file: AdapterFile, name: str, theirs: DomainTree) -> bool:
+    """Whether a node that both have is an inner one, the same bit for bit."""
     assert system.tree is not None
-    if name not in system.names:
-        return
-    own, parents = system.rows(name), [_parent(tree, name) for tree in (system.tree, theirs)]
-    is_same = parents[0] == parents[1] and all(equal(own[key], row) for key, row in file.rows[name].items())
-    if name in theirs.leaves or not is_same:
-        raise InputError(
-            f"{file.path}: has an adapter {name!r}, and there is one of that name; rename or remove one of them"
-        )
+    own = system.rows(name)
+    has_same_parent = _parent(system.tree, name) == _parent(theirs, name)
+    is_same = has_same_parent and all(equal(own[key], row) for key, row in file.rows[name].items())
+    return name not in theirs.leaves and is_same
 
 
-def _joined(own: DomainTree | None, theirs: DomainTree, nodes: Sequence[str]) -> DomainTree:
-    """A tree with these nodes of another one too, with their domains; in that one's order where it has all of them."""
-    names = [*(own.names if own else ()), *(name for name in nodes if own is None or name not in own.names)]
+def _joined(own: DomainTree | None, theirs: DomainTree, file: AdapterFile) -> DomainTree:
+    """A tree with a file's nodes too, with their domains; in the file's order where that has all of them."""
+    for name in file.rows:
+        if name not in theirs.names or _parent(theirs, name) not in (None, *file.rows):
+            raise InputError(f"{file.path}: lacks nodes on the path of {name!r}; export the adapters again")
+    names = [*(own.names if own else ()), *(name for name in file.rows if own is None or name not in own.names)]
     if set(names) <= set(theirs.names):
         names = [name for name in theirs.names if name in names]
     trees = {name: own if own is not None and name in own.names else theirs for name in names}
@@ -155,9 +148,15 @@ def _parent(tree: DomainTree, name: str) -> str | None:
     return None if row is None else tree.names[row]
 
 
+def _base_hashes(system: System) -> dict[str, str]:
+    """The fingerprint of a base, what adapters rest on: SHA-256 by tensor, in the model's order."""
+    entries = system.model.items()
+    return {key: tensor_hash(value) for key, value in entries if not (is_adapter_key(key) or _NO_BASE.fullmatch(key))}
+
+
 def _check_base(system: System, file: AdapterFile) -> None:
     """Refuse another base, by the first tensor that differs."""
-    own, theirs = base_hashes(system.model), file.manifest.base
+    own, theirs = _base_hashes(system), file.manifest.base
     first = next((key for key in [*theirs, *own] if own.get(key) != theirs.get(key)), None)
     if first is not None:
         raise InputError(
@@ -169,16 +168,14 @@ def _check_base(system: System, file: AdapterFile) -> None:
 def _check_kind(system: System, file: AdapterFile) -> None:
     """Refuse adapters of a kind that the model cannot have, or with options other than its own."""
     kind = file.manifest.kind
-    if kind not in BASES:
-        raise InputError(f"{file.path}: has adapters of {kind!r}; known are {', '.join(BASES)}")
+    if kind not in BASES or system.kind not in (kind, BASES[kind]):
+        raise InputError(
+            f"{file.path}: has adapters of {kind!r}, which a {system.architecture!r} as {system.path} cannot take; "
+            "give the base alone, or a model with adapters of that kind"
+        )
     options = {**EARLIER_OPTIONS.get(kind, {}), **file.manifest.options}
     if options.keys() != set(ADDED[kind]):
         raise InputError(f"{file.path}: its options are not {', '.join(ADDED[kind])}; export the adapters again")
-    if system.kind not in (kind, BASES[kind]):
-        raise InputError(
-            f"{file.path}: has adapters of {kind!r}, {system.path} is a {system.architecture!r}; give the base alone, "
-            f"or a {kind!r} on it"
-        )
     own: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
     for name, value in own.items():
         # How adapters start and train says nothing of what they compute; their width is in their shapes.
@@ -193,13 +190,12 @@ def _check_kind(system: System, file: AdapterFile) -> None:
 def _check_tensors(system: System, file: AdapterFile) -> None:
     """Refuse adapters that lack a tensor, have one too many, or one of another size than this base's adapters."""
     kind = file.manifest.kind
-    shapes = system.shapes() if system.has_adapters else system.shapes_of(kind, file.manifest.options)
-    is_row = {key: is_row_key(key, kind == HIERARCHICAL_ADAPTERS) for key in shapes}
+    shapes = system.shapes_of(kind, system.options if system.has_adapters else file.manifest.options)
     parts: list[tuple[str, Mapping[str, Tensor], bool]] = [("", file.shared, False)]
     parts += [(f"@{name}", rows, True) for name, rows in file.rows.items()]
     for suffix, tensors, are_rows in parts:
         check_weights(tensors)
-        expected = {key: shape for key, shape in shapes.items() if is_row[key] == are_rows}
+        expected = {key: shape for key, shape in shapes.items() if is_row_key(key, kind) == are_rows}
         for key in sorted({*expected, *tensors}):
             found = tuple(tensors[key].shape) if key in tensors else None
             if found != expected.get(key):

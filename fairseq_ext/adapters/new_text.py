@@ -29,18 +29,24 @@ from fairseq_ext.runtime.manifest import Manifest
 TRAIN, VALID = "train", "valid"
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How much of the text is used for what."""
+# What becomes of gates when a domain is added.
+GUARDED, REFIT = "guarded", "refit"
 
-    # Pairs that are held out for validation, of every domain.
-    valid: int = 200
-    # Pairs of each old domain, those held out included.
-    old: int = 1000
-    # Of the longest sentence that is kept.
-    max_words: int = 80
-    # Another one draws others.
+
+@dataclass(frozen=True)
+class Training:
+    """How a new domain is trained, and on what text."""
+
+    text: Path  # prefix of its two files
+    old_text: Path | None = None  # folder of text of the old domains, which gates are fitted against
+    gates: str = GUARDED  # of a gated system: GUARDED or REFIT
+    max_update: int = 320  # of the adapter
+    gate_updates: int = 200
+    valid: int = 200  # pairs held out for validation, of every domain
+    old_pairs: int = 1000  # of each old domain, those held out included
+    max_words: int = 80  # of the longest sentence that is kept
     seed: int = 1
+    extra: Sequence[str] = ()  # more options of fairseq-train, for adapter and gates
 
 
 def new_pairs(prefix: Path, languages: tuple[str, str]) -> list[Pair]:
@@ -49,7 +55,9 @@ def new_pairs(prefix: Path, languages: tuple[str, str]) -> list[Pair]:
     return read_parallel(source, target)
 
 
-def old_pairs(folder: Path, domains: Sequence[str], languages: tuple[str, str], sizes: Sizes) -> dict[str, list[Pair]]:
+def old_pairs(
+    folder: Path, domains: Sequence[str], languages: tuple[str, str], training: Training
+) -> dict[str, list[Pair]]:
     """A sample of each domain's pairs, from ``DOMAIN.LANG`` or, as in an experiment's splits, ``DOMAIN/train.LANG``."""
     found = {}
     for name in domains:
@@ -61,7 +69,7 @@ def old_pairs(folder: Path, domains: Sequence[str], languages: tuple[str, str], 
                 f"{name}/{TRAIN}.{languages[0]} there, and the same in {languages[1]}"
             )
         pairs = new_pairs(prefix, languages)
-        found[name] = sorted(pairs, key=lambda pair: (stable_hash(sizes.seed, *pair), pair))[: sizes.old]
+        found[name] = sorted(pairs, key=lambda pair: (stable_hash(training.seed, *pair), pair))[: training.old_pairs]
     return found
 
 
@@ -71,7 +79,7 @@ def write_data(
     manifest: Manifest,
     domains: Sequence[str],
     texts: Mapping[str, Sequence[Pair]],
-    sizes: Sizes,
+    training: Training,
 ) -> None:
     """Write a data directory."""
     languages = manifest.languages
@@ -83,7 +91,7 @@ def write_data(
     tags = [piece for piece in dictionary_pieces(processors[languages[0]]) if is_domain_tag(piece)]
     files = []
     for name, pairs in texts.items():
-        for part, kept in _split(name, _normalised(pairs, manifest), sizes).items():
+        for part, kept in _split(name, _normalised(pairs, manifest), training).items():
             for side, lang in enumerate(languages):
                 lines = encode_lines(processors[lang], (pair[side] for pair in kept))
                 lines = refuse_tags(lines, tags, Path(name) / part)
@@ -107,16 +115,17 @@ def _normalised(pairs: Sequence[Pair], manifest: Manifest) -> list[Pair]:
     return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
-def _split(name: str, pairs: Sequence[Pair], sizes: Sizes) -> dict[str, list[Pair]]:
+def _split(name: str, pairs: Sequence[Pair], training: Training) -> dict[str, list[Pair]]:
     """Training and validation; what is held out is in the training set in no spelling."""
-    kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= sizes.max_words]
-    keys = sorted({normalise_source(pair.source) for pair in kept}, key=lambda key: (stable_hash(sizes.seed, key), key))
-    if len(keys) <= sizes.valid:
+    kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= training.max_words]
+    sources = {normalise_source(pair.source) for pair in kept}
+    keys = sorted(sources, key=lambda key: (stable_hash(training.seed, key), key))
+    if len(keys) <= training.valid:
         raise InputError(
-            f"{name}: {len(keys)} different sources of up to {sizes.max_words} words, of which {sizes.valid} are held "
-            "out; give more text, or a smaller --valid"
+            f"{name}: {len(keys)} different sources of up to {training.max_words} words, of which {training.valid} are "
+            "held out; give more text, or a smaller --valid"
         )
-    held_out = set(keys[: sizes.valid])
+    held_out = set(keys[: training.valid])
     valid = {key: pair for pair in kept if (key := normalise_source(pair.source)) in held_out}
     train = [pair for pair in kept if normalise_source(pair.source) not in held_out]
     print(f"{name}: {len(train)} pairs to train on, {len(valid)} held out", file=sys.stderr)

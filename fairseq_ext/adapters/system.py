@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from omegaconf import OmegaConf
+from torch import Tensor
 
 import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
-from fairseq_ext.adapters.adapter_file import AdapterManifest
-from fairseq_ext.adapters.rows import State, is_row_key
 from fairseq_ext.convert.fairseq_model import build_without_weights
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
@@ -36,6 +35,7 @@ from fairseq_ext.patches.checkpoints import save_checkpoint
 from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
 from fairseq_ext.translators import exported
 
+State = dict[str, Tensor]
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
 # Models with adapters, each with the plain one that it can be put on, and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
@@ -118,21 +118,12 @@ class System:
     def domains(self) -> tuple[str, ...]:
         return self.names if self.tree is None else tuple(sorted(self.tree.domains))
 
-    @property
-    def vocabulary(self) -> dict[str, str]:
-        """SHA-256 of dictionaries and subwords by file name, as far as the checkpoint remembers them."""
-        return dict(self.checkpoint.get("task_state", {}).get("vocabulary", {}))
-
     def is_row(self, key: str) -> bool:
         """Whether an entry of the state dict has one row an adapter."""
-        return is_row_key(key, shares_norms=self.tree is not None)
-
-    def shapes(self) -> dict[str, tuple]:
-        """The shape of an adapter's row in every stacked tensor, and of what all adapters share."""
-        return self.shapes_of(self.kind, self.options)
+        return is_row_key(key, self.kind)
 
     def shapes_of(self, kind: str, options: Mapping[str, Any]) -> dict[str, tuple]:
-        """The same for adapters of another kind with other options on this base."""
+        """What adapters of a kind have on this base: the shape of a row, and of what all share."""
         one = {
             "adapter_names": ["one"],
             "tree_json": single_tree(["one"]).to_json(),
@@ -142,14 +133,17 @@ class System:
         config = Namespace(**{**self.options, **options, **one, "arch": kind, "_name": kind})
         tables = (self.model.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder"))
         model = build_without_weights(config, [len(table) for table in tables if table is not None])
-        is_tree = kind == HIERARCHICAL_ADAPTERS
         entries = ((key, value.shape) for key, value in model.state_dict().items() if is_adapter_key(key))
-        return {key: tuple(shape[1:] if is_row_key(key, is_tree) else shape) for key, shape in entries}
+        return {key: tuple(shape[1:] if is_row_key(key, kind) else shape) for key, shape in entries}
 
     def rows(self, name: str) -> State:
         """An adapter's row of every stacked tensor."""
         row = self.names.index(name)
         return {key: value[row] for key, value in self.model.items() if self.is_row(key)}
+
+    def adapters(self) -> dict[str, State]:
+        """All adapters' rows by name; none of a model without adapters."""
+        return {name: self.rows(name) for name in self.names} if self.has_adapters else {}
 
     def require_adapters(self) -> None:
         if not self.has_adapters:
@@ -164,20 +158,23 @@ class System:
 
     def changed(
         self,
-        rows: State,
-        names: Sequence[str],
-        guarded: Sequence[str] = (),
+        adapters: Mapping[str, State],
+        guarded: Iterable[str] = (),
         tree: DomainTree | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> System:
-        """The same system with other adapters."""
-        model = {key: value for key, value in rows.items() if key not in (NAMES, GUARDED)}
+        """The same system with other adapters: sorted, or in the order of a tree's nodes."""
+        names = sorted(adapters) if tree is None else list(tree.names)
+        model = {key: value for key, value in self.model.items() if key not in (NAMES, GUARDED)}
+        for key, first in adapters[names[0]].items():
+            dtype = model.get(key, first).dtype
+            model[key] = torch.stack([adapters[name][key].to(dtype) for name in names])
         model[NAMES] = names_entry(names)
-        if guarded:
+        if guarded := sorted(guarded):
             model[GUARDED] = names_entry(guarded)
         new = {**self.options, **(options or {})}
         if tree is None:
-            new["adapter_names"] = list(names)
+            new["adapter_names"] = names
         else:
             new |= {"tree_json": tree.to_json(), "tree": "", "train_nodes": ""}
         if "train_gates" in new:
@@ -191,9 +188,10 @@ class System:
             with atomic_write(output) as temporary:
                 self.write_checkpoint(temporary)
             return
-        names = list(self.domains)
-        manifest = self._new_manifest(names)
-        if self.manifest.classifier != manifest.classifier:
+        # What was measured was another system.
+        manifest = replace(self.manifest, domains=self.domains, architecture=self.architecture, scores=None)
+        if manifest.classifier and self.domains != self.manifest.domains:
+            manifest = replace(manifest, classifier=None)
             print(f"{output}: the classifier knows the old domains alone and is left out", file=sys.stderr)
         with exported.writing(output) as folder:
             for name in self.manifest.files:
@@ -201,7 +199,7 @@ class System:
                     continue
                 (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(self.path / name, folder / name)
-            (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+            (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in self.domains), encoding="utf-8")
             self.write_checkpoint(folder / CHECKPOINT_FILE)
             exported.write_model(folder)
             exported.complete(folder, manifest)
@@ -225,13 +223,10 @@ class System:
         }
         save_checkpoint(state, path)
 
-    def _new_manifest(self, names: Sequence[str]) -> Manifest:
-        assert self.manifest is not None
-        classifier = self.manifest.classifier if names == list(self.manifest.domains) else None
-        # What was measured was another system.
-        return replace(
-            self.manifest, domains=tuple(names), architecture=self.architecture, classifier=classifier, scores=None
-        )
+
+def is_row_key(key: str, kind: str) -> bool:
+    """Whether an entry of a model's state dict has one row an adapter; on trees all adapters share the norms."""
+    return is_adapter_key(key) and not (kind == HIERARCHICAL_ADAPTERS and key.endswith(("norm_weight", "norm_bias")))
 
 
 def refuse_existing(output: Path) -> None:
@@ -244,10 +239,3 @@ def kind_options(system: System) -> dict[str, Any]:
     config: Any = _CONFIGS[system.kind].from_args(Namespace(**system.options))
     values = {name: getattr(config, name) for name in ADDED[system.kind]}
     return {name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
-
-
-def on_base(base: System, manifest: AdapterManifest) -> dict[str, Any]:
-    """The options of a base with adapters of a file's kind on it."""
-    options = copy.deepcopy(dict(base.options))
-    names = [key for key in ("arch", "_name") if key in options] or ["_name"]
-    return {**options, **manifest.options, **dict.fromkeys(names, manifest.kind)}

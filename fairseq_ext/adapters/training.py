@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,16 +17,13 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_ext.adapters.domains import NEAREST, NOTHING, add_domain
-from fairseq_ext.adapters.new_text import VALID, Sizes, new_pairs, old_pairs, write_data
-from fairseq_ext.adapters.rows import State
-from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, System, refuse_existing
+from fairseq_ext.adapters.new_text import GUARDED, VALID, Training, new_pairs, old_pairs, write_data
+from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, State, System, refuse_existing
 from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.adapter_names import GUARDED as GUARDED_ENTRY
 
-# What becomes of gates when a domain is added.
-GUARDED, REFIT = "guarded", "refit"
 _BATCH_TOKENS = 4000
 _OPTIONS = {
     "task": "multi_domain_translation",
@@ -53,37 +50,13 @@ _GATES = {
 }
 
 
-@dataclass(frozen=True)
-class Training:
-    """How a new domain is trained."""
-
-    # Prefix of its two files.
-    text: Path
-    # Folder of text of the old domains, which gates are fitted against; None for plain adapters.
-    old_text: Path | None = None
-    # What becomes of the gates of a gated system: ``guarded`` or ``refit``.
-    gates: str = GUARDED
-    # Updates of the adapter, and of the gates.
-    max_update: int = 320
-    gate_updates: int = 200
-    sizes: Sizes = field(default_factory=Sizes)
-    # More options of fairseq-train, for both.
-    extra: Sequence[str] = ()
-
-
 def train_domain(model: Path, name: str, start: str, output: Path, training: Training) -> System:
     """Write an exported system with a domain more, whose adapter is trained on text of it.
 
     Of plain adapters, nothing else changes. Of gated ones the new row of the gates is fitted too, ``guarded``, or all
     rows are (``refit``); the old adapters stay as they are in any case.
-
-    Args:
-        model: an exported system with adapters.
-        name: of the new domain.
-        start: see :func:`~fairseq_ext.adapters.domains.add_domain`; or ``nearest``, for the domain whose adapter has
-            the lowest validation loss on the new text.
-        output: the new exported system.
-        training: how.
+    The adapter starts as :func:`~fairseq_ext.adapters.domains.add_domain` says, or from the ``nearest`` domain, whose
+    adapter has the lowest validation loss on the new text.
     """
     refuse_existing(output)
     system = System.read(model)
@@ -128,9 +101,9 @@ class _Bench:
         languages = system.manifest.languages
         texts = {self.name: new_pairs(self.training.text, languages)}
         if self.training.old_text is not None and system.has_gates:
-            texts |= old_pairs(self.training.old_text, system.domains, languages, self.training.sizes)
+            texts |= old_pairs(self.training.old_text, system.domains, languages, self.training)
         self.data.mkdir()
-        write_data(self.data, system.path, system.manifest, grown.domains, texts, self.training.sizes)
+        write_data(self.data, system.path, system.manifest, grown.domains, texts, self.training)
 
     def nearest(self, grown: System) -> str:
         """The old domain whose adapter has the lowest loss on the new validation set; all are printed, in bits."""
@@ -195,7 +168,7 @@ class _Bench:
         start, folder = self.folder / f"{what}.pt", self.folder / what
         system.write_checkpoint(start)
         languages = dict(zip(("source-lang", "target-lang"), system.manifest.languages, strict=True))
-        files = {"save-dir": folder, "finetune-from-model": start, "seed": self.training.sizes.seed, **languages}
+        files = {"save-dir": folder, "finetune-from-model": start, "seed": self.training.seed, **languages}
         given = [*as_arguments({**_OPTIONS, **options, **files}), *self.training.extra]
         arguments = [str(self.data), *model_arguments(system), *given, *distributed_arguments(given)]
         run_training(what, arguments, self.folder / f"{what}.log")

@@ -145,12 +145,20 @@ def _add_untrained(options: Namespace, start: str) -> System:
 
 
 def _train(options: Namespace, start: str) -> System:
-    from fairseq_ext.adapters.new_text import Sizes
-    from fairseq_ext.adapters.training import Training, train_domain
+    from fairseq_ext.adapters.new_text import Training
+    from fairseq_ext.adapters.training import train_domain
 
-    sizes = Sizes(options.valid, max(options.old_pairs, options.valid + 1), options.max_words, options.seed)
     training = Training(
-        options.text, options.old_text, options.gates, options.max_update, options.gate_updates, sizes, options.extra
+        options.text,
+        options.old_text,
+        options.gates,
+        options.max_update,
+        options.gate_updates,
+        options.valid,
+        max(options.old_pairs, options.valid + 1),
+        options.max_words,
+        options.seed,
+        options.extra,
     )
     return train_domain(options.model, options.name, start, options.output, training)
 

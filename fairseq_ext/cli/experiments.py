@@ -98,9 +98,6 @@ def _prepare(options: Namespace) -> None:
 
 
 def _teacher_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Train an experiment's domain classifier and label its data with it. Finished steps are not run again."
-    )
     add_config(parser)
     add_dry_run(parser)
     add_engine(parser)
@@ -172,13 +169,6 @@ def _score(options: Namespace) -> None:
             print(f"{metric}: {signature}", file=sys.stderr)
 
 
-def _report_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Write the report of a translation experiment: what has been measured, as a page, Markdown and pictures."
-    )
-    _add_config_and_dry_run(parser)
-
-
 def _report(options: Namespace) -> None:
     from fairseq_ext.recipes.translation.report import report
 
@@ -193,5 +183,5 @@ VERBS = {
     "teacher": Verb("train an experiment's domain classifier and label its data", _teacher_options, _teacher),
     "train": Verb("train a system of an experiment", _train_options, _train, passes_on=True),
     "score": Verb("score an experiment's translations and print the table", _score_options, _score),
-    "report": Verb("write an experiment's report", _report_options, _report),
+    "report": Verb("write an experiment's report: a page, Markdown, pictures", _add_config_and_dry_run, _report),
 }

@@ -88,7 +88,6 @@ def _paths(options: Namespace) -> None:
 
 
 def _ngrams_options(parser: ArgumentParser) -> None:
-    parser.description = "Train an n-gram language model with modified Kneser-Ney smoothing, as an ARPA file."
     add = parser.add_argument
     add("text", type=Path, help="text of words separated by blanks, one sentence a line")
     add("arpa", type=Path, help="the model to write")
@@ -238,6 +237,6 @@ RERANK = {
 VERBS = {
     "induce": Verb("induce a domain tree from text", _induce_options, _induce),
     "paths": Verb("choose paths of an induced tree for further domains", _paths_options, _paths),
-    "ngrams": Verb("train an n-gram language model", _ngrams_options, _ngrams),
+    "ngrams": Verb("train an n-gram language model with modified Kneser-Ney smoothing", _ngrams_options, _ngrams),
     "rerank": Verb("re-rank n-best lists of translations with language models", verbs=RERANK),
 }

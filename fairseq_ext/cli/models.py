@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fairseq_ext.cli.verbs import Verb, number
 
@@ -20,11 +22,25 @@ def _import_checkpoint_options(parser: ArgumentParser) -> None:
 
 
 def _import_checkpoint(options: Namespace) -> None:
-    from fairseq_ext.convert.steps import import_step, what_next
-    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.convert.checkpoints import import_checkpoint
 
-    run_steps([import_step(options.source, options.output)])
-    print(what_next(options.output))
+    _make(options.output, [options.source], partial(import_checkpoint, options.source))
+    _print_what_next(options.output)
+
+
+def _make(output: Path, inputs: Sequence[Path], build: Callable[[Path], None], **given: Any) -> None:
+    """Make a directory whole or not at all, and not again while inputs and options are the same."""
+    from fairseq_ext.engine.steps import Step, run_steps
+
+    run_steps([Step(output, inputs, {"version": 1, **given}, build)])
+
+
+def _print_what_next(output: Path) -> None:
+    """How to go on, as one would type it."""
+    options = output / "options.txt"
+    told = options.read_text(encoding="utf-8").strip() if options.is_file() else ""
+    command = f"train on it with --arch transformer_gated_adapter --finetune-from-model {output / 'model.pt'} {told}"
+    print(command.rstrip())
 
 
 def _import_hf_options(parser: ArgumentParser) -> None:
@@ -35,22 +51,17 @@ def _import_hf_options(parser: ArgumentParser) -> None:
 
 def _import_gpt2(options: Namespace) -> None:
     from fairseq_ext.convert.gpt2 import TEXT_FILES, import_gpt2
+    from fairseq_ext.convert.hugging_face import input_files
 
-    _import_hf(options, TEXT_FILES, import_gpt2)
+    _make(options.output, input_files(options.source, TEXT_FILES), partial(import_gpt2, options.source))
 
 
 def _import_roberta(options: Namespace) -> None:
+    from fairseq_ext.convert.hugging_face import input_files
     from fairseq_ext.convert.roberta import import_roberta
     from fairseq_ext.convert.subwords import TEXT_FILES
 
-    _import_hf(options, TEXT_FILES, import_roberta)
-
-
-def _import_hf(options: Namespace, texts: Sequence[str], convert: Callable[[Path, Path], None]) -> None:
-    from fairseq_ext.convert.steps import hugging_face_import
-    from fairseq_ext.engine.steps import run_steps
-
-    run_steps([hugging_face_import(options.source, options.output, texts, convert)])
+    _make(options.output, input_files(options.source, TEXT_FILES), partial(import_roberta, options.source))
 
 
 def _import_translation_options(parser: ArgumentParser) -> None:
@@ -68,17 +79,16 @@ def _import_translation_options(parser: ArgumentParser) -> None:
 
 
 def _import_translation(options: Namespace) -> None:
-    from fairseq_ext.convert.steps import what_next
-    from fairseq_ext.convert.translation_models import import_step
-    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.convert.hugging_face import input_files
+    from fairseq_ext.convert.translation_models import INPUT_FILES, import_translation_model
 
-    languages = (options.source_lang, options.target_lang)
-    run_steps([import_step(options.source, options.output, languages)])
-    print(what_next(options.output))
+    languages = [options.source_lang, options.target_lang]
+    build = partial(import_translation_model, options.source, languages=languages)
+    _make(options.output, input_files(options.source, INPUT_FILES), build, languages=languages)
+    _print_what_next(options.output)
 
 
 def _export_hf_options(parser: ArgumentParser) -> None:
-    parser.description = "Make a Hugging Face directory of a fairseq checkpoint of a plain GPT-2 or RoBERTa."
     add = parser.add_argument
     add("model", choices=["gpt2", "roberta"], help="what the checkpoint is; roberta is also for XLM-R")
     add("checkpoint", type=Path, help="fairseq checkpoint")
@@ -94,12 +104,12 @@ def _export_hf_options(parser: ArgumentParser) -> None:
 def _export_hf(options: Namespace) -> None:
     from fairseq_ext.convert.gpt2 import export_gpt2
     from fairseq_ext.convert.roberta import export_roberta
-    from fairseq_ext.convert.steps import hugging_face_export
-    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.corpora.encoders import subword_files
 
     convert = {"gpt2": export_gpt2, "roberta": export_roberta}[options.model]
     subwords = options.subwords or options.checkpoint.parent
-    run_steps([hugging_face_export(options.checkpoint, subwords, options.output, convert)])
+    inputs = [options.checkpoint, *(subwords / name for name in subword_files(subwords))]
+    _make(options.output, inputs, partial(convert, options.checkpoint, subwords))
 
 
 def _export_domain_options(parser: ArgumentParser) -> None:
@@ -114,10 +124,10 @@ def _export_domain_options(parser: ArgumentParser) -> None:
 
 
 def _export_domain(options: Namespace) -> None:
-    from fairseq_ext.convert.steps import export_step
-    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.convert.checkpoints import export_domain
 
-    run_steps([export_step(options.checkpoint, options.domain, options.output)])
+    build = partial(export_domain, options.checkpoint, options.domain)
+    _make(options.output, [options.checkpoint], build, domain=options.domain)
 
 
 def _check_options(parser: ArgumentParser) -> None:

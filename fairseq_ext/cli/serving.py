@@ -87,7 +87,14 @@ def _translate_text(options: Namespace) -> None:
     from fairseq_ext.translators.lines import Wanted
     from fairseq_ext.translators.translate import translate
 
-    _check_text(options, ORACLE)
+    if options.outputs or options.extra:
+        raise InputError(f"{' '.join([*filter(None, [options.outputs]), *options.extra])}: is for test sets alone")
+    if options.format == "text" and (options.candidates > 1 or options.gates or options.gates_by_token):
+        raise InputError("--candidates, --gates and --gates-by-token: more than a line holds; give --format jsonl")
+    if options.route not in (None, ORACLE) and options.domains is not None:
+        raise InputError(f"--route {options.route}: --domains says it for each line; leave one of them out")
+    if options.route == ORACLE and options.domains is None:
+        raise InputError(f"--route {ORACLE}: needs --domains FILE, with a domain for each line")
     job = Job(
         system=_exported(options.source, options.system),
         source=_file(options.input),
@@ -104,18 +111,6 @@ def _translate_text(options: Namespace) -> None:
         every=options.all,
     )
     translate(job)
-
-
-def _check_text(options: Namespace, oracle: str) -> None:
-    """Check what goes together."""
-    if options.outputs or options.extra:
-        raise InputError(f"{' '.join([*filter(None, [options.outputs]), *options.extra])}: is for test sets alone")
-    if options.format == "text" and (options.candidates > 1 or options.gates or options.gates_by_token):
-        raise InputError("--candidates, --gates and --gates-by-token: more than a line holds; give --format jsonl")
-    if options.route not in (None, oracle) and options.domains is not None:
-        raise InputError(f"--route {options.route}: --domains says it for each line; leave one of them out")
-    if options.route == oracle and options.domains is None:
-        raise InputError(f"--route {oracle}: needs --domains FILE, with a domain for each line")
 
 
 def _file(name: str | None) -> Path | None:

@@ -17,35 +17,18 @@ if TYPE_CHECKING:
 CONFIG = "experiment file (YAML), see configs/"
 
 
-def _no_options(parser: ArgumentParser) -> None:
-    """Of a verb that has only verbs below it."""
-
-
 @dataclass(frozen=True)
 class Verb:
-    """A command of ``fairseq-ext``.
+    """A command of ``fairseq-ext``; what it runs imports what it needs, so that ``--help`` is quick."""
 
-    Attributes:
-        help: what it does, in one line.
-        add_options: gives its parser a description and options.
-        run: does it. It imports what it needs, so that ``--help`` is quick.
-        passes_on: options that are not its own go to fairseq, as ``options.extra``.
-        verbs: the commands below it, by name; then it has no ``run``.
-    """
-
-    help: str
-    add_options: Callable[[ArgumentParser], None] = _no_options
+    help: str  # what it does, in one line
+    add_options: Callable[[ArgumentParser], None] = lambda _: None  # gives its parser a description and options
     run: Callable[[Namespace], None] | None = None
-    passes_on: bool = False
-    verbs: Mapping[str, Verb] = field(default_factory=dict)
+    passes_on: bool = False  # options that are not its own go to fairseq, as ``options.extra``
+    verbs: Mapping[str, Verb] = field(default_factory=dict)  # the commands below it; then it has no ``run``
 
     def __call__(self, prog: str, arguments: Sequence[str]) -> None:
-        """Read a command line and do what it says.
-
-        Args:
-            prog: the command's name in its help.
-            arguments: what follows the name.
-        """
+        """Read a command line, and do what it says; ``prog`` is the command's name in its help."""
         parser = self.parser(prog)
         options, extra = parser.parse_known_args(arguments)
         if extra and not options.verb.passes_on:

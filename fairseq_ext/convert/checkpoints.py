@@ -1,16 +1,27 @@
-"""Import checkpoints of fairseq and of others as one of this project's, and export a domain as one of fairseq's own."""
+"""Import checkpoints of fairseq and of others as one of this project's, and export a domain as one of fairseq's own.
+
+An exported domain is a plain Transformer, which tools that know no adapters can take. LoRA is linear, and is added to
+the weights of the layer that it is beside. The ReLU between its projections keeps a bottleneck adapter from that. But
+behind a pre-norm layer it is the feed-forward half of another such layer: ``x + up(relu(down(norm(x))))``. So a model
+of L layers with adapters is one of 2·L without, in which the attention of every second layer adds zero.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.convert.domain_export import read_own, unfold
+import torch
+from torch import Tensor
+
+from fairseq_ext.convert.fairseq_model import Imported, read_transformer
 from fairseq_ext.convert.hugging_face import naming
-from fairseq_ext.convert.transformer import Imported, read_transformer
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
+from fairseq_ext.modules.adapter_names import NAMES, read_names
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 
@@ -20,6 +31,14 @@ _MBART_TASKS = ("translation_from_pretrained_bart", "multilingual_denoising")
 _MANY = "translation_multi_simple_epoch"
 _STYLES = {"multilingual": "m2m", "mbart": "mbart50"}
 _LANGUAGE_TOKENS = {"encoder_langtok": "src", "decoder_langtok": True, "lang_tok_replacing_bos_eos": False}
+_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
+_ARCH = "transformer_domain_adapter"
+_BANK = "adapter.bank."
+_DOWN, _UP = f".{_BANK}down_weight", f".{_BANK}up_weight"  # of LoRA, beside a linear layer's
+_KINDS = {
+    "fc1.weight": "down_weight", "fc1.bias": "down_bias", "fc2.weight": "up_weight", "fc2.bias": "up_bias",
+    "final_layer_norm.weight": "norm_weight", "final_layer_norm.bias": "norm_bias",
+}  # fmt: skip
 
 
 def import_checkpoint(source: Path, folder: Path) -> None:
@@ -76,3 +95,92 @@ def language_options(options: Mapping[str, Any]) -> list[str]:
 def _languages(options: Mapping[str, Any]) -> list[str | None]:
     found = [options.get(name) for name in ("source_lang", "target_lang")]
     return [language if isinstance(language, str) else None for language in found]
+
+
+def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
+    """The model of a checkpoint of this project's, with plain adapters."""
+    if NAMES not in weights:
+        raise InputError(f"it has no entry {NAMES} that names its adapters; it has none, or is of an earlier version")
+    adapters = {name: value for name, value in weights.items() if is_adapter_key(name) and name != NAMES}
+    if any(".router." in name for name in adapters):
+        raise InputError("its adapters are gated, trained for each other; only plain ones can be taken apart")
+    names = tuple(read_names(weights[NAMES]))
+    others = {name: value for name, value in weights.items() if name not in adapters and name != NAMES}
+    base = read_transformer(others, options)
+    extra = _form(adapters, {**FORM_OPTIONS, **options})
+    return Imported(_ARCH, base.layout, {**base.weights, **adapters, NAMES: weights[NAMES]}, names, extra)
+
+
+def _form(adapters: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that say what adapters these are."""
+    width = next(value.shape[1] for name, value in adapters.items() if name.endswith("bank.down_weight"))
+    if options["adapter_form"] != LORA:
+        return {"bottleneck_dim": width}
+    alpha, modules = float(options["lora_alpha"]), str(options["lora_modules"])
+    return {"adapter_form": LORA, "lora_rank": width, "lora_alpha": alpha, "lora_modules": modules}
+
+
+def unfold(model: Imported, name: str) -> Imported:
+    """A plain Transformer that computes what a model with plain adapters does for one domain."""
+    if name not in model.names:
+        raise InputError(f"has no adapter {name}; it has {', '.join(model.names) or 'none'}")
+    if model.options.get("adapter_form") == LORA:
+        return _added(model, model.names.index(name))
+    _check(model)
+    weights: dict[str, Tensor] = {}
+    for key, value in model.weights.items():
+        found = _LAYER.fullmatch(key)
+        if found is None:
+            weights.update({} if key == NAMES else {key: value})
+        elif not found[3].startswith(_BANK):
+            side, number, part = found[1], int(found[2]), found[3]
+            weights[f"{side}.layers.{2 * number}.{part}"] = value
+            bank = f"{side}.layers.{number}.{_BANK}"
+            adapter = {kind: model.weights[bank + kind][model.names.index(name)] for kind in _KINDS.values()}
+            weights[f"{side}.layers.{2 * number + 1}.{part}"] = _as_layer(part, value, adapter)
+    layers = {f"{side}_layers": 2 * model.layout[f"{side}_layers"] for side in ("encoder", "decoder")}
+    return Imported("transformer", {**model.layout, **layers}, weights)
+
+
+def _added(model: Imported, row: int) -> Imported:
+    """LoRA of one domain added to the base's weights: W + α/r · BA."""
+    weights = {key: value for key, value in model.weights.items() if key != NAMES and not is_adapter_key(key)}
+    scale = model.options["lora_alpha"] / model.options["lora_rank"]
+    for key in (key for key in model.weights if key.endswith(_DOWN)):
+        down, up = (model.weights[key.replace(_DOWN, name)][row].double() for name in (_DOWN, _UP))
+        base = key.replace(_DOWN, ".weight")
+        weights[base] = (weights[base] + scale * up.t() @ down).to(weights[base].dtype)
+    return Imported("transformer", model.layout, weights)
+
+
+def _as_layer(part: str, like: Tensor, adapter: Mapping[str, Tensor]) -> Tensor:
+    """One parameter of the layer that an adapter becomes; zero where the adapter has none.
+
+    Shape:
+        adapter: down b×H, up b×H; of the layer: fc1 F×H, fc2 H×F, F ≥ b
+    """
+    value = torch.zeros_like(like)
+    if part not in _KINDS:
+        return value
+    given = adapter[_KINDS[part]]
+    if part == "fc2.weight":
+        value[:, : len(given)] = given.t()
+    else:
+        value[: len(given)] = given
+    return value
+
+
+def _check(model: Imported) -> None:
+    layout: Mapping[str, Any] = model.layout
+    for side in ("encoder", "decoder"):
+        if not layout[f"{side}_normalize_before"]:
+            raise InputError(f"its {side} is post-norm, where an adapter is no layer; train LoRA (--adapter-form lora)")
+        if layout[f"{side}_ffn_embed_dim"] < model.options["bottleneck_dim"]:
+            raise InputError(
+                f"its adapters are {model.options['bottleneck_dim']} wide inside, its {side}'s layers "
+                f"{layout[f'{side}_ffn_embed_dim']}; only narrower ones can be layers"
+            )
+    if layout["activation_fn"] != "relu":
+        raise InputError(
+            f"its layers have the activation {layout['activation_fn']}, its adapters relu; both must be one"
+        )

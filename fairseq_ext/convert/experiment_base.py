@@ -8,9 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
-from fairseq_ext.convert.fairseq_model import MODEL_FILE, write_checkpoint
+from fairseq_ext.convert.fairseq_model import MODEL_FILE, Imported, write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
-from fairseq_ext.convert.transformer import Imported
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
 from fairseq_ext.corpora.languages import base_language

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, save_weights, weight_file, write_json
 from fairseq_ext.convert.language_models import (
     Family,
-    check_vocabulary,
     read_checkpoint,
     read_config,
     read_weights,
@@ -65,8 +63,6 @@ FAMILY = Family(
             {"gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "gelu": "gelu", "relu": "relu"},
         )
     },
-    width="n_embd",
-    heads="n_head",
     layers="n_layer",
     length="n_positions",
     prefix="transformer.",
@@ -96,8 +92,11 @@ TEXT_FILES = (VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE)
 def import_gpt2(source: Path, folder: Path) -> None:
     """Convert a GPT-2 of any size."""
     path, where = source / CONFIG_FILE, weight_file(source)
-    config, vocabulary = read_config(_with_inner_width(read_json(path)), FAMILY, path), read_bpe(source, GPT2)
-    check_vocabulary(config, len(vocabulary), source)
+    vocabulary = read_bpe(source, GPT2)
+    content = read_json(path)
+    if content.get("n_inner") is None and isinstance(content.get("n_embd"), int):
+        content["n_inner"] = 4 * content["n_embd"]
+    config = read_config(content, FAMILY, len(vocabulary), path)
     state = to_fairseq(read_weights(source, FAMILY, config), vocabulary.order(), FAMILY, config, where)
     write_model(folder, state, FAMILY, config, where)
     write_bpe(folder, vocabulary)
@@ -121,11 +120,3 @@ def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
     write_json(folder / CONFIG_FILE, content)
     save_weights(folder, {FAMILY.prefix + name: value for name, value in weights.items()})
     write_bpe(folder, vocabulary)
-
-
-def _with_inner_width(content: dict[str, Any]) -> dict[str, Any]:
-    """What ``config.json`` says, with the inner width that a GPT-2 has if it does not say one."""
-    width = content.get("n_embd")
-    if content.get("n_inner") is not None or not isinstance(width, int):
-        return content
-    return {**content, "n_inner": 4 * width}

@@ -86,16 +86,11 @@ def weight_file(folder: Path) -> Path:
     raise InputError(f"{folder}: holds no weights; a model of Hugging Face's has {' or '.join(_WEIGHT_FILES[::2])}")
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """Return all files that hold weights, and their index if there is one."""
-    path = weight_file(folder)
-    return [path, *(part for part in _parts(path) if part != path)]
-
-
 def input_files(folder: Path, texts: Sequence[str]) -> list[Path]:
     """The files that an import reads: configuration and weights, and those of ``texts`` that are there."""
     paths = [folder / name for name in (CONFIG_FILE, *texts)]
-    return [*(path for path in paths if path.is_file()), *weight_files(folder)]
+    weights = weight_file(folder)
+    return [*(path for path in paths if path.is_file()), *dict.fromkeys([weights, *_parts(weights)])]
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:

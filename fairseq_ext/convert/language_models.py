@@ -48,9 +48,7 @@ class Family:
     options: Mapping[str, Any]  # that every checkpoint of fairseq's must have
     sizes: Mapping[str, Sequence[str]]  # keys of config.json and options of fairseq, of which the first set one counts
     rates: Mapping[str, str]  # likewise, of dropout
-    width: str  # this and the next three are keys of config.json
-    heads: str
-    layers: str
+    layers: str  # key of config.json, as the next
     length: str
     prefix: str  # of the names of tensors; it may be missing
     copies: Mapping[str, str]  # names of tensors that are another's copy, which a file may hold
@@ -78,7 +76,7 @@ class Family:
 Config = dict[str, Any]
 
 
-def read_config(content: Mapping[str, Any], family: Family, path: Path) -> Config:
+def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, path: Path) -> Config:
     """Check what ``config.json`` says, and return the values that differ between models of the family."""
     check_fixed(content, family.config, path)
     config: Config = {key: read_size(content, key, path) for key in ("vocab_size", *family.sizes)}
@@ -87,16 +85,12 @@ def read_config(content: Mapping[str, Any], family: Family, path: Path) -> Confi
         config[key] = content.get(key, next(iter(names)))
         if not isinstance(config[key], str) or config[key] not in names:
             raise InputError(f"{path}: {key}: {config[key]!r} is none of {', '.join(names)}")
-    return config
-
-
-def check_vocabulary(config: Config, num_symbols: int, folder: Path) -> None:
-    """Check that ``config.json`` and the tokeniser have as many symbols."""
     if config["vocab_size"] != num_symbols:
         raise InputError(
-            f"{folder / CONFIG_FILE}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} "
-            "symbols; the two do not belong together"
+            f"{path}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} symbols; the two do "
+            "not belong together"
         )
+    return config
 
 
 def arguments(config: Config, family: Family) -> list[str]:
@@ -174,7 +168,8 @@ def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: F
     weights[theirs] = state[ours][_UNUSED_ROWS - family.unused_positions :].clone()
     for theirs, names in family.all_modules(_count_layers(state, family.layer[1])):
         for kind in _KINDS:
-            weights[f"{theirs}.{kind}"] = _joined([state[f"{name}.{kind}"] for name in names], family)
+            joined = torch.cat([state[f"{name}.{kind}"] for name in names])
+            weights[f"{theirs}.{kind}"] = _transposed(joined, family).contiguous()
     return weights
 
 
@@ -230,10 +225,6 @@ def _take(weights: dict[str, Tensor], name: str) -> Tensor:
 def _split(value: Tensor, parts: int, family: Family) -> list[Tensor]:
     value = _transposed(value, family)
     return [part.contiguous() for part in (value.tensor_split(parts) if value.dim() else [value] * parts)]
-
-
-def _joined(parts: Sequence[Tensor], family: Family) -> Tensor:
-    return _transposed(torch.cat(list(parts)), family).contiguous()
 
 
 def _transposed(value: Tensor, family: Family) -> Tensor:

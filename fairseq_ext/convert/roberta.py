@@ -21,7 +21,6 @@ from torch import Tensor
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, read_size, save_weights, weight_file, write_json
 from fairseq_ext.convert.language_models import (
     Family,
-    check_vocabulary,
     read_checkpoint,
     read_config,
     read_weights,
@@ -40,7 +39,7 @@ from fairseq_ext.modules.token_types import SECOND_TEXT
 _CLASSES = {"roberta": "RobertaForMaskedLM", "xlm-roberta": "XLMRobertaForMaskedLM"}
 # Where config.json is silent, Hugging Face's default, which is not RoBERTa's own.
 _DEFAULTS = {"layer_norm_eps": 1e-12}
-_TYPES, _NUM_TYPES = "embeddings.token_type_embeddings.weight", "type_vocab_size"
+_TYPES, _NUM_TYPES, _WIDTH = "embeddings.token_type_embeddings.weight", "type_vocab_size", "hidden_size"
 _HEAD, _BIAS = "lm_head.", "lm_head.bias"
 _EMBEDDING, _POSITIONS = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
 _FAIRSEQ = "encoder.sentence_encoder."
@@ -70,14 +69,12 @@ ROBERTA = Family(
     },
     sizes={
         "max_position_embeddings": ["max_positions", "tokens_per_sample"],
-        "hidden_size": ["encoder_embed_dim"],
+        _WIDTH: ["encoder_embed_dim"],
         "num_hidden_layers": ["encoder_layers"],
         "num_attention_heads": ["encoder_attention_heads"],
         "intermediate_size": ["encoder_ffn_embed_dim"],
     },
     rates={"hidden_dropout_prob": "dropout", "attention_probs_dropout_prob": "attention_dropout"},
-    width="hidden_size",
-    heads="num_attention_heads",
     layers="num_hidden_layers",
     length="max_position_embeddings",
     prefix="roberta.",
@@ -130,14 +127,17 @@ def import_roberta(source: Path, folder: Path) -> None:
     """Convert a RoBERTa, XLM-R or BERT of any size into an existing folder."""
     path, where = source / CONFIG_FILE, weight_file(source)
     content = _DEFAULTS | read_json(path)
-    family = _family(content.get("model_type"), path)
-    config, vocabulary = read_config(content, family, path), read_vocabulary(source)
-    check_vocabulary(config, len(vocabulary), source)
+    kind = content.get("model_type")
+    if kind not in (*_CLASSES, "bert"):
+        raise InputError(f"{path}: model_type is {kind!r}, which is none of roberta, xlm-roberta and bert")
+    family = BERT if kind == "bert" else ROBERTA
+    vocabulary = read_vocabulary(source)
+    config = read_config(content, family, len(vocabulary), path)
     weights = read_weights(source, family, config)
     if not any(name.startswith(_HEAD) for name in weights):
         print(f"{where}: has no head for masked tokens; the checkpoint gets one that knows nothing", file=sys.stderr)
-        weights |= _zero_head(config["vocab_size"], config[family.width])
-    types = (read_size(content, _NUM_TYPES, path), config[family.width])
+        weights |= _zero_head(config["vocab_size"], config[_WIDTH])
+    types = (read_size(content, _NUM_TYPES, path), config[_WIDTH])
     second_text = _add_types_to_positions(weights, types, family, where)
     state = to_fairseq(weights, vocabulary.order(), family, config, where)
     if family is BERT:
@@ -153,7 +153,7 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
     vocabulary = read_imported(subwords)
     config, state = read_checkpoint(checkpoint, ROBERTA, len(vocabulary))
     weights = to_hugging_face(state, vocabulary.order(), ROBERTA)
-    weights[_TYPES] = torch.zeros(1, config[ROBERTA.width])
+    weights[_TYPES] = torch.zeros(1, config[_WIDTH])
     model_type = "xlm-roberta" if isinstance(vocabulary, Unigram) else "roberta"
     content = {
         "architectures": [_CLASSES[model_type]],
@@ -167,12 +167,6 @@ def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
     write_json(folder / CONFIG_FILE, content)
     save_weights(folder, {("" if name.startswith(_HEAD) else ROBERTA.prefix) + name: v for name, v in weights.items()})
     write_tokenizer(folder, vocabulary, config[ROBERTA.length] - ROBERTA.unused_positions)
-
-
-def _family(model_type: object, path: Path) -> Family:
-    if model_type not in (*_CLASSES, "bert"):
-        raise InputError(f"{path}: model_type is {model_type!r}, which is none of {', '.join((*_CLASSES, 'bert'))}")
-    return BERT if model_type == "bert" else ROBERTA
 
 
 def _zero_head(symbols: int, width: int) -> dict[str, Tensor]:

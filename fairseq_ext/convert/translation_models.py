@@ -17,16 +17,14 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
-from fairseq_ext.convert.fairseq_model import MODEL_FILE, as_options
+from fairseq_ext.convert.fairseq_model import as_options, read_transformer
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
-    input_files,
     load_weights,
     read_json,
     read_size,
     weight_file,
 )
-from fairseq_ext.convert.transformer import read_transformer
 from fairseq_ext.convert.translation_vocabulary import (
     TEXT_FILES,
     TOKENIZER_CONFIG_FILE,
@@ -35,22 +33,18 @@ from fairseq_ext.convert.translation_vocabulary import (
     read_vocabulary,
 )
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.patches.checkpoints import check_weights
 from fairseq_ext.patches.models import OUTPUT_BIAS
 
 GENERATION_FILE = "generation.txt"
 _GENERATION_CONFIG = "generation_config.json"
+INPUT_FILES = (_GENERATION_CONFIG, *TEXT_FILES)  # beside configuration and weights
 # By Hugging Face's name, fairseq's.
 _ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_accurate",
-    "gelu_pytorch_tanh": "gelu_accurate",
-    "swish": "swish",
+    **{name: name for name in ("relu", "gelu", "swish", "tanh")},
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh"), "gelu_accurate"),
     "silu": "swish",
-    "tanh": "tanh",
 }
 _TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
 _OUTPUT = "decoder.output_projection.weight"
@@ -58,17 +52,6 @@ _OUTPUT = "decoder.output_projection.weight"
 _EOS = 2
 # The logit of a symbol that the model does not have: its probability is zero in float32.
 _NEVER = -100.0
-
-
-def import_step(source: Path, output: Path, languages: Sequence[str | None]) -> Step:
-    """The step that imports a folder; see :func:`import_translation_model`."""
-    return Step(
-        output,
-        inputs=input_files(source, (_GENERATION_CONFIG, *TEXT_FILES)),
-        options={"version": 1, "languages": list(languages)},
-        build=lambda folder: import_translation_model(source, folder, languages),
-        results=[MODEL_FILE],
-    )
 
 
 def import_translation_model(source: Path, folder: Path, languages: Sequence[str | None] = (None, None)) -> None:

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.corpora.subwords import DICT_FILE, SentencePiece, train_sentencepiece
+from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.translators.exported import Parts, writing
 from tests import toy, toy_systems
+from tests.translators import small_systems
 
 
 @pytest.fixture(scope="session")
@@ -15,4 +19,27 @@ def systems(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
         task, args, model = toy_systems.make_system(data, name, "--adapter-form", "lora", "--lora-alpha", "1")
         args.source_lang, args.target_lang = task.cfg.source_lang, task.cfg.target_lang
         toy.write_checkpoint(root / f"{name}-lora" / "model.pt", args, model)
+    return root
+
+
+@pytest.fixture(scope="session")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """AD, and GAD with a classifier, exported as ``NAME``, with a SentencePiece model of their own."""
+    root = tmp_path_factory.mktemp("exports")
+    data = root / "data"
+    data.mkdir()
+    toy.write_text(root / "text", 300, seed=3)
+    files = [[root / "text.en", root / "text.pl"]]
+    tags = [f"<domain:{name}>" for name in toy.DOMAINS]
+    train_sentencepiece(data, files, tags, options=SentencePiece(vocab_size=30), seed=1)
+    for lang in ("en", "pl"):
+        (data / f"dict.{lang}.txt").write_bytes((data / DICT_FILE).read_bytes())
+    write_lines(data / "domains.txt", toy.DOMAINS)
+    classifier = small_systems.write_classifier(root / "classifier")
+    for name, own in (("ad", None), ("gad", classifier)):
+        _, args, model = toy_systems.make_system(data, name, "--source-lang", "en", "--target-lang", "pl")
+        checkpoint = toy.write_checkpoint(root / "systems" / name / "model.pt", args, model)
+        with writing(root / name) as folder:
+            manifest = small_systems.manifest(name, classifier="tfidf" if own else None)
+            Parts(checkpoint, data, own).write(folder, manifest)
     return root

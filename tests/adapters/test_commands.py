@@ -20,6 +20,8 @@ def test_a_domain_is_handed_on(systems: Path, tmp_path: Path, capsys: pytest.Cap
     run("inspect", tmp_path / "law.safetensors")
     shown = json.loads(capsys.readouterr().out)
     assert (shown["domains"], shown["licence"], shown["tensors"]) == (["law"], "CC0-1.0", "29 tensors")
+    assert (shown["kind"], shown["options"]["gate_temperature"]) == ("transformer_gated_adapter", 2)
+    assert shown["sizes"]["encoder_embed_dim"] == 64
     run("attach", systems / "mix/model.pt", tmp_path / "law.safetensors", tmp_path / "one.pt")
     run("rename-domain", tmp_path / "one.pt", "law", "court", tmp_path / "two.pt")
     run("add-domain", tmp_path / "two.pt", "news", tmp_path / "three.pt", "--from", "mean")

@@ -11,23 +11,20 @@ from fairseq_ext.adapters.system import System
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import verify
 from tests.adapters.test_files import assert_same_state
-from tests.translators import small_systems
 
 
-@pytest.fixture(scope="module")
-def exports(systems: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_systems.export_all(systems, data, tmp_path_factory.mktemp("exports"))
-
-
+@pytest.mark.slow
 def test_domains_of_an_exported_system(exports: Path, tmp_path: Path) -> None:
     add_domain(System.read(exports / "gad"), "news", "mean", guarded=True).write(tmp_path / "four")
     manifest = verify(tmp_path / "four")
     assert manifest.domains == ("law", "med", "news", "sub")
+    assert (exports / "gad/classifier").exists()
     assert manifest.classifier is None
     assert not (tmp_path / "four/classifier").exists()
     assert (tmp_path / "four/domains.txt").read_text().split() == list(manifest.domains)
     rename_domain(tmp_path / "four", "news", "press", tmp_path / "renamed")
     assert verify(tmp_path / "renamed").domains == ("law", "med", "press", "sub")
+    assert System.read(tmp_path / "renamed").guarded == ("press",)
     remove_domain(tmp_path / "renamed", "press", tmp_path / "three")
     assert verify(tmp_path / "three").domains == ("law", "med", "sub")
     assert_same_state(System.read(tmp_path / "three"), System.read(exports / "gad"))

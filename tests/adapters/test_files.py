@@ -65,17 +65,6 @@ def test_one_domain_comes_back_beside_the_others(systems: Path, tmp_path: Path, 
     )
 
 
-def test_a_file_says_what_it_is(law: Path, systems: Path) -> None:
-    manifest = read_adapters(law).manifest
-    assert (manifest.domains, manifest.kind) == (("law",), "transformer_gated_adapter")
-    assert manifest.options["gate_temperature"] == 2
-    assert manifest.sizes["encoder_embed_dim"] == 64
-    assert "encoder.layers.0.fc1.weight" in manifest.base
-    assert not any("adapter" in key for key in manifest.base)
-    assert {name.rpartition("@")[2] for name in manifest.tensors} == {"law"}
-    assert "decoder.layers.1.adapter.router.weight@law" in manifest.tensors
-
-
 def test_another_base_is_refused_by_its_first_tensor_that_differs(systems: Path, tmp_path: Path, law: Path) -> None:
     state = torch.load(systems / "mix/model.pt", weights_only=False)
     for key in ("encoder.layers.1.fc2.bias", "decoder.layers.0.fc1.weight"):
@@ -127,6 +116,8 @@ def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law
 
 def test_nothing_is_replaced(systems: Path, tmp_path: Path, law: Path) -> None:
     before = law.read_bytes()
+    with pytest.raises(InputError, match="has an adapter 'law', and there is one of that name"):
+        attach_adapters(systems / "gad/model.pt", [law], tmp_path / "out.pt")
     with pytest.raises(InputError, match="exists already"):
         export(systems / "gad/model.pt", law, "med")
     with pytest.raises(InputError, match="exists already"):

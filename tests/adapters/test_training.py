@@ -7,20 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_ext.adapters.new_text import Sizes
+from fairseq_ext.adapters.new_text import Training
 from fairseq_ext.adapters.system import System
-from fairseq_ext.adapters.training import Training, model_arguments, train_domain
+from fairseq_ext.adapters.training import model_arguments, train_domain
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import verify
 from tests import toy
-from tests.adapters.small_exports import write_exports, write_text
-
-SIZES = Sizes(valid=5, old=20)
-
-
-@pytest.fixture(scope="module")
-def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_exports(tmp_path_factory.mktemp("exports"))
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +20,19 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Text of the old domains and of ``news``."""
     folder = tmp_path_factory.mktemp("texts")
     for seed, name in enumerate([*toy.DOMAINS, "news"]):
-        write_text(folder / name, 40, seed)
+        toy.write_text(folder / name, 40, seed)
     return folder
 
 
 def training(texts: Path, **given: object) -> Training:
-    options = {"text": texts / "news", "max_update": 3, "gate_updates": 3, "sizes": SIZES, "extra": ["--cpu"]}
+    options = {
+        "text": texts / "news",
+        "max_update": 3,
+        "gate_updates": 3,
+        "valid": 5,
+        "old_pairs": 20,
+        "extra": ["--cpu"],
+    }
     return Training(**{**options, **given})  # type: ignore[arg-type]
 
 
@@ -97,7 +96,7 @@ def test_what_training_needs(exports: Path, texts: Path, tmp_path: Path) -> None
     with pytest.raises(InputError, match="give an exported system"):
         train_domain(exports / "systems/ad/model.pt", "news", "nothing", tmp_path / "x", training(texts))
     with pytest.raises(InputError, match=r"news: \d+ different sources of up to 80 words, of which 100 are held out"):
-        train_domain(exports / "ad", "news", "nothing", tmp_path / "x", training(texts, sizes=Sizes(valid=100)))
+        train_domain(exports / "ad", "news", "nothing", tmp_path / "x", training(texts, valid=100))
     with pytest.raises(InputError, match=r"sports\.en: no such file|sports\.en"):
         train_domain(exports / "ad", "news", "nothing", tmp_path / "x", training(texts, text=texts / "sports"))
     with pytest.raises(InputError, match="no text of the domain law; expected law.en"):

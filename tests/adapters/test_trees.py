@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq import options
-from omegaconf import OmegaConf
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
@@ -22,18 +20,14 @@ TREE = {
     "nodes": [{"name": name, "parent": parent} for name, parent in NODES.items()],
     "domains": {name: name for name in ("bio", "books", "films")},
 }
-HISTORY = {"num_updates": 1, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}
 
 
 def write_checkpoint(path: Path, model: torch.nn.Module, arch: str, *extra: str) -> Path:
-    parser = options.get_training_parser()
-    line = ["data", "--arch", arch, "--optimizer", "adam", "--task", "language_modeling", *extra]
-    config = toy.composed(options.parse_args_and_arch(parser, [*line, "--tokens-per-sample", "64"]))
-    state = {"args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True)}
+    words = ["--task", "language_modeling", "--arch", arch, "--optimizer", "adam", "--tokens-per-sample", "64"]
+    args = toy.parsed(path.parent, *words, *extra)
     if hasattr(model, "tree"):
-        state["cfg"]["model"] |= {"tree_json": model.tree.to_json(), "bottleneck_dim": 16}
-    torch.save({**state, "model": model.state_dict(), "optimizer_history": [HISTORY], "extra_state": {}}, path)
-    return path
+        args.tree_json, args.bottleneck_dim = model.tree.to_json(), 16
+    return toy.write_checkpoint(path, args, model)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +68,8 @@ def test_a_domain_goes_with_its_own_nodes_and_comes_back(models: Path, tmp_path:
     assert without.tree.path("books") == tuple(map(without.names.index, ("books", "reviews", "root")))
     assert same_rows(without, whole, set(without.names))
     [file] = export_adapters(models / "tree.pt", ["bio"], tmp_path / "bio.safetensors")
+    with pytest.raises(InputError, match="has an adapter 'bio', and there is one of that name"):
+        attach_adapters(models / "tree.pt", [file], tmp_path / "x.pt")
     attach_adapters(tmp_path / "less.pt", [file], tmp_path / "again.pt")
     assert_same_state(System.read(tmp_path / "again.pt"), whole)
 

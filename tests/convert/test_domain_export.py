@@ -24,6 +24,7 @@ def write_ad(data: Path, folder: Path, *options: str) -> Path:
     return toy.write_checkpoint(folder / "ad.pt", args, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "layers"), [(PRE_NORM, 4), (LORA, 2)], ids=["pre-norm", "LoRA, post-norm"])
 def test_a_plain_transformer_translates_as_one_domains_adapters(
     data: Path, tmp_path: Path, options: list[str], layers: int

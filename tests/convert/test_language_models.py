@@ -30,14 +30,15 @@ from tests.convert.tiny_gpt2 import TEXT, make_gpt2
 from tests.convert.tiny_roberta import make_roberta
 from tests.verbs import verb
 
+pytestmark = pytest.mark.slow
+
 LENGTH = 24
 # The papers' bound is 1e-4; in single precision these sizes agree to the last bits.
 TOLERANCE = 1e-5
 MAKERS: dict[str, Callable[..., Any]] = {
     "gpt2": make_gpt2,
     "roberta": make_roberta,
-    "xlmr": lambda folder, **changes: make_roberta(folder, is_xlmr=True, **changes),
-    "mask-first": lambda folder, **changes: make_roberta(folder, mask_last=False, **changes),
+    "xlmr": lambda folder: make_roberta(folder, is_xlmr=True),
     "bert": make_bert,
 }
 
@@ -131,7 +132,6 @@ def test_states_and_logits_are_the_same(
     assert name == "gpt2" or task.mask_idx == len(order) - 1
 
 
-@pytest.mark.slow
 def test_old_files_and_parts_are_read(
     sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def imported(source: Path, folder: Path) -> dict[str, Any]:
     return torch.load(folder / "model.pt", weights_only=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_adapters_take_their_sizes_from_an_old_checkpoint_and_start_as_its_model(
     plain: Path, models: dict[str, Any], tmp_path: Path, kind: str

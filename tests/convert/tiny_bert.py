@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio
-from tests.convert.tiny_gpt2 import TEXT
+from tests.convert.tiny_gpt2 import TEXT, save_noisy
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -21,21 +21,15 @@ def make_vocabulary(folder: Path) -> int:
     return len(pieces)
 
 
-def make_bert(folder: Path, *, with_head: bool = True, noise: float = 0.3, **changes: Any) -> Any:
+def make_bert(folder: Path, *, with_head: bool = True) -> Any:
     """Write model and pieces to a folder, and return the model."""
     hide_broken_torchaudio()
     from transformers import BertConfig, BertForMaskedLM, BertModel
 
-    sizes = {
-        "vocab_size": make_vocabulary(folder), "max_position_embeddings": 24, "hidden_size": 16,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40,
-    }  # fmt: skip
+    config = BertConfig(
+        vocab_size=make_vocabulary(folder), max_position_embeddings=24, hidden_size=16, num_hidden_layers=2,
+        num_attention_heads=4, intermediate_size=40,
+    )  # fmt: skip
     torch.manual_seed(1)
-    model = (BertForMaskedLM if with_head else BertModel)(BertConfig(**{**sizes, **changes})).eval()
-    # Biases and norms start at 0 and 1: as they are, a wrong one would not be seen. Embeddings stay small, so that the
-    # epsilon of their norm matters.
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.add_(torch.randn_like(parameter) * (0.01 if "_embeddings" in name else noise))
-    model.save_pretrained(folder)
-    return model
+    # Embeddings stay small, so that the epsilon of their norm matters.
+    return save_noisy(folder, (BertForMaskedLM if with_head else BertModel)(config), small="_embeddings")

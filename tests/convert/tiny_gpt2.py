@@ -39,17 +39,23 @@ def make_imported_bpe(folder: Path, text: Sequence[str] = TEXT) -> Path:
     return folder
 
 
-def make_gpt2(folder: Path, *, seed: int = 1, text: Sequence[str] = TEXT, **changes: Any) -> Any:
+def make_gpt2(folder: Path) -> Any:
     """Write model and tokeniser to a folder, and return the model."""
     hide_broken_torchaudio()
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    sizes = {"vocab_size": make_bpe(folder, text), "n_positions": 24, "n_embd": 16, "n_layer": 2, "n_head": 4}
-    torch.manual_seed(seed)
-    model = GPT2LMHeadModel(GPT2Config(**{**sizes, **changes})).eval()
-    # Biases and norms start at 0 and 1: as they are, a wrong one would not be seen.
+    torch.manual_seed(1)
+    config = GPT2Config(vocab_size=make_bpe(folder), n_positions=24, n_embd=16, n_layer=2, n_head=4)
+    return save_noisy(folder, GPT2LMHeadModel(config))
+
+
+def save_noisy(folder: Path, model: Any, small: str = "nothing") -> Any:
+    """Write a model to a folder, and return it; what has ``small`` in its name gets little noise.
+
+    Biases, norms and the rows of <pad> start at 0 and 1: as they are, a wrong one would not be seen.
+    """
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
+        for name, parameter in model.eval().named_parameters():
+            parameter.add_(torch.randn_like(parameter) * (0.01 if small in name else 0.3))
     model.save_pretrained(folder)
     return model

@@ -1,16 +1,15 @@
 """A RoBERTa and an XLM-R of some thousand random weights, with subwords of a page, as Hugging Face keeps them."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio
-from tests.convert.tiny_gpt2 import TEXT
+from tests.convert.tiny_gpt2 import TEXT, save_noisy
+from tests.convert.tiny_translation import write_pieces
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
@@ -34,34 +33,21 @@ def make_bpe(folder: Path, *, mask_last: bool = True) -> int:
 
 def make_pieces(folder: Path) -> int:
     """Write ``sentencepiece.bpe.model``, and return the number of symbols."""
-    folder.mkdir(parents=True, exist_ok=True)
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT), model_writer=model, vocab_size=60, num_threads=1, minloglevel=2
-    )
-    (folder / "sentencepiece.bpe.model").write_bytes(model.getvalue())
-    # <pad> and <mask> are not in the model.
-    return 60 + 2
+    # Behind <s>, <pad>, </s> and <unk>, before <mask>.
+    return len(SPECIAL) + len(write_pieces(folder / "sentencepiece.bpe.model", 60)) + 1
 
 
-def make_roberta(
-    folder: Path, *, is_xlmr: bool = False, mask_last: bool = True, noise: float = 0.3, **changes: Any
-) -> Any:
+def make_roberta(folder: Path, *, is_xlmr: bool = False) -> Any:
     """Write model and subwords to a folder, and return the model."""
     hide_broken_torchaudio()
     from transformers import RobertaConfig, RobertaForMaskedLM, XLMRobertaConfig, XLMRobertaForMaskedLM
 
-    vocab_size = make_pieces(folder) if is_xlmr else make_bpe(folder, mask_last=mask_last)
-    sizes = {
-        "vocab_size": vocab_size, "max_position_embeddings": 26, "hidden_size": 16, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "intermediate_size": 40, "type_vocab_size": 2, "layer_norm_eps": 1e-5,
+    sizes: dict[str, Any] = {
+        "vocab_size": make_pieces(folder) if is_xlmr else make_bpe(folder), "max_position_embeddings": 26,
+        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40,
+        "type_vocab_size": 2, "layer_norm_eps": 1e-5,
     }  # fmt: skip
     torch.manual_seed(1)
-    config = (XLMRobertaConfig if is_xlmr else RobertaConfig)(**{**sizes, **changes})
-    model = (XLMRobertaForMaskedLM if is_xlmr else RobertaForMaskedLM)(config).eval()
-    # Biases, norms and the rows of <pad> start at 0 and 1: as they are, a wrong one would not be seen.
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * noise)
-    model.save_pretrained(folder)
-    return model
+    if is_xlmr:
+        return save_noisy(folder, XLMRobertaForMaskedLM(XLMRobertaConfig(**sizes)))
+    return save_noisy(folder, RobertaForMaskedLM(RobertaConfig(**sizes)))

@@ -53,30 +53,35 @@ def make_marian(
     languages: tuple[str, str] = ("eng", "deu"),
     targets: tuple[str, ...] = (),
     is_joint: bool = True,
-    steps: int = 120,
+    steps: int = 60,
     **changes: Any,
 ) -> Any:
     """Write an OPUS-MT for one target language or, told which, several ``targets``, and return the model."""
-    hide_broken_torchaudio()
-    from transformers import MarianConfig, MarianMTModel
-
     pieces = {side: write_pieces(folder / f"{side}.spm", size) for side, size in (("source", 61), ("target", 58))}
     codes = [f">>{target}<<" for target in targets]
     first, last = ["</s>", "<unk>", *codes], ["<pad>"] if is_joint else []
     first += [] if is_joint else ["<pad>"]  # one number for both sides
     sides = [list(dict.fromkeys([*pieces["source"], *pieces["target"]]))] if is_joint else list(pieces.values())
-    files = ["vocab.json", "target_vocab.json"][: len(sides)]
-    sizes = [write_vocab(folder / file, [*first, *side, *last]) for file, side in zip(files, sides, strict=True)]
-    target = "gem" if targets else languages[1]
-    tokenizer = {"source_lang": languages[0], "target_lang": target, "separate_vocabs": not is_joint}
+    vocabularies = [[*first, *side, *last] for side in sides]
+    told = {"source_lang": languages[0], "target_lang": "gem" if targets else languages[1]}
+    model = _marian(folder, vocabularies, {**told, "separate_vocabs": not is_joint}, **changes)
+    return save(folder, model, min(map(len, vocabularies)) - 1, ending=(0,), steps=steps)
+
+
+def _marian(folder: Path, vocabularies: Sequence[list[str]], tokenizer: dict[str, Any], **changes: Any) -> Any:
+    """A model of one vocabulary or two, with the files of its tokenizer."""
+    hide_broken_torchaudio()
+    from transformers import MarianConfig, MarianMTModel
+
+    for file, symbols in zip(("vocab.json", "target_vocab.json"), vocabularies, strict=False):
+        write_vocab(folder / file, symbols)
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
-    pad = sizes[0] - 1 if is_joint else 2
-    config = MarianConfig(**{
-        **SIZES, "vocab_size": sizes[0], "decoder_vocab_size": sizes[-1], "pad_token_id": pad, "eos_token_id": 0,
-        "decoder_start_token_id": pad, "forced_eos_token_id": 0, "activation_function": "swish",
-        "scale_embedding": True, "share_encoder_decoder_embeddings": is_joint, **changes,
-    })  # fmt: skip
-    return save(folder, MarianMTModel(config), min(sizes) - 1, ending=(0,), steps=steps)
+    pad = vocabularies[0].index("<pad>")
+    return MarianMTModel(MarianConfig(**{
+        **SIZES, "vocab_size": len(vocabularies[0]), "decoder_vocab_size": len(vocabularies[-1]), "pad_token_id": pad,
+        "eos_token_id": 0, "decoder_start_token_id": pad, "forced_eos_token_id": 0, "activation_function": "swish",
+        "scale_embedding": True, "share_encoder_decoder_embeddings": len(vocabularies) == 1, **changes,
+    }))  # fmt: skip
 
 
 LANGUAGES = {
@@ -92,30 +97,20 @@ def make(folder: Path, family: str, **changes: Any) -> Any:
     return make_marian(folder, **changes) if family == "marian" else make_many(folder, family, **changes)
 
 
-def make_knowing_marian(
-    folder: Path, pairs: Sequence[tuple[str, str]], *, languages: tuple[str, str], steps: int = 150, **changes: Any
-) -> Any:
+def make_knowing_marian(folder: Path, pairs: Sequence[tuple[str, str]], *, languages: tuple[str, str]) -> Any:
     """Write an OPUS-MT that has learnt to translate some pairs, and return the model."""
-    hide_broken_torchaudio()
-    from transformers import MarianConfig, MarianMTModel, MarianTokenizer
-
     lines = dict(zip(("source", "target"), zip(*pairs, strict=True), strict=True))
     pieces = [write_pieces(folder / f"{side}.spm", 36, lines=own) for side, own in lines.items()]
     symbols = list(dict.fromkeys(["</s>", "<unk>", *pieces[0], *pieces[1], "<pad>"]))
-    size = write_vocab(folder / "vocab.json", symbols)
     told = dict(zip(("source_lang", "target_lang"), languages, strict=True))
-    (folder / "tokenizer_config.json").write_text(json.dumps(told))
-    sizes = {**SIZES, "d_model": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "decoder_layers": 2}
     torch.manual_seed(1)
-    model = MarianMTModel(MarianConfig(**{
-        **sizes, "vocab_size": size, "pad_token_id": size - 1, "eos_token_id": 0, "decoder_start_token_id": size - 1,
-        "forced_eos_token_id": 0, "activation_function": "swish", "scale_embedding": True, "dropout": 0.0, **changes,
-    }))  # fmt: skip
-    tokenizer = MarianTokenizer.from_pretrained(folder)
+    sizes = {"d_model": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "decoder_layers": 2, "dropout": 0.0}
+    model = _marian(folder, [symbols], told, **sizes)
+    tokenizer = load_tokenizer(folder, "marian")
     batch = tokenizer(list(lines["source"]), text_target=list(lines["target"]), return_tensors="pt", padding=True)
-    batch["labels"] = batch["labels"].masked_fill(batch["labels"] == size - 1, -100)
+    batch["labels"] = batch["labels"].masked_fill(batch["labels"] == len(symbols) - 1, -100)
     optimizer = torch.optim.Adam((weight for weight in model.parameters() if weight.requires_grad), 0.005)
-    for _ in range(steps):
+    for _ in range(150):
         rows = torch.randint(len(pairs), (32,))
         model(**{name: value[rows] for name, value in batch.items()}).loss.backward()
         optimizer.step()
@@ -125,7 +120,7 @@ def make_knowing_marian(
 
 
 def make_many(
-    folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 120, **changes: Any
+    folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 60, **changes: Any
 ) -> Any:
     """Write a many-language model, and return it.
 
@@ -182,7 +177,7 @@ def load_tokenizer(folder: Path, family: str) -> Any:
 
 
 def save(
-    folder: Path, model: Any, symbols: int, *, prefix: tuple[int, ...] = (), ending: tuple[int, ...], steps: int = 120
+    folder: Path, model: Any, symbols: int, *, prefix: tuple[int, ...] = (), ending: tuple[int, ...], steps: int = 60
 ) -> Any:
     """Write a model of random weights that has learnt to end its sentences, sooner or later.
 

@@ -83,21 +83,6 @@ def test_adapters_of_other_domains_are_no_start(data: Path, trained: Path, tmp_p
     assert done.stderr.splitlines()[-1].startswith("the checkpoint has adapters that the data's domains.txt lacks: sub")
 
 
-def test_gate_losses_are_logged_by_layer(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
-    printed = run_well(
-        "validate", str(data), "--task", "multi_domain_translation", "--teacher-dir", str(teacher),
-        "--path", str(trained / "gad/checkpoint_best.pt"), "--valid-subset", "test", "--batch-size", "4", "--cpu",
-        "--criterion", "label_smoothed_cross_entropy_with_kd_gate", cwd=tmp_path,
-    )  # fmt: skip
-    for side in ("encoder", "decoder"):
-        for layer in (0, 1):
-            assert f"gate_loss_{side}_{layer} " in printed
-            assert f"gate_accuracy_{side}_{layer} " in printed
-    for name in toy.DOMAINS:
-        assert f"loss_{name} " in printed
-    assert "loss_avg " in printed
-
-
 def test_generate_uses_the_right_domain(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
     common = [str(data), "--task", "multi_domain_translation", "--path", str(trained / "ad/checkpoint_best.pt"),
               "--batch-size", "5", "--beam", "1", "--max-len-b", "10", "--cpu"]  # fmt: skip
@@ -187,39 +172,19 @@ def test_hydra_trains_from_yaml(data: Path, teacher: Path, tmp_path: Path) -> No
     assert len(re.findall(r"^H-", printed, re.MULTILINE)) == 12
 
 
-def test_processes_of_a_cpu_train_as_one_and_go_on(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
-    """Two start with the losses of one, keep one log, and when resumed end with the same weights."""
+def test_processes_of_a_cpu_train_as_one(data: Path, teacher: Path, trained: Path, tmp_path: Path) -> None:
+    """Two start with the losses of one, and keep one log."""
     common = [
         str(data), "--task", "multi_domain_translation", *TINY, *GATED, "--teacher-dir", str(teacher),
         "--share-all-embeddings", "--log-interval", "1", "--batch-size", "6", "--dropout", "0",
         "--finetune-from-model", str(trained / "mix/checkpoint_best.pt"),
     ]  # fmt: skip
     one = run_well("train", *common, "--update-freq", "2", "--save-dir", "one", cwd=tmp_path)
-    both = [*common, "--cpu-processes", "2"]
-    two = run_well("train", *both, "--save-dir", "two", "--log-file", "two.log", cwd=tmp_path)
+    both = ["--cpu-processes", "2", "--save-dir", "two", "--log-file", "two.log"]
+    two = run_well("train", *common, *both, cwd=tmp_path)
     assert first_losses(two) == pytest.approx(first_losses(one), abs=2e-3) != []
     assert (tmp_path / "two.log").read_text().count("begin training epoch 1") in (0, 1)
     assert two.count("begin training epoch 1") == 1
-    run_well("train", *both, "--save-dir", "parts", "--max-update", "3", cwd=tmp_path)
-    run_well("train", *both, "--save-dir", "parts", cwd=tmp_path)
-    whole, parts = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("two", "parts"))
-    assert all(torch.equal(parts[name], value) for name, value in whole.items())
-
-
-def test_a_resumed_training_keeps_the_way_that_was_measured(data: Path, tmp_path: Path) -> None:
-    from fairseq import checkpoint_utils
-
-    def chosen(save_dir: str) -> str:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / save_dir / "checkpoint_last.pt"))
-        return str(state["task_state"]["cpu_step"])
-
-    auto = [str(data), "--task", "multi_domain_translation", *TINY, *PLAIN, "--cpu-precision", "auto",
-            "--cpu-processes", "2", "--save-dir", "auto"]  # fmt: skip
-    begun = run_well("train", *auto, "--max-update", "1", cwd=tmp_path)
-    (said,) = re.findall(r"--cpu-precision auto: (.*); a step took: float32 [\d.]+ s, ", begun)
-    assert chosen("auto") == said
-    assert "a step took" not in run_well("train", *auto, cwd=tmp_path)
-    assert chosen("auto") == said
 
 
 def test_a_mistake_in_several_processes_is_one_line(data: Path, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""A whole run whose processes are killed: it says so in one line, and ends with the same results when it goes on."""
+"""A whole run whose processes are killed says so in one line, leaves none behind, and can be gone on with.
+
+That it ends with the same results is tested where a cluster's processes are killed.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.engine.test_children import wait_until_gone
 from tests.fork_server import PYTHON
-from tests.integration.test_command_lines import weights
 from tests.recipes.translation.small_translation_experiment import TRANSLATE
 from tests.small_corpus import write_config, write_corpora
-from tests.verbs import verb
 from tests.waiting import SECONDS, wait_until
 
 pytestmark = [
@@ -48,43 +47,22 @@ def children_of(process: subprocess.Popen) -> list[int]:
     return numbers
 
 
-def kill_the_last(_: subprocess.Popen, children: list[int]) -> None:
-    for child in children[-1:]:
-        os.kill(child, signal.SIGKILL)
-
-
-def run_until(
-    command: list[str], kept: Path, kill: Callable[[subprocess.Popen, list[int]], None]
-) -> tuple[int, list[str]]:
-    """Start a run and kill it, or a part of it, when a file or folder is there; its status and the last line."""
+def test_a_run_whose_training_is_killed_says_so_and_goes_on(tmp_path: Path) -> None:
+    path = write_experiment(tmp_path)
+    work = path.parent / "work"
+    command = [PYTHON, "-c", BEGIN, sys.executable, "run", str(path), "--to", "score"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: kept.exists() or process.poll() is not None, f"{kept} was not made")
+    checkpoint = work / "systems/.mix.step/unfinished/checkpoint_last.pt"
+    wait_until(lambda: checkpoint.exists() or process.poll() is not None, "nothing was trained")
     children = children_of(process) if process.poll() is None else []
     with suppress(ProcessLookupError):  # it came to its end first
-        kill(process, children)
+        for child in children[-1:]:
+            os.kill(child, signal.SIGKILL)
     _, errors = process.communicate(timeout=SECONDS)
     wait_until_gone(children)
-    return process.returncode, errors.rstrip().splitlines()[-1:]
-
-
-def test_a_whole_run_ends_with_the_same_results(tmp_path: Path) -> None:
-    undisturbed, path = (write_experiment(tmp_path / name) for name in ("undisturbed", "experiment"))
-    verb("run")([str(undisturbed), "--to", "score"])
-    work, whole = path.parent / "work", undisturbed.parent / "work"
-    command = [PYTHON, "-c", BEGIN, sys.executable, "run", str(path), "--to", "score"]
-
-    checkpoint = work / "systems/.mix.step/unfinished/checkpoint_last.pt"
-    status, said = run_until(command, checkpoint, kill_the_last)
-    if status != 0:  # it came to its end first
-        assert status == 1
-        assert "was killed (signal 9" in said[0]
-        assert "run the same command again" in said[0]
-    status, _ = run_until(command, work / "translations/.mix.step", lambda process, _: process.terminate())
-    assert status in (143, -signal.SIGTERM, 0)
+    if process.returncode != 0:
+        assert process.returncode == 1
+        assert "was killed (signal 9" in errors.splitlines()[-1]
+        assert "run the same command again" in errors.splitlines()[-1]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
-
-    ours, expected = (weights(folder / "systems/mix/checkpoint_last.pt") for folder in (work, whole))
-    assert ours.keys() == expected.keys()
-    assert all(torch.equal(ours[name], value) for name, value in expected.items())
-    for name in ("translations/mix/bank.de", "translations/mix/garden.de", "scores/records.jsonl"):
-        assert (work / name).read_bytes() == (whole / name).read_bytes()
+    assert (work / "scores/records.jsonl").is_file()

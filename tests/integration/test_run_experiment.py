@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.records import Records, read_records
+from fairseq_ext.metrics.records import read_records
 from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 from tests.verbs import verb
@@ -26,16 +26,9 @@ MADE = {
 TWO_PROCESSES = {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
 
 
-def command(path: Path, *options: str) -> list[str]:
-    chosen = options or ("--to", "translate")
-    return [sys.executable, "-m", "fairseq_ext.cli", "run", str(path), *chosen]
-
-
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-
-def run(path: Path, *options: str) -> str:
-    done = subprocess.run(command(path, *options), env=ENVIRONMENT, capture_output=True, text=True, timeout=900)
+def run(*command: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stderr
 
@@ -44,7 +37,7 @@ def run(path: Path, *options: str) -> str:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of an experiment that was not disturbed, up to its report; its work is beside it."""
     path = write_translation_experiment(tmp_path_factory.mktemp("whole"))
-    run(path, "--to", "report")
+    run(sys.executable, "-m", "fairseq_ext.cli", "run", str(path))
     return path
 
 
@@ -66,46 +59,20 @@ def test_every_run_has_its_translations(whole: Path) -> None:
     assert len(weights) == 20
 
 
-def test_text_of_no_domain_is_imported_and_translated(whole: Path) -> None:
-    work = whole.parent / "work"
-    assert (work / "extra-sets/NEWS.en").read_text() == 'show the red tree\nopen the old account\nfind "the" seed\n'
-    assert (work / "extra-sets/NEWS.de").read_text().count("\n") == 3
-    need_none = MADE - {"ft@bank", "ft@garden", "tag-oracle"}
-    assert {path.parent.name for path in (work / "extra").glob("*/NEWS.de")} == need_none
-    for name in need_none:
-        assert (work / "extra" / name / "NEWS.de").read_text().count("\n") == 3
-        typed = (work / "extra" / name / "typed.txt").read_text()
-        assert typed.startswith("<domain:garden> show the red tree\n<domain:bank> open") == ("classifier" in name)
+def test_own_sets_and_text_of_no_domain_are_translated_by_all_who_can(whole: Path) -> None:
+    translated = {name: {path.parent.name for path in whole.parent.glob(f"work/extra/*/{name}.de")}
+                  for name in ("NEWS", "PLANTS")}  # fmt: skip
+    assert translated == {"NEWS": MADE - {"ft@bank", "ft@garden", "tag-oracle"}, "PLANTS": MADE - {"ft@bank"}}
+    records = read_records(whole.parent / "work/scores/records.jsonl")
+    for name, sets in {"ad-uniform": {"test:FORUM", "test:PLANTS"}, "ft": {"test:PLANTS"}}.items():
+        found = {each.domain for each in records if (each.system, each.metric) == (name, "chrF")}
+        assert {domain for domain in found if domain.startswith("test:")} == sets
 
 
-def test_own_sets_of_a_known_domain_are_for_all_who_know_it(whole: Path) -> None:
-    work = whole.parent / "work"
-    made = {path.parent.name: path for path in (work / "extra").glob("*/PLANTS.de")}
-    assert made.keys() == MADE - {"ft@bank"}
-    assert all(path.read_text(encoding="utf-8").count("\n") == 2 for path in made.values())
-    typed = (work / "extra/tag-oracle/typed.txt").read_text(encoding="utf-8")
-    assert typed == "<domain:garden> find the old root\n<domain:garden> change the red rate\n"
-    assert not (work / "extra/tag-oracle/FORUM.de").exists()
-    assert sets_of(whole, "ad-uniform") >= {"test:FORUM", "test:PLANTS"}
-    assert "test:PLANTS" in sets_of(whole, "ft")
-    assert "test:FORUM" not in sets_of(whole, "ft")
-
-
-def test_a_second_run_does_nothing(whole: Path) -> None:
-    lines = [line for line in run(whole).splitlines() if line.endswith("up to date")]
-    assert len(lines) == 6 + 1 + 8 + len(MADE) + 1 + len(MADE - {"ft@bank"})
-    assert "started" not in run(whole, "--only", "translate")
-
-
-def test_commands_of_single_steps_find_everything_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_again_and_by_single_steps_everything_is_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = times(whole)
-    for main in (
-        verb("prepare"),
-        verb("teacher"),
-        verb("translate"),
-        verb("score"),
-    ):
-        main([str(whole)])
+    for name in ("run", "prepare", "teacher", "translate", "score"):
+        verb(name)([str(whole)])
     verb("train")([str(whole), "gad"])
     assert times(whole) == before
     messages = [line for line in capfd.readouterr().err.splitlines() if ": " in line and "version" not in line]
@@ -123,16 +90,6 @@ def test_the_report_is_tested_on_results_of_this_shape(whole: Path) -> None:
     assert shapes_of(results_of(whole)) == shapes_of(recorded_results("translation"))
 
 
-def records_of(path: Path, folder: str) -> Records:
-    return read_records(path.parent / "work" / folder / "records.jsonl")
-
-
-def sets_of(path: Path, output: str) -> set[str]:
-    return {
-        record.domain for record in records_of(path, "scores") if (record.system, record.metric) == (output, "chrF")
-    }
-
-
 def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: Path) -> None:
     """torchrun starts the command twice; both train every run together, and the first does the rest."""
     systems = {name: {**TRAIN["systems"][name], "max-epoch": 1} for name in ("mix", "gad")}
@@ -142,12 +99,9 @@ def test_two_processes_share_trainings_and_nothing_else(whole: Path, tmp_path: P
     made = {"systems", "translations", "extra", "extra-sets", "scores", "analysis", "report"}
     shutil.copytree(whole.parent / "work", tmp_path / "work", ignore=lambda *_: made)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    done = subprocess.run(
-        [*launch, *command(path, "--to", "gad")], env=ENVIRONMENT, capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    said = run(*launch, sys.executable, "-m", "fairseq_ext.cli", "run", str(path), "--to", "gad")
     for name in ("mix", "gad"):
         log = (tmp_path / "work" / "systems" / name / "train.log").read_text()
         assert "training on 2 devices" in log
-    assert done.stderr.count("mix: started") == 1
-    assert "splits: started" not in done.stderr
+    assert said.count("mix: started") == 1
+    assert "splits: started" not in said

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.convert.gpt2 import import_gpt2
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 from fairseq_ext.recipes.hierarchy.measurement import loss
-from tests.convert.tiny_gpt2 import make_gpt2
 from tests.recipes.commands import run_experiment
-from tests.recipes.small_lm_experiment import ADAPTERS, DOMAINS, UNSEEN, write_lm_experiment
+from tests.recipes.small_lm_experiment import DOMAINS, UNSEEN, write_lm_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 
 pytestmark = pytest.mark.slow
@@ -78,28 +76,3 @@ def test_unseen_text_chooses_what_is_like_it(experiment: Path) -> None:
     """The first of the leaves, ordered by perplexity, shares its nouns."""
     text = (experiment.parent / "work/report/report.md").read_text(encoding="utf-8")
     assert "\n| garden_new | garden" in text.split("### Table 9. Chosen paths: manual")[1]
-
-
-def test_an_imported_gpt2_is_the_base(tmp_path: Path) -> None:
-    """Adapters that have hardly learned leave it as it is, whatever its size."""
-    model = make_gpt2(tmp_path / "hf").config
-    (tmp_path / "gpt2").mkdir()
-    import_gpt2(tmp_path / "hf", tmp_path / "gpt2")
-    size = {"decoder-embed-dim": model.n_embd, "decoder-ffn-embed-dim": 4 * model.n_embd,
-            "decoder-layers": model.n_layer, "decoder-attention-heads": model.n_head,
-            "max-target-positions": model.n_positions}  # fmt: skip
-    adapters = {**ADAPTERS, **size, "from": "gpt2", "arch": "transformer_lm_hier_adapter_gpt2", "lr": 1e-9}
-    systems = {"gpt2": {"checkpoint": str(tmp_path / "gpt2/model.pt")}, "deep": {**adapters, "tree": "manual"}}
-    common = {"optimizer": "adam", "tokens-per-sample": 16, "batch-size": 8, "cpu": True, "max-update": 1}
-    path = write_lm_experiment(
-        tmp_path,
-        subwords={"gpt2": str(tmp_path / "gpt2")},
-        tree={"manual": str(tmp_path / "tree.json")},
-        train={"common": common, "systems": systems},
-        evaluate={"cpu": True},
-    )
-    result = run_experiment(str(path))
-    assert result.returncode == 0, result.stderr[-2000:]
-    base, adapted = losses(path, "gpt2"), losses(path, "deep")
-    for name in DOMAINS:
-        assert adapted[name]["own"] == pytest.approx(base[name]["none"], rel=1e-5)

@@ -13,8 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.convert.fairseq_model import build_model
-from fairseq_ext.convert.transformer import Imported, read_transformer
+from fairseq_ext.convert.fairseq_model import Imported, build_model, read_transformer
 from fairseq_ext.modules.adapter_names import NAMES as NAMES_ENTRY
 from fairseq_ext.modules.adapter_names import names_entry
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
