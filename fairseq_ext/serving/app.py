@@ -20,13 +20,14 @@ from starlette.staticfiles import StaticFiles
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Answer
-from fairseq_ext.serving import libretranslate, opus_cat
+from fairseq_ext.serving import clients
 from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import Order, check_domain, read_content, read_order
+from fairseq_ext.serving.clients import refuse_as_libretranslate
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
-from fairseq_ext.serving.refusals import RefusedError, refuse, refuse_as_libretranslate
+from fairseq_ext.serving.refusals import RefusedError, refuse
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
@@ -59,12 +60,12 @@ def make_app(
     paths = [
         Route("/translate", service.translate, methods=["POST"]),
         Route("/detect", service.detect, methods=["POST"]),
-        Route("/languages", tell(lambda _: libretranslate.languages(service.system))),
+        Route("/languages", tell(lambda _: clients.languages(service.system))),
         Route("/health", service.health),
-        Route("/frontend/settings", tell(lambda _: libretranslate.settings(service.system, limits, token is not None))),
+        Route("/frontend/settings", tell(lambda _: clients.settings(service.system, limits, token is not None))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
-        Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: opus_cat.pairs(service.system))),
-        Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: opus_cat.tags(query, service.system))),
+        Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: ["-".join(service.system.languages)])),
+        Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: clients.model_tags(query, service.system))),
     ]
     return Starlette(
         routes=[
@@ -130,7 +131,7 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request)
             _check_key(request, content)
-            return JSONResponse(libretranslate.detect(content, self.system, self._limits))
+            return JSONResponse(clients.detect(content, self.system, self._limits))
 
     def tell(self, content: Callable[[Mapping[str, str]], Any]) -> Callable[[Request], Awaitable[Response]]:
         """An end point that answers what is made of its query."""
@@ -152,7 +153,7 @@ class Service:
             return await self._answer(request, order, lambda outcome: _own_words(system, order, outcome))
         with refuse_as_libretranslate():
             _check_key(request, content)
-            order, write = libretranslate.read_order(content, system, self._limits, self._domain_of(request))
+            order, write = clients.read_libretranslate(content, system, self._limits, self._domain_of(request))
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     @_counted
@@ -160,7 +161,7 @@ class Service:
         """``GET /MTRestService/TranslateJson``."""
         with refuse_as_libretranslate():
             domain = self._domain_of(request)
-            order, write = opus_cat.read_order(request.query_params, self.system, self._limits, domain)
+            order, write = clients.read_opus_cat(request.query_params, self.system, self._limits, domain)
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     async def _content_of(self, request: Request) -> Any:

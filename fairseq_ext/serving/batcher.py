@@ -101,7 +101,7 @@ class Batcher:
         self._closed = False
         self._oldest_is_next = False
         self._thread = threading.Thread(target=self._run, name="translations", daemon=True)
-        metrics.watch_queue(lambda: self.waiting)
+        metrics.queue.set_function(lambda: self.waiting)
         self._thread.start()
 
     @property
