@@ -157,7 +157,7 @@ def _named(code: str) -> dict[str, str]:
 def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
     """The answer to ``POST /detect``: how likely each of the system's two languages is, the likelier first."""
     q = content.get("q") if isinstance(content, dict) else None
-    texts = q if isinstance(q, list) else [q]
+    texts: list[Any] = q if isinstance(q, list) else [q]
     _check_texts(texts, limits, "q")
     found = [_likely(text, system.languages) for text in texts]
     return found if isinstance(q, list) else found[0]

@@ -67,12 +67,10 @@ def graphs(model: Any, folder: Path, is_int8: bool = False) -> Model:
 
 def route(model: Model, is_forced: bool) -> Route:
     if not model.num_adapters:
-        return Route()
-    given = np.zeros((len(SOURCES), model.num_adapters), np.float32)
-    for row, number in enumerate(ROUTES):
-        if number != NO_ADAPTER:
-            given[row, number] = 1
-    return Route(given, np.full((len(SOURCES), 1), is_forced, np.float32) if model.has_gates else None)
+        return {}
+    given = np.array([[number == row for number in range(model.num_adapters)] for row in ROUTES], np.float32)
+    forced = {"is_forced": np.full((len(SOURCES), 1), is_forced, np.float32)} if model.has_gates else {}
+    return {"given": given, **forced}
 
 
 def by_fairseq(task: Any, model: Any, options: Options, is_forced: bool) -> list[list[dict[str, Any]]]:
@@ -141,7 +139,7 @@ def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
     _, _, model = toy_systems.make_system(data, "mix", *PRE_NORM)
     graph = graphs(model.eval(), tmp_path)
     sources, targets = [np.array(source) for source in SOURCES], [np.array([7, 8, 2]), *[np.array([9, 2])] * 3]
-    found = attend(graph, padded(sources, VOCABULARY.pad), Route(), targets, VOCABULARY.first)
+    found = attend(graph, padded(sources, VOCABULARY.pad), {}, targets, VOCABULARY.first)
     for source, target, shares in zip(SOURCES, targets, found, strict=True):
         encoded = model.encoder(torch.tensor([source]), torch.tensor([len(source)]))
         before = torch.tensor([[VOCABULARY.first, *target[:-1]]])

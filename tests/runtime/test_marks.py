@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_ext.runtime.marks import MARK, keep
-from fairseq_ext.runtime.pieces import split
+from fairseq_ext.runtime.pieces import MARK, keep, split
 from fairseq_ext.runtime.placing import Marked, Placing
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.marks import ALONE, CLOSE, OPEN, PRIVATE, keep, mark
-from fairseq_ext.runtime.pieces import cut, split
+from fairseq_ext.runtime.pieces import ALONE, CLOSE, OPEN, PRIVATE, cut, keep, mark, split
 from fairseq_ext.translators.document import Document, Filling
 from fairseq_ext.translators.formats import FORMATS, format_of
 
