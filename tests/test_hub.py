@@ -21,11 +21,6 @@ LINES = ["w1 w2 w3", "w4 w5", "w6", "w7 w8 w9 w10"]
 EACH = ["law", "sub", "med", "law"]
 
 
-@pytest.fixture(scope="session")
-def systems(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_systems.write_systems(data, tmp_path_factory.mktemp("systems"))
-
-
 def load(systems: Path, name: str, data: Path, **options: Any) -> DomainTranslator:
     return DomainTranslator.from_pretrained(systems / name, data_name_or_path=data, **options)
 
@@ -46,7 +41,7 @@ def test_translates_as_the_model_by_hand(systems: Path, data: Path, name: str) -
     assert len(set(expected)) > 1
 
 
-@pytest.mark.parametrize("name", ["tag", "ad", "gad"])
+@pytest.mark.parametrize("name", ["tag", "gad"])
 def test_a_domain_may_be_given_in_four_places(systems: Path, data: Path, name: str) -> None:
     hub = loaded(systems, name, data)
     pairs = list(zip(LINES, EACH, strict=True))
@@ -126,7 +121,7 @@ def test_gates_of_a_translation(systems: Path, data: Path) -> None:
         loaded(systems, "mix", data).translate_with_gates(LINES)
 
 
-@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+@pytest.mark.parametrize("name", ["tag", "gad"])
 def test_scores_are_those_of_the_search_that_found_the_text(systems: Path, data: Path, name: str) -> None:
     hub = loaded(systems, name, data)
     tokens = [hub.encode(line, domain) for line, domain in zip(LINES, EACH, strict=True)]

@@ -56,12 +56,13 @@ def make_app(
         load: loads the system again, where there is a token.
     """
     service = Service(system, limits, load if token is not None else None)
-    tell = service.tell
+    tell, health = service.tell, service.health
     paths = [
         Route("/translate", service.translate, methods=["POST"]),
         Route("/detect", service.detect, methods=["POST"]),
         Route("/languages", tell(lambda _: clients.languages(service.system))),
-        Route("/health", service.health),
+        # Whether the thread that translates runs.
+        Route("/health", health(lambda each: each.is_alive, lambda well: {"status": "ok" if well else "error"})),
         Route("/frontend/settings", tell(lambda _: clients.settings(service.system, limits, token is not None))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
         Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: ["-".join(service.system.languages)])),
@@ -75,8 +76,9 @@ def make_app(
             Mount("/d/{domain}", routes=paths),
             Route("/reload", service.reload, methods=["POST"]),
             Route("/info", service.info),
-            Route("/health/live", service.live),
-            Route("/health/ready", service.ready),
+            Route("/health/live", health(lambda each: each.is_alive, lambda well: {"live": well})),
+            # Whether a request would be taken.
+            Route("/health/ready", health(lambda each: each.has_room, lambda well: {"ready": well})),
             Route("/metrics", service.read_metrics),
         ],
         middleware=[Middleware(Guard, local=local, token=token)],
@@ -218,25 +220,16 @@ class Service:
             }
         )
 
-    async def health(self, _: Request) -> Response:
-        """``GET /health``, as LibreTranslate has it."""
-        return self._told("status", "ok" if self._is_alive else "error", self._is_alive)
+    def health(
+        self, is_well: Callable[[Batcher], bool], write: Callable[[bool], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An end point with status 200 where the batcher is well, and else 503."""
 
-    async def live(self, _: Request) -> Response:
-        """``GET /health/live``: whether the thread that translates runs."""
-        return self._told("live", self._is_alive, self._is_alive)
+        async def answer(_: Request) -> Response:
+            found = self._batcher is not None and is_well(self._batcher)
+            return JSONResponse(write(found), 200 if found else 503)
 
-    async def ready(self, _: Request) -> Response:
-        """``GET /health/ready``: whether a request would be taken."""
-        has_room = self._batcher is not None and self._batcher.has_room
-        return self._told("ready", has_room, has_room)
-
-    @property
-    def _is_alive(self) -> bool:
-        return self._batcher is not None and self._batcher.is_alive
-
-    def _told(self, key: str, value: Any, is_well: bool) -> Response:
-        return JSONResponse({key: value}, 200 if is_well else 503)
+        return answer
 
     async def read_metrics(self, _: Request) -> Response:
         """``GET /metrics``: for Prometheus."""
