@@ -28,6 +28,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gates on all": ("gad", ("--gate-inputs", "states,source,encoder")),
     "gates on states": ("gad", ("--gate-inputs", "states", "--share-gates", *PRE_NORM)),
     "gates on the source": ("gad", ("--gate-inputs", "source", "--gate-temperature", "1")),
+    "a guarded adapter": ("gad", ("--gate-inputs", "states,source,encoder")),
     "two adapters of a gate's": ("gad", ("--gate-top-k", "2")),
     "plain low-rank adapters": ("ad", LORA),
     "gated low-rank adapters": ("gad", (*LORA, *PRE_NORM)),
@@ -47,6 +48,9 @@ def make(name: str, data: Path, folder: Path) -> tuple[Any, Any, Model]:
     """Task, model and graphs of a form."""
     system, options = FORMS[name]
     task, _, model = toy_systems.make_system(data, system, *options)
+    if name == "a guarded adapter":
+        for layer in (*model.encoder.layers, *model.decoder.layers):
+            layer.adapter.router.guarded = (2,)
     return task, model.eval(), graphs(model, folder)
 
 
@@ -121,7 +125,8 @@ def check_gates(found: Found, expected: dict[str, torch.Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain adapters", "gated low-rank adapters"])
-def test_int8_is_near(name: str, data: Path, tmp_path: Path) -> None:
+def test_int8_is_near(name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairseq_ext.translators.graph._SMALLEST", 8)
     _, model, exact = make(name, data, tmp_path)
     (tmp_path / "int8").mkdir()
     rounded = graphs(model, tmp_path / "int8", is_int8=True)
@@ -134,10 +139,10 @@ def test_int8_is_near(name: str, data: Path, tmp_path: Path) -> None:
 
 
 def test_a_translation_begins_as_is_asked(gated: tuple[Any, Any, Model]) -> None:
-    graph = gated[2]
+    model = gated[2]
     prefixes = [[7, 8], [], [9], [10, 11, 12]]
     sources = [np.array(source) for source in SOURCES]
-    found = Search(graph, sources, route(graph, False), SEARCHES[0], VOCABULARY, prefixes=prefixes).run()
+    found = Search(model, sources, route(model, False), SEARCHES[0], VOCABULARY, prefixes=prefixes).run()
     for each, prefix in zip(found, prefixes, strict=True):
         for hypothesis in each.hypotheses:
             assert hypothesis.tokens[: len(prefix)].tolist() == prefix
@@ -162,9 +167,9 @@ def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
 
 def test_no_pair_is_repeated_where_that_is_asked(gated: tuple[Any, Any, Model]) -> None:
     # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
-    graph = gated[2]
+    model = gated[2]
     options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
-    found = Search(graph, [np.array(s) for s in SOURCES], route(graph, False), options, VOCABULARY).run()
+    found = Search(model, [np.array(s) for s in SOURCES], route(model, False), options, VOCABULARY).run()
     for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:
         assert len(tokens) > 8
         pairs = list(pairwise(tokens))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +29,15 @@ ROUTES = {
     "gad": ["gates", "classifier", "base", *toy.DOMAINS],
 }
 Load = Callable[[str], SystemTranslator]
+ON_A_SERVER = """
+import json, sys
+sys.modules["torch"] = None  # so that importing it fails
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.translator import SystemTranslator
+answers = SystemTranslator.load(sys.argv[1]).translate([Request("w1 w4"), Request("w2 w5", "classifier")])
+print(json.dumps([[each.candidates[0].text, each.domain, each.weights] for each in answers]))
+assert not {"fairseq", "sklearn", "scipy"} & sys.modules.keys(), "a library of training is loaded"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +199,10 @@ def test_threads_share_the_batches(load: Load, exported: Path) -> None:
     requests = [Request(line * (1 + n), route) for n, line in enumerate(LINES * 4) for route in ROUTES["gad"]]
     threaded = SystemTranslator.load(exported / "gad", threads=2)
     assert texts(threaded.translate(requests)) == texts(load("gad").translate(requests))
+
+
+def test_an_exported_system_translates_without_torch_and_fairseq(exported: Path) -> None:
+    command = [sys.executable, "-c", ON_A_SERVER, str(exported / "gad")]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    answers = SystemTranslator.load(exported / "gad").translate([Request("w1 w4"), Request("w2 w5", "classifier")])
+    assert found == [[each.candidates[0].text, each.domain, each.weights] for each in answers]

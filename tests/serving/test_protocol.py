@@ -104,12 +104,3 @@ def test_an_answer_that_is_not_read_ends_the_connection() -> None:
                 client.sendall(request)
             raise AssertionError
         assert answer_of(service.post("a b"))[0] == 200
-
-
-@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"A" * 100_000 + b"\r\n\r\n"])
-def test_what_is_no_http_ends_in_400(sent: bytes) -> None:
-    with served(patience=1) as service:
-        with service.connect() as client:
-            client.sendall(sent)
-            assert client.recv(12) in (b"HTTP/1.1 400", b"")
-        assert answer_of(service.post("a"))[0] == 200
