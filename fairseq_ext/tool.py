@@ -35,19 +35,18 @@ def give_back_at_times() -> None:
     from fairseq_ext.engine.fairseq_cli import KEEP_MEMORY
 
     library = ctypes.CDLL(None)
+
+    def give_back() -> None:
+        while True:
+            time.sleep(_TRIM_SECONDS)
+            library.malloc_trim(0)
+
+    def start() -> None:
+        Thread(target=give_back, name="memory", daemon=True).start()
+
     if os.environ.items() >= KEEP_MEMORY.items() and hasattr(library, "malloc_trim"):
-        _start(library)
-        os.register_at_fork(after_in_child=lambda: _start(library))
-
-
-def _start(library: ctypes.CDLL) -> None:
-    Thread(target=_give_back, args=(library,), name="memory", daemon=True).start()
-
-
-def _give_back(library: ctypes.CDLL) -> None:
-    while True:
-        time.sleep(_TRIM_SECONDS)
-        library.malloc_trim(0)
+        start()
+        os.register_at_fork(after_in_child=start)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,22 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def systems(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``NAME/model.pt`` for MIX, TAG, AD and GAD."""
+    from tests import toy_systems
+
+    return toy_systems.write_systems(data, tmp_path_factory.mktemp("systems"))
+
+
+@pytest.fixture(scope="session")
+def exported(systems: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Exported as ``NAME``."""
+    from tests.translators import small_systems
+
+    return small_systems.export_all(systems, data, tmp_path_factory.mktemp("exported"))
+
+
+@pytest.fixture(scope="session")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Teacher labels for it."""
     from tests import toy

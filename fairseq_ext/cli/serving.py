@@ -83,9 +83,8 @@ def _translate_test_sets(options: Namespace) -> None:
 
 def _translate_text(options: Namespace) -> None:
     from fairseq_ext.runtime.manifest import ORACLE
-    from fairseq_ext.translators.files import Job
     from fairseq_ext.translators.lines import Wanted
-    from fairseq_ext.translators.translate import translate
+    from fairseq_ext.translators.translate import Job, translate
 
     if options.outputs or options.extra:
         raise InputError(f"{' '.join([*filter(None, [options.outputs]), *options.extra])}: is for test sets alone")

@@ -63,10 +63,6 @@ class FileRecord:
     bytes: int
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
-    @classmethod
-    def of(cls, path: Path) -> FileRecord:
-        return cls(path.stat().st_size, hash_file(path))
-
 
 @dataclass(frozen=True)
 class Manifest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,9 @@ _NEVER = np.float32(-1e9)  # as the graphs' own masks
 _STEPS = 4  # for which there is room at first, and by which it grows at least
 
 
-@dataclass(frozen=True)
-class Route:
-    """How the adapters of B sentences are weighted."""
-
-    given: np.ndarray | None = None  # B×D, weights; None for a model without adapters
-    is_forced: np.ndarray | None = None  # B×1, 1 where gates give way to them; None for a model without gates
-
-    def feed(self) -> dict[str, np.ndarray]:
-        """As inputs of a graph."""
-        values = {"given": self.given, "is_forced": self.is_forced}
-        return {name: value for name, value in values.items() if value is not None}
+# How the adapters of B sentences are weighted, as inputs of a graph: ``given``, B×D, with adapters; and ``is_forced``,
+# B×1, 1 where gates give way to these, with gates.
+Route = dict[str, np.ndarray]
 
 
 class Model:
@@ -44,7 +35,7 @@ class Model:
 
     def encode(self, tokens: np.ndarray, route: Route) -> dict[str, np.ndarray]:
         """Outputs of the encoder by name, of B×S tokens."""
-        found = self._encoder.run(None, {"tokens": tokens, **route.feed()})
+        found = self._encoder.run(None, {"tokens": tokens, **route})
         return dict(zip(self.encoder_outputs, found, strict=True))
 
     def step(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -62,7 +53,7 @@ class State:
         self.model, self.beam, self.steps = model, beam, 0
         encoded = model.encode(tokens, route)
         self.gates = encoded.pop("gates", None)  # B×L×D, the encoder's
-        self.fixed = {**encoded, **route.feed()}
+        self.fixed = {**encoded, **route}
         size = len(tokens)
         self.mask = np.full((size, 1, 1, _STEPS * beam), _NEVER, np.float32)
         self.keys = [np.zeros((size, h, d, _STEPS * beam), np.float32) for _, h, d, _ in model.caches]

@@ -1,4 +1,8 @@
-"""A text in pieces: what is translated, with marks for tags and placeholders, and what stands between and is kept."""
+"""A text in pieces: what is translated, with marks for tags and placeholders, and what stands between and is kept.
+
+Tags are what a model does not see, and placeholders what it does and has to repeat. The mark of a tag is one private
+character of Unicode, which says whether it opens, closes or stands alone; a placeholder stands between two others.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fairseq_ext.runtime.marks import ALONE, CLOSE, MARK, MOST_TAGS, OPEN, PRIVATE, is_alone, keep, mark
 from fairseq_ext.runtime.markup import is_empty, is_end, name_of
 
+MOST_TAGS = 0x4000  # of a text
+OPEN, CLOSE, ALONE = ((chr(0xF0000 + kind * MOST_TAGS), chr(0xF0000 + (kind + 1) * MOST_TAGS - 1)) for kind in range(3))
+_BEGIN, _END = "\U000fc000", "\U000fc001"  # of a placeholder
+PRIVATE = f"[{OPEN[0]}-{_END}]"
+# A placeholder, a tag, or a stray character.
+MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
 # Comments and the like; elements whose content is no text, with XLIFF's and TMX' for the codes of another format; tags.
 _TAG = rf"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>
@@ -36,6 +45,26 @@ _BLOCK = re.compile(
 # Codes that open and close what no element does.
 _OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+
+
+def mark(kind: tuple[str, str], number: int) -> str:
+    """The mark of a tag; that which closes has the number of that which opens."""
+    return chr(ord(kind[0]) + number)
+
+
+def is_alone(mark: str) -> bool:
+    """Whether a mark, or no mark, is of a tag that stands alone."""
+    return ALONE[0] <= mark <= ALONE[1]
+
+
+def keep(placeholder: str) -> str:
+    """A placeholder, marked as such."""
+    return f"{_BEGIN}{placeholder}{_END}"
+
+
+def without_marks(text: str) -> str:
+    """A text as its reader sees it: placeholders, but no tags."""
+    return MARK.sub(lambda found: found[1] or "", text)
 
 
 @dataclass(frozen=True)

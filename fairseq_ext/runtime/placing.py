@@ -1,4 +1,4 @@
-"""Marks of a text in its translation; for what they are see :mod:`fairseq_ext.runtime.marks`.
+"""Marks of a text in its translation; for what they are see :mod:`fairseq_ext.runtime.pieces`.
 
 Tags are put there by attention: a pair around the words that attend most to what stood between, one that stands alone
 between the words that attend to its neighbours. Each stands there once, and they are nested as in the source.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairseq_ext.runtime.marks import CLOSE, MARK, MOST_TAGS, OPEN
+from fairseq_ext.runtime.pieces import CLOSE, MARK, MOST_TAGS, OPEN
 
 LONGEST_KEPT = 12  # pieces of a placeholder that a model has to repeat
 

@@ -115,15 +115,15 @@ class Searches:
         )
 
     def _route(self, batch: Sequence[Sentence]) -> Route:
-        if not self._model.num_adapters:
-            return Route()
-        given = np.zeros((len(batch), self._model.num_adapters), np.float32)
-        for row, sentence in zip(given, batch, strict=True):
-            if sentence.domain is not None:
-                row[self._domains.index(sentence.domain)] = 1
-        if not self._model.has_gates:
-            return Route(given)
-        return Route(given, np.array([[sentence.is_forced] for sentence in batch], np.float32))
+        route = {}
+        if self._model.num_adapters:
+            given = route["given"] = np.zeros((len(batch), self._model.num_adapters), np.float32)
+            for row, sentence in zip(given, batch, strict=True):
+                if sentence.domain is not None:
+                    row[self._domains.index(sentence.domain)] = 1
+        if self._model.has_gates:
+            route["is_forced"] = np.array([[sentence.is_forced] for sentence in batch], np.float32)
+        return route
 
     def _lacks(self, constraints: Sequence[Constraint], found: Found) -> bool:
         text = self._text.decode(found.hypotheses[0].tokens) if constraints else ""

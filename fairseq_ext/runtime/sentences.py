@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 # A full stop and its like with the quotation marks and brackets that follow it, then a blank; or one that needs none.
-_MARKS = "\U000f0000-\U000fffff"  # of tags and placeholders, see fairseq_ext.runtime.marks
+_MARKS = "\U000f0000-\U000fffff"  # of tags and placeholders, see fairseq_ext.runtime.pieces
 _END = re.compile(rf"""[.!?…]+["'”’»)\]{_MARKS}]*\s+|[。！？]+["'”’」』）{_MARKS}]*\s*""")
 
 

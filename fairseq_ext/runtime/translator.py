@@ -25,8 +25,8 @@ from fairseq_ext.runtime.manifest import (
     Manifest,
     verify,
 )
-from fairseq_ext.runtime.marks import without_marks
 from fairseq_ext.runtime.model import Model
+from fairseq_ext.runtime.pieces import without_marks
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates, join_answers
 from fairseq_ext.runtime.search import Found, Options
@@ -225,13 +225,7 @@ class SystemTranslator:
         """A text with its tokens; in parts if it is too long for the model; of an empty one, nothing."""
         if not without_marks(text).strip():
             return
-        marked = self._marked(text)
-        tokens = self.text.encode(marked.text, domain)
-        longest = self.text.vocabulary.longest_source
-        if len(tokens) <= longest:
-            yield marked, tokens
-            return
-        room = longest - len(self.text.encode("", domain))
+        room = self.text.vocabulary.longest_source - len(self.text.encode("", domain))
         for part, _ in cut(text, room, lambda part: len(self.text.pieces(self._marked(part).text))):
             marked = self._marked(part)
             yield marked, self.text.encode(marked.text, domain)

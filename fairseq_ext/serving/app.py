@@ -20,13 +20,14 @@ from starlette.staticfiles import StaticFiles
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Answer
-from fairseq_ext.serving import libretranslate, opus_cat
+from fairseq_ext.serving import clients
 from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import Order, check_domain, read_content, read_order
+from fairseq_ext.serving.clients import refuse_as_libretranslate
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
-from fairseq_ext.serving.refusals import RefusedError, refuse, refuse_as_libretranslate
+from fairseq_ext.serving.refusals import RefusedError, refuse
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
@@ -55,16 +56,17 @@ def make_app(
         load: loads the system again, where there is a token.
     """
     service = Service(system, limits, load if token is not None else None)
-    tell = service.tell
+    tell, health = service.tell, service.health
     paths = [
         Route("/translate", service.translate, methods=["POST"]),
         Route("/detect", service.detect, methods=["POST"]),
-        Route("/languages", tell(lambda _: libretranslate.languages(service.system))),
-        Route("/health", service.health),
-        Route("/frontend/settings", tell(lambda _: libretranslate.settings(service.system, limits, token is not None))),
+        Route("/languages", tell(lambda _: clients.languages(service.system))),
+        # Whether the thread that translates runs.
+        Route("/health", health(lambda each: each.is_alive, lambda well: {"status": "ok" if well else "error"})),
+        Route("/frontend/settings", tell(lambda _: clients.settings(service.system, limits, token is not None))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
-        Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: opus_cat.pairs(service.system))),
-        Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: opus_cat.tags(query, service.system))),
+        Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: ["-".join(service.system.languages)])),
+        Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: clients.model_tags(query, service.system))),
     ]
     return Starlette(
         routes=[
@@ -74,8 +76,9 @@ def make_app(
             Mount("/d/{domain}", routes=paths),
             Route("/reload", service.reload, methods=["POST"]),
             Route("/info", service.info),
-            Route("/health/live", service.live),
-            Route("/health/ready", service.ready),
+            Route("/health/live", health(lambda each: each.is_alive, lambda well: {"live": well})),
+            # Whether a request would be taken.
+            Route("/health/ready", health(lambda each: each.has_room, lambda well: {"ready": well})),
             Route("/metrics", service.read_metrics),
         ],
         middleware=[Middleware(Guard, local=local, token=token)],
@@ -130,7 +133,7 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request)
             _check_key(request, content)
-            return JSONResponse(libretranslate.detect(content, self.system, self._limits))
+            return JSONResponse(clients.detect(content, self.system, self._limits))
 
     def tell(self, content: Callable[[Mapping[str, str]], Any]) -> Callable[[Request], Awaitable[Response]]:
         """An end point that answers what is made of its query."""
@@ -152,7 +155,7 @@ class Service:
             return await self._answer(request, order, lambda outcome: _own_words(system, order, outcome))
         with refuse_as_libretranslate():
             _check_key(request, content)
-            order, write = libretranslate.read_order(content, system, self._limits, self._domain_of(request))
+            order, write = clients.read_libretranslate(content, system, self._limits, self._domain_of(request))
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     @_counted
@@ -160,7 +163,7 @@ class Service:
         """``GET /MTRestService/TranslateJson``."""
         with refuse_as_libretranslate():
             domain = self._domain_of(request)
-            order, write = opus_cat.read_order(request.query_params, self.system, self._limits, domain)
+            order, write = clients.read_opus_cat(request.query_params, self.system, self._limits, domain)
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     async def _content_of(self, request: Request) -> Any:
@@ -217,25 +220,16 @@ class Service:
             }
         )
 
-    async def health(self, _: Request) -> Response:
-        """``GET /health``, as LibreTranslate has it."""
-        return self._told("status", "ok" if self._is_alive else "error", self._is_alive)
+    def health(
+        self, is_well: Callable[[Batcher], bool], write: Callable[[bool], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An end point with status 200 where the batcher is well, and else 503."""
 
-    async def live(self, _: Request) -> Response:
-        """``GET /health/live``: whether the thread that translates runs."""
-        return self._told("live", self._is_alive, self._is_alive)
+        async def answer(_: Request) -> Response:
+            found = self._batcher is not None and is_well(self._batcher)
+            return JSONResponse(write(found), 200 if found else 503)
 
-    async def ready(self, _: Request) -> Response:
-        """``GET /health/ready``: whether a request would be taken."""
-        has_room = self._batcher is not None and self._batcher.has_room
-        return self._told("ready", has_room, has_room)
-
-    @property
-    def _is_alive(self) -> bool:
-        return self._batcher is not None and self._batcher.is_alive
-
-    def _told(self, key: str, value: Any, is_well: bool) -> Response:
-        return JSONResponse({key: value}, 200 if is_well else 503)
+        return answer
 
     async def read_metrics(self, _: Request) -> Response:
         """``GET /metrics``: for Prometheus."""

@@ -6,7 +6,6 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
@@ -101,7 +100,7 @@ class Batcher:
         self._closed = False
         self._oldest_is_next = False
         self._thread = threading.Thread(target=self._run, name="translations", daemon=True)
-        metrics.watch_queue(lambda: self.waiting)
+        metrics.queue.set_function(lambda: self.waiting)
         self._thread.start()
 
     @property
@@ -184,13 +183,10 @@ class Batcher:
                     return self._take()
 
     def _wait_for_more(self) -> None:
-        while self._jobs and not self._closed and not self._is_full():
+        while self._jobs and not self._closed and sum(job.missing for job in self._jobs) < self._limits.batch_cost:
             patience = self._jobs[0].arrived + self._limits.window / 1000 - time.monotonic()
             if patience <= 0 or not self._changed.wait(patience):
                 return
-
-    def _is_full(self) -> bool:
-        return sum(job.missing for job in self._jobs) >= self._limits.batch_cost
 
     def _take(self) -> list[_Part]:
         """The next part of the order whose turn it is, and those nearest to it in length, as many as fit in.
@@ -218,27 +214,26 @@ class Batcher:
 
     def _translate(self, batch: list[_Part]) -> None:
         """Translate a batch; if that fails, its texts one by one, so that the one to blame fails alone."""
+        system, beam, candidates = batch[0].job.search
         try:
-            answers = self._answers(batch)
+            answers = system.translate(
+                [part.request for part in batch],
+                beam=beam,
+                candidates=candidates,
+                with_gates=any(part.job.order.gates for part in batch),
+                label=lambda index: f"texts[{batch[index].text}]",
+            )
         except Exception as error:
-            if len(batch) == 1:
-                self._fail(batch[0].job, error)
-            else:
+            if len(batch) > 1:
                 for part in batch:
                     self._translate([part])
+                return
+            with contextlib.suppress(InvalidStateError):  # what else of the order waits is dropped
+                refusal = RefusedError(422, line_of(error)) if isinstance(error, InputError) else error
+                batch[0].job.future.set_exception(refusal)
             return
         for part, answer in zip(batch, answers, strict=True):
             self._deliver(part, answer)
-
-    def _answers(self, batch: list[_Part]) -> Sequence[Answer]:
-        system, beam, candidates = batch[0].job.search
-        return system.translate(
-            [part.request for part in batch],
-            beam=beam,
-            candidates=candidates,
-            with_gates=any(part.job.order.gates for part in batch),
-            label=lambda index: f"texts[{batch[index].text}]",
-        )
 
     def _deliver(self, part: _Part, answer: Answer) -> None:
         job = part.job
@@ -250,8 +245,3 @@ class Batcher:
             outcome = Outcome(job.joined(), (job.started or now) - job.arrived, now - job.arrived)
             with contextlib.suppress(InvalidStateError):  # its client has gone
                 job.future.set_result(outcome)
-
-    def _fail(self, job: _Job, error: Exception) -> None:
-        """Fail an order; what else of it waits is dropped."""
-        with contextlib.suppress(InvalidStateError):
-            job.future.set_exception(RefusedError(422, line_of(error)) if isinstance(error, InputError) else error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -17,31 +17,17 @@ class Metrics:
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self) -> None:
-        registry = self._registry = CollectorRegistry()
+        registry = CollectorRegistry()
+        self.text = partial(generate_latest, registry)  # all of them in Prometheus' format
         ProcessCollector(registry=registry)
-        self.requests = Counter(
-            "translation_requests", "Requests to /translate by status of HTTP; 499: gone", ["status"], registry=registry
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        self.requests = counter(
+            "translation_requests", "Requests to /translate by status of HTTP; 499: gone", ["status"]
         )
-        self.sentences = Counter("translation_sentences", "Texts translated, by route", ["route"], registry=registry)
-        self.tokens = Counter("translation_source_tokens", "Source tokens translated", registry=registry)
-        self.dropped = Counter(
-            "translation_dropped_sentences", "Texts whose client went away before their turn", registry=registry
-        )
-        self.latency = Histogram(
-            "translation_request_seconds", "Time of an answered request", buckets=_SECONDS, registry=registry
-        )
-        self.batch_sentences = Histogram(
-            "translation_batch_sentences", "Texts of a batch", buckets=_SENTENCES, registry=registry
-        )
-        self.batch_seconds = Histogram(
-            "translation_batch_seconds", "Time of a batch", buckets=_SECONDS, registry=registry
-        )
-        self._queue = Gauge("translation_queue_sentences", "Texts that wait", registry=registry)
-
-    def watch_queue(self, length: Callable[[], int]) -> None:
-        """Ask for the length of the queue whenever the metrics are read."""
-        self._queue.set_function(length)
-
-    def text(self) -> bytes:
-        """All of them in Prometheus' format."""
-        return generate_latest(self._registry)
+        self.sentences = counter("translation_sentences", "Texts translated, by route", ["route"])
+        self.tokens = counter("translation_source_tokens", "Source tokens translated")
+        self.dropped = counter("translation_dropped_sentences", "Texts whose client went away before their turn")
+        self.latency = histogram("translation_request_seconds", "Time of an answered request", buckets=_SECONDS)
+        self.batch_sentences = histogram("translation_batch_sentences", "Texts of a batch", buckets=_SENTENCES)
+        self.batch_seconds = histogram("translation_batch_seconds", "Time of a batch", buckets=_SECONDS)
+        self.queue = Gauge("translation_queue_sentences", "Texts that wait", registry=registry)

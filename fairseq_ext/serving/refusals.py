@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-
-# LibreTranslate's clients know these statuses alone.
-_LIBRETRANSLATE = {401: 403, 413: 400, 415: 400, 422: 400, 503: 429}
 
 
 class RefusedError(Exception):
@@ -31,13 +27,3 @@ def refuse(_: Request, refusal: Exception) -> Response:
     """The response to a request that is not served."""
     assert isinstance(refusal, RefusedError)
     return JSONResponse({"error": str(refusal)}, refusal.status, refusal.headers)
-
-
-@contextmanager
-def refuse_as_libretranslate() -> Iterator[None]:
-    """Refuse with the statuses that the clients of others know."""
-    try:
-        yield
-    except RefusedError as refusal:
-        refusal.status = _LIBRETRANSLATE.get(refusal.status, refusal.status)
-        raise

@@ -73,7 +73,5 @@ def _write(lines: list[str], system: str, texts: Sequence[str]) -> str:
 
 def _strings(keyword: str, text: str) -> list[str]:
     """A string as PO writes it, a line for each of its lines."""
-    lines = re.split(r"(?<=\n)(?!\Z)", text)
-    first = [] if len(lines) == 1 else [f'{keyword} ""']
-    quoted = [f'"{polib.escape(line)}"' for line in lines]
-    return [*first, *quoted] if first else [f"{keyword} {quoted[0]}"]
+    first, *rest = [f'"{polib.escape(line)}"' for line in re.split(r"(?<=\n)(?!\Z)", text)]
+    return [f'{keyword} ""', first, *rest] if rest else [f"{keyword} {first}"]

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.subwords import copy_subwords
-from fairseq_ext.engine.hashing import relative_files
+from fairseq_ext.engine.hashing import hash_file, relative_files
 from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.runtime.manifest import (
     CHECKPOINT_FILE,
     CLASSIFIER_FOLDER,
@@ -59,13 +60,13 @@ def writing(directory: Path) -> Iterator[Path]:
 
 def complete(folder: Path, manifest: Manifest) -> None:
     """Write the manifest over all files that a folder holds by now."""
-    files = {name: FileRecord.of(folder / name) for name in relative_files(folder) if name != MANIFEST_FILE}
+    paths = {name: folder / name for name in relative_files(folder) if name != MANIFEST_FILE}
+    files = {name: FileRecord(path.stat().st_size, hash_file(path)) for name, path in paths.items()}
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
     content = dataclasses.replace(manifest, files=files, versions=versions).content
     content = json.loads(json.dumps({"format": FORMAT, **content}))
     parse(content, folder / MANIFEST_FILE)
-    text = json.dumps({**content, "sha256": digest(content)}, indent=1, ensure_ascii=False)
-    (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+    write_json(folder / MANIFEST_FILE, {**content, "sha256": digest(content)})
 
 
 @dataclass(frozen=True)

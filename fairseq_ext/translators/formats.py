@@ -6,23 +6,9 @@ import re
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.markup import attribute, name_of, with_attribute
-from fairseq_ext.runtime.pieces import runs, split
 from fairseq_ext.translators.catalogue import read_po
-from fairseq_ext.translators.document import Edit, Filling, Format, Parts
-from fairseq_ext.translators.tmx import read_tmx
-from fairseq_ext.translators.xliff import read_xliff
-
-
-def read_html(document: str, filling: Filling) -> Parts:
-    """Yield the parts of a page: the text of its elements is translated; of attributes, ``lang`` of the page alone."""
-    for run, end in runs(document):
-        text = "".join(part for part, _ in run)
-        pieces = split(text, markup=True)
-        yield Edit(text, (pieces,), "".join) if pieces.texts else text
-        is_page = name_of(end).lower() == "html" and attribute(end, "lang") is not None
-        yield with_attribute(end, "lang", filling.languages[1]) if is_page else end
-
+from fairseq_ext.translators.document import Format
+from fairseq_ext.translators.markup_documents import read_html, read_tmx, read_xliff
 
 TEXT = "text"
 FORMATS: dict[str, Format] = {"po": read_po, "xliff": read_xliff, "tmx": read_tmx, "html": read_html}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
 
 _OPSET, _IR_VERSION = 20, 9
 _MICROSOFT = "com.microsoft"
@@ -18,6 +19,11 @@ _SMALLEST = 64  # side of a matrix that is worth it
 _ZERO = np.array(128, np.uint8)  # of what a matrix is multiplied by
 _STEP = np.array(1 / _LARGEST, np.float32)
 _TYPES = {"float": TensorProto.FLOAT, "int": TensorProto.INT64}
+_LAST = np.iinfo(np.int64).max
+
+
+def _operator(kind: str) -> Callable[[Value, Operand], Value]:
+    return lambda one, other: one.graph.op(kind, one, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,54 +33,39 @@ class Value:
     graph: Graph
     name: str
 
-    def __add__(self, other: Operand) -> Value:
-        return self.graph.op("Add", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return self.graph.op("Sub", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self.graph.op("Mul", self, other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.graph.op("Div", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return self.graph.op("Div", other, self)
-
-    def __mod__(self, other: Operand) -> Value:
-        return self.graph.op("Mod", self, other)
-
-    def __matmul__(self, other: Operand) -> Value:
-        return self.graph.op("MatMul", self, other)
-
-    def __and__(self, other: Operand) -> Value:
-        return self.graph.op("And", self, other)
+    __add__ = _operator("Add")
+    __mul__ = _operator("Mul")
+    __truediv__ = _operator("Div")
+    __mod__ = _operator("Mod")
+    __matmul__ = _operator("MatMul")
+    __and__ = _operator("And")
 
     def __invert__(self) -> Value:
         return self.graph.op("Not", self)
 
     def reduced(self, kind: str, axis: int, *, keep: bool = True) -> Value:
         """``Sum``, ``Max``, ``Min`` or ``Mean`` along an axis, which stays unless that is not wanted."""
-        return self.graph.op(f"Reduce{kind}", self, np.array([axis]), keepdims=int(keep))
+        return self.graph.op(f"Reduce{kind}", self, [axis], keepdims=int(keep))
+
+    def between(self, begin: int, end: int | None, axis: int) -> Value:
+        """A slice along an axis; ``end`` is None for all the rest."""
+        return self.graph.op("Slice", self, [begin], [_LAST if end is None else end], [axis])
 
     def unsqueeze(self, *axes: int) -> Value:
-        return self.graph.op("Unsqueeze", self, np.array(axes))
+        return self.graph.op("Unsqueeze", self, axes)
 
     def reshape(self, *shape: int) -> Value:
-        return self.graph.op("Reshape", self, np.array(shape))
+        return self.graph.op("Reshape", self, shape)
 
     def softmax(self) -> Value:
         return self.graph.op("Softmax", self, axis=-1)
 
-    def as_float(self) -> Value:
-        return self.graph.op("Cast", self, to=TensorProto.FLOAT)
-
-    def as_int(self) -> Value:
-        return self.graph.op("Cast", self, to=TensorProto.INT64)
+    def cast(self, kind: str) -> Value:
+        """The same numbers as ``float`` or ``int``."""
+        return self.graph.op("Cast", self, to=_TYPES[kind])
 
 
-Operand = Value | np.ndarray | float
+Operand = Value | Tensor | np.ndarray | Sequence[int] | float
 
 
 @dataclass
@@ -83,9 +74,8 @@ class Graph:
 
     is_int8: bool = False  # whether matrices are kept as int8
     _nodes: list[Any] = field(default_factory=list)
-    _constants: dict[str, np.ndarray] = field(default_factory=dict)
-    _names: dict[int, str] = field(default_factory=dict)
-    _arrays: dict[int, np.ndarray] = field(default_factory=dict)
+    # By the id of what was given, which is kept so that nothing else gets this id: name, array, what was given.
+    _constants: dict[int, tuple[str, np.ndarray, Any]] = field(default_factory=dict)
     _inputs: list[Any] = field(default_factory=list)
     _outputs: list[Any] = field(default_factory=list)
 
@@ -113,7 +103,7 @@ class Graph:
     def concat(self, *values: Operand, axis: int) -> Value:
         return self.op("Concat", *values, axis=axis)
 
-    def linear(self, x: Value, weight: np.ndarray, bias: np.ndarray | None, added: Value | None = None) -> Value:
+    def linear(self, x: Value, weight: Tensor, bias: Tensor | None, added: Value | None = None) -> Value:
         """``x @ weight.T + bias + added``.
 
         In int8 every row of the weight has a scale, and every row of ``x`` another, so that what a sentence becomes
@@ -125,7 +115,7 @@ class Graph:
         if self.is_int8 and min(weight.shape) >= _SMALLEST:
             largest = self.op("Max", self.op("Abs", x).reduced("Max", 1), 1e-30)
             rounded = self.op("QuantizeLinear", x / largest, _STEP, _ZERO)
-            numbers, scales = to_int8(weight)
+            numbers, scales = _to_int8(weight)
             columns = np.ascontiguousarray(numbers.T)
             product = self.op("MatMulIntegerToFloat", rounded, columns, _STEP, scales, _ZERO, domain=_MICROSOFT)
             result = product * largest
@@ -135,39 +125,36 @@ class Graph:
             return self.op("Gemm", x, weight, added if bias is None else added + bias, transB=1)
         return self.op("Gemm", x, weight, *([] if bias is None else [bias]), transB=1)
 
-    def embed(self, tokens: Value, table: np.ndarray) -> Value:
+    def embed(self, tokens: Value, table: Tensor) -> Value:
         """The rows of a V×H table: of N tokens N×H."""
         if not self.is_int8:
             return self.op("Gather", table, tokens)
-        numbers, scales = to_int8(table)
-        return self.op("Gather", numbers, tokens).as_float() * self.op("Gather", scales[:, None], tokens)
-
-    def array(self, weight: Any, convert: Callable[[Any], np.ndarray]) -> np.ndarray:
-        """A weight as an array; that of a weight that was used before is the same."""
-        if id(weight) not in self._arrays:
-            self._arrays[id(weight)] = convert(weight)
-        return self._arrays[id(weight)]
+        numbers, scales = _to_int8(table)
+        return self.op("Gather", numbers, tokens).cast("float") * self.op("Gather", scales[:, None], tokens)
 
     def write(self, path: Path, description: str) -> None:
         """Write the graph, with its constants, as one file."""
-        constants = [numpy_helper.from_array(value, name) for name, value in self._constants.items()]
+        constants = [numpy_helper.from_array(array, name) for name, array, _ in self._constants.values()]
         graph = helper.make_graph(self._nodes, description, self._inputs, self._outputs, constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="fairseq-ext")
         onnx.save(model, path)
 
-    def _constant(self, value: np.ndarray | float) -> str:
-        """The name of a constant; that of an array that was used before is the same."""
-        if not isinstance(value, np.ndarray):
-            value = np.array(value, np.float32 if isinstance(value, float) else np.int64)
-        if id(value) not in self._names:
-            name = f"constant_{len(self._constants)}"
-            self._names[id(value)] = name
-            self._constants[name] = value
-        return self._names[id(value)]
+    def _constant(self, value: Tensor | np.ndarray | Sequence[int] | float) -> str:
+        """The name of a constant; what was used before has the same."""
+        if id(value) not in self._constants:
+            self._constants[id(value)] = (f"constant_{len(self._constants)}", _array(value), value)
+        return self._constants[id(value)][0]
 
 
-def to_int8(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _array(value: Tensor | np.ndarray | Sequence[int] | float) -> np.ndarray:
+    if isinstance(value, Tensor):
+        return np.ascontiguousarray(value.detach().float().cpu().numpy())
+    return np.array(value, np.float32) if isinstance(value, float) else np.asarray(value)
+
+
+def _to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """A matrix as int8 with a scale a row: P×K, P."""
-    scales = np.maximum(np.abs(weight).max(1), 1e-30) / _LARGEST
-    return np.rint(weight / scales[:, None]).astype(np.int8), scales.astype(np.float32)
+    exact = _array(weight)
+    scales = np.maximum(np.abs(exact).max(1), 1e-30) / _LARGEST
+    return np.rint(exact / scales[:, None]).astype(np.int8), scales.astype(np.float32)

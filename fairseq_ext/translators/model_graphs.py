@@ -3,6 +3,9 @@
 The decoder computes one position of ``beam`` hypotheses of each sentence. Keys and values of earlier positions lie
 where the step put them that computed them, whichever hypothesis goes on from which: a mask says which are a
 hypothesis's own. So nothing is moved when hypotheses change places. The graph ends with the best tokens.
+
+Sizes: B sentences, S positions of the source, W hypotheses of each, P earlier positions of these, N tokens in all (B·S
+or B·W), H features, h heads of width d, D adapters of width b, L layers, V symbols.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from fairseq_ext.patches.models import OUTPUT_BIAS
 from fairseq_ext.translators.graph import Graph, Value
 
 # A number that no logit comes near; infinity less infinity would be no number.
-_NEVER = np.array(-1e9, np.float32)
+_NEVER = -1e9
 # The largest of so many tokens' probabilities are found first, then the largest of the blocks that hold these.
 _BLOCK = 32
 _BLOCKED_FROM = 2048
@@ -44,12 +47,13 @@ _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
     "swish": lambda x: x * x.graph.op("Sigmoid", x),
     "linear": lambda x: x,
 }
+_KEYS = (0, 2, 3, 1)  # the order of B×h×d×T in B×T×h×d
 
 
 def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = False) -> None:
     """Write the two graphs of a model of fairseq's, which is in evaluation."""
     for side in (model.encoder, model.decoder):
-        for part in (side, *_layers(side)):
+        for part in (side, *side.layers.children()):
             for name in _OTHER_PARTS:
                 if getattr(part, name, None) is not None:
                     raise InputError(f"the model has {name}, of which no graph for translating can be made")
@@ -58,72 +62,57 @@ def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = Fa
         _DecoderGraph(model, is_int8).graph.write(decoder, "decoder")
 
 
-def _layers(side: Any) -> list[Any]:
-    return list(side.layers.children())
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
-
-
 class _Side:
-    """What encoder and decoder have in common. States are N×H, of N = B·T tokens."""
+    """What encoder and decoder have in common. Their states are N×H."""
 
-    count: Value  # of the tokens up to here
+    count: Value  # of the tokens up to here, over which gates average
+    last_logits: Value | None = None  # of the last layer's gate
+    mixture: Value  # of a layer whose adapters are beside its linear layers
 
-    def __init__(self, model: Any, side: Any, is_int8: bool) -> None:
-        self.model = model
-        self.side = side
-        self.graph = Graph(is_int8)
-        self.layers = _layers(side)
+    def __init__(self, model: Any, side: Any, is_int8: bool, length: str) -> None:
+        self.model, self.side, self.graph = model, side, Graph(is_int8)
+        self.layers = list(side.layers.children())
         self.is_adapted = isinstance(model, AdapterTransformerModel)
         self.is_gated = self.is_adapted and not model.needs_domains
         self.known: Value | None = None  # logits that do not depend on states
         self.gates: list[Value] = []  # weights by layer
-
-    def read_tokens(self, name: str) -> Value:
-        tokens = self.graph.input("tokens", "int", ["B", name])
-        self.shape = self.graph.op("Shape", tokens)  # B and T
-        return tokens
-
-    def read_route(self) -> None:
-        """Weights of the adapters that the caller gives, B×D, and in which rows a gate gives way to them, B×1."""
-        if self.is_adapted:
-            self.given = self.graph.input("given", "float", ["B", len(self.model.adapter_names)])
-        if self.is_gated:
-            self.is_forced = self.graph.input("is_forced", "float", ["B", 1])
+        self.tokens = self.graph.input("tokens", "int", ["B", length])
+        self.shape = self.graph.op("Shape", self.tokens)
+        if self.is_adapted:  # the weights of adapters that the caller gives
+            self.given = self.graph.input("given", "float", ["B", len(model.adapter_names)]).unsqueeze(1)
+        if self.is_gated:  # where gates give way to these
+            self.is_forced = self.graph.input("is_forced", "float", ["B", 1]).unsqueeze(1)
 
     def cut(self, x: Value, *sizes: int) -> Value:
-        """N×… → B×T×sizes."""
-        return self.graph.op("Reshape", x, self.graph.concat(self.shape, np.array(sizes), axis=0))
+        """N×… → B×T×sizes, where T is S or W."""
+        return self.graph.op("Reshape", x, self.graph.concat(self.shape, sizes, axis=0))
 
-    def embed(self, tokens: Value, positions: Value) -> Value:
-        """N tokens, and N positions or one → N×H."""
-        graph, side = self.graph, self.side
-        x = graph.embed(tokens, graph.array(side.embed_tokens.weight, _array))
+    def embed(self, positions: Value) -> Value:
+        """The tokens at N positions or one → N×H."""
+        side = self.side
+        x = self.graph.embed(self.tokens.reshape(-1), side.embed_tokens.weight)
         if side.embed_scale != 1:
             x = x * float(side.embed_scale)
         if side.embed_positions is not None:
-            x = x + graph.op("Gather", _position_table(side), positions)
-        return x if side.layernorm_embedding is None else self.norm(x, side.layernorm_embedding)
+            x = x + self.graph.op("Gather", _position_table(side), positions)
+        return self.norm(x, side.layernorm_embedding)
 
     def norm(self, x: Value, norm: Any) -> Value:
-        width = norm.normalized_shape[0]
-        gain = np.ones(width, np.float32) if norm.weight is None else _array(norm.weight)
-        offset = np.zeros(width, np.float32) if norm.bias is None else _array(norm.bias)
-        return self.graph.op("LayerNormalization", x, gain, offset, epsilon=float(norm.eps))
+        """The layer norm of a module; None for none."""
+        if norm is None:
+            return x
+        return self.graph.op("LayerNormalization", x, norm.weight, norm.bias, epsilon=float(norm.eps))
 
     def linear(self, x: Value, module: Any, added: Value | None = None) -> Value:
-        bias = None if module.bias is None else _array(module.bias)
-        return self.beside(x, module, self.graph.linear(x, _array(module.weight), bias, added))
+        return self.beside(x, module, self.graph.linear(x, module.weight, module.bias, added))
 
     def beside(self, x: Value, module: Any, onto: Value, scale: float = 1.0) -> Value:
         """What low-rank adapters add to what a linear layer makes of ``x``; it is multiplied by ``scale``."""
         if not hasattr(module, "adapter"):
             return onto
         bank = module.adapter.bank
-        hidden = self.graph.linear(x, _array(bank.down_weight.flatten(0, 1)), None)
-        up = _array(bank.up_weight.flatten(0, 1).t()) * np.float32(bank.scale * scale)
+        hidden = self.graph.linear(x, bank.down_weight.flatten(0, 1), None)
+        up = bank.up_weight.flatten(0, 1).t() * (bank.scale * scale)
         return self.graph.linear(self.weighted(hidden, self.mixture), up, None, onto)
 
     def weighted(self, hidden: Value, weights: Value) -> Value:
@@ -131,29 +120,24 @@ class _Side:
         blocks = self.cut(hidden, len(self.model.adapter_names), -1) * weights.unsqueeze(3)
         return self.graph.op("Reshape", blocks, self.graph.op("Shape", hidden))
 
-    def queries(self, x: Value, attention: Any, modules: list[Any]) -> list[Value]:
-        """Projections of the same states as one product; the first, of queries, is scaled as attention wants it."""
-        scales = [np.float32(attention.scaling), *[np.float32(1)] * (len(modules) - 1)]
-        weights = [_array(each.weight) * scale for each, scale in zip(modules, scales, strict=True)]
-        biases = [
-            np.zeros(len(each.weight), np.float32) if each.bias is None else _array(each.bias) * scale
-            for each, scale in zip(modules, scales, strict=True)
-        ]
-        joined = self.graph.linear(x, np.concatenate(weights), np.concatenate(biases))
-        parts = [joined]
-        if len(modules) > 1:
-            parts = self.graph.ops("Split", len(modules), joined, axis=1, num_outputs=len(modules))
-        return [
-            self.beside(x, each, part, float(scale)) for each, part, scale in zip(modules, parts, scales, strict=True)
-        ]
+    def project(self, x: Value, attention: Any) -> list[Value]:
+        """Queries, scaled as attention wants them, keys and values of the same states, by one product: N×H each."""
+        modules = (attention.q_proj, attention.k_proj, attention.v_proj)
+        scales = (float(attention.scaling), 1.0, 1.0)
+        scaled = list(zip(modules, scales, strict=True))
+        weight = torch.cat([module.weight * scale for module, scale in scaled])
+        bias = torch.cat([module.bias * scale for module, scale in scaled])
+        parts = self.graph.ops("Split", 3, self.graph.linear(x, weight, bias), axis=1, num_outputs=3)
+        return [self.beside(x, module, part, scale) for (module, scale), part in zip(scaled, parts, strict=True)]
 
     def heads(self, x: Value, attention: Any, order: tuple[int, ...] = (0, 2, 1, 3)) -> Value:
         """N×H → B×h×T×d, or in another order of B, T, h and d."""
         return self.graph.op("Transpose", self.cut(x, attention.num_heads, attention.head_dim), perm=order)
 
     def merge(self, x: Value, attention: Any) -> Value:
-        """B×h×T×d → N×H."""
-        return self.graph.op("Transpose", x, perm=(0, 2, 1, 3)).reshape(-1, attention.embed_dim)
+        """B×h×T×d → N×H, by the last projection."""
+        merged = self.graph.op("Transpose", x, perm=(0, 2, 1, 3)).reshape(-1, attention.embed_dim)
+        return self.linear(merged, attention.out_proj)
 
     def around(self, x: Value, layer: Any, norm: Any, block: Callable[[Value], Value]) -> Value:
         """A block with its residual and its norm, which is before the block or behind both."""
@@ -181,38 +165,32 @@ class _Side:
         Shape:
             x, result: N×H; weights: B×T×D or B×1×D
         """
-        graph = self.graph
+        graph, width = self.graph, bank.embed_dim
         down, down_bias = bank.folded(bank._rows_of(None))
-        ones, zeros = np.ones(bank.embed_dim, np.float32), np.zeros(bank.embed_dim, np.float32)
-        normed = graph.op("LayerNormalization", x, ones, zeros, epsilon=1e-5)
-        hidden = graph.op("Relu", graph.linear(normed, _array(down.flatten(0, 1)), _array(down_bias.flatten())))
-        biases = weights @ _array(bank.up_bias)
-        residual = (self.cut(x, bank.embed_dim) + biases).reshape(-1, bank.embed_dim)
-        up = _array(bank.up_weight.flatten(0, 1).t())
-        return graph.linear(self.weighted(hidden, weights), up, None, residual)
+        normed = graph.op("LayerNormalization", x, torch.ones(width), torch.zeros(width), epsilon=1e-5)
+        hidden = graph.op("Relu", graph.linear(normed, down.flatten(0, 1), down_bias.flatten()))
+        residual = (self.cut(x, width) + weights @ bank.up_bias).reshape(-1, width)
+        return graph.linear(self.weighted(hidden, weights), bank.up_weight.flatten(0, 1).t(), None, residual)
 
     def weights(self, x: Value, router: Any) -> Value:
         """The weights of the adapters behind a layer: B×T×D or B×1×D."""
-        given = self.given.unsqueeze(1)
         if not isinstance(router, GateRouter):
-            return given
-        weights = self.gate_weights(self.gate_logits(x, router), router)
-        forced = self.is_forced.unsqueeze(1)
-        self.gates.append(weights * (1.0 - forced) + given * forced)
+            return self.given
+        own = self.gate_weights(self.gate_logits(x, router), router)
+        self.gates.append(own * self.graph.op("Sub", 1.0, self.is_forced) + self.given * self.is_forced)
         return self.gates[-1]
 
     def gate_logits(self, x: Value, router: GateRouter) -> Value:
-        """B×T×D or B×1×D."""
+        """B×T×D or B×1×D: the mean of the scores of all tokens up to here, and what is known."""
         logits = self.known
         if router.weight is not None:
-            scores = self.cut(x @ _array(router.weight.t()), router.num_adapters)
-            own = self.total(scores, router) / self.count
+            own = self.total(self.cut(x @ router.weight.t(), router.num_adapters)) / self.count
             logits = own if logits is None else own + logits
         assert logits is not None
         self.last_logits = logits
         return logits
 
-    def total(self, scores: Value, router: GateRouter) -> Value:
+    def total(self, scores: Value) -> Value:
         """The sum of the scores of all tokens up to here."""
         raise NotImplementedError
 
@@ -224,8 +202,8 @@ class _Side:
         weights = scaled.softmax()
         if not router.is_sparse(router.num_adapters):
             return weights
-        largest, _ = self.graph.ops("TopK", 2, weights, np.array([router.top_k]), axis=-1)
-        kept = weights * self.graph.op("GreaterOrEqual", weights, largest.reduced("Min", -1)).as_float()
+        largest, _ = self.graph.ops("TopK", 2, weights, [router.top_k], axis=-1)
+        kept = weights * self.graph.op("GreaterOrEqual", weights, largest.reduced("Min", -1)).cast("float")
         return kept / kept.reduced("Sum", -1)
 
     def _without_losers(self, scaled: Value, router: GateRouter) -> Value:
@@ -243,70 +221,57 @@ class _EncoderGraph(_Side):
     """``tokens``, B×S, padded → what the decoder needs of them."""
 
     def __init__(self, model: Any, is_int8: bool) -> None:
-        super().__init__(model, model.encoder, is_int8)
+        super().__init__(model, model.encoder, is_int8, "S")
         graph, side = self.graph, self.side
-        tokens = self.read_tokens("S")
-        self.read_route()
-        is_token = ~graph.op("Equal", tokens, side.padding_idx)
-        numbers = is_token.as_int()
-        self.keep = is_token.as_float().unsqueeze(2)  # B×S×1
+        is_token = ~graph.op("Equal", self.tokens, side.padding_idx)
+        numbers = is_token.cast("int")
+        self.keep = is_token.cast("float").unsqueeze(2)  # B×S×1
         self.count = self.keep.reduced("Sum", 1)
-        self.known = self._known_logits(tokens)
+        if self.is_gated and side.source_gate is not None:
+            self.known = self._logits_of_words(side.source_gate)
         self.mask = graph.op("Where", is_token, 0.0, _NEVER).unsqueeze(1, 2)  # B×1×1×S
         positions = graph.op("CumSum", numbers, 1) * numbers + side.padding_idx
-        x = self.embed(tokens.reshape(-1), positions.reshape(-1)) * self.keep.reshape(-1, 1)
+        x = self.embed(positions.reshape(-1)) * self.keep.reshape(-1, 1)
         for layer in self.layers:
             self.begin(x, layer)
             x = self.around(x, layer, layer.self_attn_layer_norm, partial(self._attend, layer.self_attn))
             x = self.feed_forward(x, layer)
-        x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
-        self._tell_decoder(x)
+        self._tell_decoder(self.norm(x, side.layer_norm))
 
     def _attend(self, attention: Any, x: Value) -> Value:
-        query, key, value = self.queries(x, attention, [attention.q_proj, attention.k_proj, attention.v_proj])
-        scores = self.heads(query, attention) @ self.heads(key, attention, (0, 2, 3, 1))
-        mixed = (scores + self.mask).softmax() @ self.heads(value, attention)
-        return self.linear(self.merge(mixed, attention), attention.out_proj)
+        query, key, value = self.project(x, attention)
+        scores = self.heads(query, attention) @ self.heads(key, attention, _KEYS)
+        return self.merge((scores + self.mask).softmax() @ self.heads(value, attention), attention)
 
-    def _known_logits(self, tokens: Value) -> Value | None:
+    def _logits_of_words(self, gate: SourceGate) -> Value:
         """What the source's words tell all gates, B×1×D."""
-        gate: SourceGate | None = getattr(self.side, "source_gate", None) if self.is_gated else None
-        if gate is None:
-            return None
         graph = self.graph
-        is_text = ~graph.op("Equal", tokens, gate.ignored[0])
+        is_text = ~graph.op("Equal", self.tokens, gate.ignored[0])
         for symbol in gate.ignored[1:]:
-            is_text = is_text & ~graph.op("Equal", tokens, symbol)
-        columns, counts = tokens, is_text
+            is_text = is_text & ~graph.op("Equal", self.tokens, symbol)
+        columns, counts = self.tokens, is_text
         if gate.num_pairs:
-            (first, second), (is_first, is_second) = map(self._neighbours, (tokens, is_text))
+            first, second = columns.between(0, -1, 1), columns.between(1, None, 1)
             pairs = (first * MULTIPLIER + second) % gate.num_pairs + gate.num_tokens
-            columns = graph.concat(tokens, pairs, axis=1)
-            counts = graph.concat(is_text, is_first & is_second, axis=1)
-        scores = graph.op("Gather", _array(gate.weight.t()), columns) * counts.as_float().unsqueeze(2)
-        total = scores.reduced("Sum", 1)
-        length = graph.op("Max", is_text.as_float().reduced("Sum", 1), 1.0)
-        return total * (float(LOGITS_A_WEIGHT) / graph.op("Sqrt", length)).unsqueeze(2)
+            columns = graph.concat(columns, pairs, axis=1)
+            counts = graph.concat(counts, counts.between(0, -1, 1) & counts.between(1, None, 1), axis=1)
+        scores = graph.op("Gather", gate.weight.t(), columns) * counts.cast("float").unsqueeze(2)
+        length = graph.op("Max", is_text.cast("float").reduced("Sum", 1), 1.0)
+        scale = graph.op("Div", float(LOGITS_A_WEIGHT), graph.op("Sqrt", length))
+        return scores.reduced("Sum", 1) * scale.unsqueeze(2)
 
-    def _neighbours(self, x: Value) -> tuple[Value, Value]:
-        """Of B×S all but the last, and all but the first."""
-        one, end, axis = np.array([1]), np.array([np.iinfo(np.int64).max]), np.array([1])
-        return (
-            self.graph.op("Slice", x, np.array([0]), np.array([-1]), axis),
-            self.graph.op("Slice", x, one, end, axis),
-        )
-
-    def total(self, scores: Value, router: GateRouter) -> Value:
+    def total(self, scores: Value) -> Value:
         return (scores * self.keep).reduced("Sum", 1)
 
     def _tell_decoder(self, x: Value) -> None:
         graph = self.graph
         graph.output("mask", self.mask)
-        for number, layer in enumerate(_layers(self.model.decoder)):
+        for number, layer in enumerate(self.model.decoder.layers.children()):
             attention = layer.encoder_attn
-            key, value = self.linear(x, attention.k_proj), self.linear(x, attention.v_proj)
-            graph.output(f"source_key_{number}", self.heads(key, attention, (0, 2, 3, 1)))
-            graph.output(f"source_value_{number}", self.heads(value, attention))
+            # Keys are scaled here, once, in place of the decoder's queries at every step.
+            key = self.linear(x, attention.k_proj) * float(attention.scaling)
+            graph.output(f"source_key_{number}", self.heads(key, attention, _KEYS))
+            graph.output(f"source_value_{number}", self.heads(self.linear(x, attention.v_proj), attention))
         if self.is_gated:
             known = self.last_logits if self.side.tells_decoder else self.known
             if known is not None:
@@ -318,18 +283,16 @@ class _DecoderGraph(_Side):
     """``tokens``, B×W, the last ones of W hypotheses each → the best next ones."""
 
     def __init__(self, model: Any, is_int8: bool) -> None:
-        super().__init__(model, model.decoder, is_int8)
+        super().__init__(model, model.decoder, is_int8, "W")
         graph, side = self.graph, self.side
-        tokens = self.read_tokens("W")
         step = graph.input("step", "int", [1])
-        columns = graph.input("columns", "int", ["B*W", "E"])
-        most = graph.input("most", "int", [1])
         self.source_mask = graph.input("mask", "float", ["B", 1, 1, "S"])
         self.past_mask = graph.input("past_mask", "float", ["B", 1, "W", "P"])
-        self.read_route()
-        self._read_gates(step)
+        self.totals: list[Value] = []  # sums of gates' scores, by layer
+        if self.is_gated:
+            self._read_gates(step)
         self.shares: list[Value] = []  # of the source in each layer, averaged over heads: B×W×S
-        x = self.embed(tokens.reshape(-1), step + np.array([side.padding_idx + 1]))
+        x = self.embed(step + [side.padding_idx + 1])
         for number, layer in enumerate(self.layers):
             self.begin(x, layer)
             x = self.around(x, layer, layer.self_attn_layer_norm, partial(self._attend, layer.self_attn, number))
@@ -339,70 +302,58 @@ class _DecoderGraph(_Side):
             if values:  # B×W×L×D
                 graph.output(name, graph.concat(*[value.unsqueeze(2) for value in values], axis=2))
         graph.output("attention", graph.op("Mean", *self.shares))
-        x = x if side.layer_norm is None else self.norm(x, side.layer_norm)
-        self._choose(self._log_probabilities(x), columns, most)
+        projection = side.output_projection
+        bias = getattr(side, OUTPUT_BIAS, projection.bias)
+        logits = graph.linear(self.norm(x, side.layer_norm), projection.weight, bias)
+        self._choose(graph.op("LogSoftmax", logits, axis=-1))
 
     def _attend(self, attention: Any, number: int, x: Value) -> Value:
         """To a hypothesis's own earlier positions, and to this one."""
         graph, heads, width = self.graph, attention.num_heads, attention.head_dim
         past_key = graph.input(f"key_{number}", "float", ["B", heads, width, "P"])
         past_value = graph.input(f"value_{number}", "float", ["B", heads, "P", width])
-        query, key, value = self.queries(x, attention, [attention.q_proj, attention.k_proj, attention.v_proj])
-        query, key, value = (self.heads(each, attention) for each in (query, key, value))  # B×h×W×d
+        query, key, value = (self.heads(each, attention) for each in self.project(x, attention))  # B×h×W×d
         past = query @ past_key + self.past_mask
         now = (query * key).reduced("Sum", 3)
         shares = graph.concat(now, past, axis=-1).softmax()
-        one, end, axis = np.array([1]), np.array([np.iinfo(np.int64).max]), np.array([3])
-        of_now = graph.op("Slice", shares, np.array([0]), one, axis)
-        of_past = graph.op("Slice", shares, one, end, axis)
-        mixed = of_past @ past_value + of_now * value
+        mixed = shares.between(1, None, 3) @ past_value + shares.between(0, 1, 3) * value
         graph.output(f"new_key_{number}", key)
         graph.output(f"new_value_{number}", value)
-        return self.linear(self.merge(mixed, attention), attention.out_proj)
+        return self.merge(mixed, attention)
 
     def _read(self, attention: Any, number: int, x: Value) -> Value:
-        """The source."""
+        """Attend to the source."""
         graph, heads, width = self.graph, attention.num_heads, attention.head_dim
         key = graph.input(f"source_key_{number}", "float", ["B", heads, width, "S"])
         value = graph.input(f"source_value_{number}", "float", ["B", heads, "S", width])
-        [query] = self.queries(x, attention, [attention.q_proj])
-        shares = (self.heads(query, attention) @ key + self.source_mask).softmax()
+        query = self.heads(self.linear(x, attention.q_proj), attention)
+        shares = (query @ key + self.source_mask).softmax()
         self.shares.append(shares.reduced("Mean", 1, keep=False))
-        return self.linear(self.merge(shares @ value, attention), attention.out_proj)
+        return self.merge(shares @ value, attention)
 
     def _read_gates(self, step: Value) -> None:
-        graph = self.graph
-        self.totals: list[Value] = []
-        if not self.is_gated:
-            return
-        number, routers = len(self.model.adapter_names), [layer.adapter.router for layer in self.layers]
-        if self.model.encoder.tells_decoder or self.model.encoder.source_gate is not None:
+        """What gates know of the source and of the tokens before."""
+        graph, encoder = self.graph, self.model.encoder
+        number, depth = len(self.model.adapter_names), len(self.layers)
+        if encoder.tells_decoder or encoder.source_gate is not None:
             self.known = graph.input("known", "float", ["B", 1, number])
-        if routers[0].weight is not None:
-            totals = graph.input("totals", "float", ["B", "W", len(routers), number])
-            split = graph.ops("Split", len(routers), totals, axis=2, num_outputs=len(routers))
-            squeezed = [graph.op("Squeeze", total, np.array([2])) for total in split]
-            self.earlier = dict(zip(routers, squeezed, strict=True))
-            self.count = (step + np.array([1])).as_float()
+        if self.layers[0].adapter.router.weight is not None:
+            totals = graph.input("totals", "float", ["B", "W", depth, number])
+            self.earlier = iter(graph.ops("Split", depth, totals, axis=2, num_outputs=depth))
+            self.count = (step + [1]).cast("float")
 
-    def total(self, scores: Value, router: GateRouter) -> Value:
-        self.totals.append(self.earlier[router] + scores)
+    def total(self, scores: Value) -> Value:
+        self.totals.append(self.graph.op("Squeeze", next(self.earlier), [2]) + scores)
         return self.totals[-1]
 
-    def _log_probabilities(self, x: Value) -> Value:
-        """N×H → N×V."""
-        graph, projection = self.graph, self.side.output_projection
-        weight = graph.array(projection.weight, _array)
-        bias = getattr(self.side, OUTPUT_BIAS, projection.bias)
-        logits = graph.linear(x, weight, None if bias is None else _array(bias))
-        return graph.op("LogSoftmax", logits, axis=-1)
-
-    def _choose(self, scores: Value, columns: Value, most: Value) -> None:
+    def _choose(self, scores: Value) -> None:
         """The ``most`` best of N×V with their numbers, N×most, and those of the columns that are asked for."""
         graph, size = self.graph, len(self.side.dictionary)
+        columns = graph.input("columns", "int", ["B*W", "E"])
+        most = graph.input("most", "int", [1])
         graph.output("asked", graph.op("GatherElements", scores, columns, axis=1))
         if size < _BLOCKED_FROM or size % _BLOCK:
-            best, numbers = graph.ops("TopK", 2, scores, graph.op("Min", most, np.array([size])), axis=1)
+            best, numbers = graph.ops("TopK", 2, scores, graph.op("Min", most, [size]), axis=1)
         else:
             # Block j is of the tokens j, j + V/32, …: the maximum of all blocks is one of rows.
             blocks = size // _BLOCK
@@ -416,12 +367,11 @@ class _DecoderGraph(_Side):
         graph.output("best_tokens", numbers, "int")
 
 
-def _position_table(side: Any) -> np.ndarray:
+def _position_table(side: Any) -> Tensor:
     """The vectors of all positions that a sentence can have, counted as fairseq counts them."""
     positions = side.embed_positions
     if hasattr(positions, "weight"):
-        return _array(positions.weight)
+        return positions.weight  # type: ignore[no-any-return]
     longest = side.max_source_positions if hasattr(side, "max_source_positions") else side.max_target_positions
-    return _array(
-        positions.get_embedding(side.padding_idx + longest + 2, positions.embedding_dim, positions.padding_idx)
-    )
+    size = side.padding_idx + longest + 2
+    return positions.get_embedding(size, positions.embedding_dim, positions.padding_idx)  # type: ignore[no-any-return]

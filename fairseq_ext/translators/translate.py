@@ -1,23 +1,100 @@
-"""A user's text, translated line for line: from a file in blocks, or as it comes; or a document."""
+"""A user's text, translated line for line: from a file in blocks, or as it comes; or a document.
+
+A file that is interrupted goes on with the next block, whoever translates it. What is unfinished, and what tells a file
+that this command wrote from one of the user's, is in the user's cache::
+
+    ~/.cache/fairseq_ext/translations/HASH/
+        .out.de.step/unfinished/blocks/       the lines, as they were read and checked
+        .out.de.step/unfinished/translated/   a task a block
+        .out.de.json                          what out.de was made from
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import io
+import json
+import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 from tqdm import tqdm
 
 from fairseq_ext.corpora.files import check_file
+from fairseq_ext.corpora.folded_text import normal_form
+from fairseq_ext.engine.hashing import hash_file
+from fairseq_ext.engine.provenance import read_json_object
+from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import Manifest, read_manifest
+from fairseq_ext.runtime.manifest import FLOAT32, MANIFEST_FILE, Manifest, read_manifest
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
-from fairseq_ext.translators.files import Job, load_translator, state_of, translate_file
-from fairseq_ext.translators.lines import blocks
+from fairseq_ext.translators.lines import STDIN, RoutedLine, Wanted, blocks, routed_by_file, text_lines
+
+_SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A text to translate, and how: options of ``fairseq-ext translate``, which say what they are."""
+
+    system: Path
+    source: Path | None = None  # None for standard input
+    output: Path | None = None  # None for standard output
+    route: str | None = None  # of all lines; None for the system's own, or where there is a file of domains
+    domains: Path | None = None
+    terms: Path | None = None
+    wanted: Wanted = Wanted()
+    processes: int = 0
+    block_lines: int = 500
+    device: str = "cpu"
+    decoding_precision: str = FLOAT32
+    format: str | None = None  # of the source; None for what its name says
+    every: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the text in messages."""
+        return STDIN if self.source is None else str(self.source)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that the lines of the output depend on."""
+        files = [self.system / MANIFEST_FILE, self.source, self.domains, self.terms]
+        description = {
+            "version": 5,
+            "files": [path and hash_file(path) for path in files],
+            "route": self.route,
+            "block_lines": self.block_lines,
+            "decoding_precision": self.decoding_precision,
+            **dataclasses.asdict(self.wanted),
+        }
+        return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
+
+    def lines(self) -> Iterator[RoutedLine]:
+        """The lines with their routes."""
+        lines = text_lines(self.source)
+        if self.domains is None:
+            return ((line, self.route) for line in lines)
+        return routed_by_file(lines, self.name, self.domains, read_manifest(self.system).domains)
+
+
+@lru_cache(maxsize=1)
+def _load_translator(job: Job) -> SystemTranslator:
+    """The translator of a job, loaded once."""
+    return SystemTranslator.load(
+        job.system, device=job.device, decoding_precision=job.decoding_precision, terms=job.terms
+    )
 
 
 def translate(job: Job) -> None:
@@ -46,7 +123,7 @@ def _translate_document(job: Job, kind: str, manifest: Manifest) -> None:
         raise InputError(f"{job.source}: --format jsonl and --domains are for lines of text, not for {kind}")
     _refuse_existing(job)
     document = Document(job.source, formats.FORMATS[kind], Filling(manifest.languages, manifest.name, job.every))
-    folder = state_of(job.output.absolute()).with_name("document")
+    folder = _state_of(job.output.absolute()).with_name("document")
     folder.mkdir(parents=True, exist_ok=True)
     lines, translated = folder / "lines", folder / "translated"
     with lines.open("w", encoding="utf-8", newline="\n") as file:
@@ -60,7 +137,7 @@ def _translate_document(job: Job, kind: str, manifest: Manifest) -> None:
 
 def _translate_stream(job: Job) -> None:
     """Translate block by block as text comes, and leave nothing on the disk but the output."""
-    translator = load_translator(job)
+    translator = _load_translator(job)
     with ExitStack() as stack:
         if job.output is None:
             out = sys.stdout
@@ -82,3 +159,92 @@ def _translate_stream(job: Job) -> None:
 def _refuse_existing(job: Job) -> None:
     if job.output is not None and job.output.is_file() and job.output.stat().st_size:
         raise InputError(f"{job.output}: exists; move it away or choose another name")
+
+
+@dataclass(frozen=True)
+class _TranslateBlock:
+    """The task that translates one block; paths are absolute."""
+
+    job: Job
+    blocks: Path
+
+    def __call__(self, index: int, output: Path) -> None:
+        """Write its lines into an empty directory."""
+        block = [(line, route) for line, route in json.loads((self.blocks / f"{index:06d}").read_text("utf-8"))]
+        first = index * self.job.block_lines + 1
+        lines = self.job.wanted.translated(_load_translator(self.job), block, first, self.job.name)
+        (output / _TEXT).write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def translate_file(job: Job) -> None:
+    """Translate a file, or what an interrupted run of the same job left of it; paths are absolute."""
+    assert job.output is not None
+    output, fingerprint, staging = job.output, job.fingerprint, Staging(_state_of(job.output))
+    record = read_json_object(_record_of(output))
+    if output.exists() and not (output.is_file() and output.stat().st_size == 0):
+        if not output.is_file() or record.get("sha256") != hash_file(output):
+            raise InputError(
+                f"{output}: exists, and is not as this command wrote it; move it away or choose another name"
+            )
+        if record.get("fingerprint") == fingerprint:
+            print(f"{output}: up to date", file=sys.stderr)
+            return
+    staging.output.parent.mkdir(parents=True, exist_ok=True)
+    with locked(staging.output):
+        folder = staging.unfinished if staging.is_begun(fingerprint) else staging.start(fingerprint)
+        count = _translate_blocks(job, folder, output.name)
+        with atomic_write(output) as partial:
+            with partial.open("wb") as file:
+                for index in range(count):
+                    file.write((task_output(folder / _DONE, index) / _TEXT).read_bytes())
+            # Comes first: what stops in between is mended by the next run.
+            with atomic_write(_record_of(output)) as temporary:
+                known = {"fingerprint": fingerprint, "sha256": hash_file(partial)}
+                temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
+        staging.clear()
+
+
+def _translate_blocks(job: Job, folder: Path, label: str) -> int:
+    """Translate the blocks that are not, and return how many there are."""
+    if not (folder / _SOURCE).is_dir():
+        _store(job, folder / _SOURCE)
+    counts = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
+    done = folder / _DONE
+    missing = sum(size for index, size in enumerate(counts) if not task_output(done, index).exists())
+    if missing < sum(counts):
+        print(f"{job.output}: goes on; {missing} of {sum(counts)} lines are left", file=sys.stderr)
+    task = _TranslateBlock(job, (folder / _SOURCE).absolute())
+    run_tasks(task, done, len(counts), Engine(job.processes), label, sizes=counts, unit=" lines")
+    return len(counts)
+
+
+def _store(job: Job, folder: Path) -> None:
+    """Write lines as blocks; the folder appears when all are there."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    partial.mkdir(exist_ok=True)
+    counts = []
+    for index, block in enumerate(blocks(_checked(job), job.block_lines)):
+        (partial / f"{index:06d}").write_text(json.dumps(block, ensure_ascii=False), encoding="utf-8")
+        counts.append(len(block))
+    (partial / _COUNTS).write_text(json.dumps(counts), encoding="utf-8")
+    partial.rename(folder)
+
+
+def _checked(job: Job) -> Iterator[RoutedLine]:
+    """Pass lines on, and refuse what cannot be translated before hours of work on the others."""
+    for number, (line, route) in enumerate(job.lines(), start=1):
+        if "domain" in (text := normal_form("NFKC", line)) and ":" in text:
+            _load_translator(job).check(Request(line, route), f"{job.name}, line {number}")
+        yield line, route
+
+
+def _state_of(output: Path) -> Path:
+    """Where the state of an output is in the user's cache, under its own name."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    key = hashlib.sha256(str(output.parent.resolve() / output.name).encode("utf-8", "surrogateescape")).hexdigest()
+    return cache / "fairseq_ext/translations" / key[:32] / output.name
+
+
+def _record_of(output: Path) -> Path:
+    state = _state_of(output)
+    return state.with_name(f".{state.name}.json")

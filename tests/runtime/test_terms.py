@@ -35,16 +35,10 @@ def test_terms_are_whole_words_the_longest_of_them(text: str, found: dict[str, t
 
 def test_a_form_is_a_whole_word_and_has_a_capital_where_it_begins() -> None:
     constraint = Constraint.of(["zeigen", "Terminen"], lambda _: [1], has_spaces=True)
-    kept = {
-        text: constraint.found_in(text) for text in ("„Zeigen", "das Zeigen", "Terminende", "(Terminen)", "anzeigen")
-    }
-    assert kept == {
-        "„Zeigen": "Zeigen",
-        "das Zeigen": None,
-        "Terminende": None,
-        "(Terminen)": "Terminen",
-        "anzeigen": None,
-    }
+    for text, form in (("„Zeigen", "Zeigen"), ("(Terminen)", "Terminen")):
+        assert constraint.found_in(text) == form
+    for text in ("das Zeigen", "Terminende", "anzeigen"):
+        assert constraint.found_in(text) is None
     assert Constraint.of(["終"], lambda _: [1], has_spaces=False).found_in("始終点") == "終"
 
 
@@ -56,12 +50,11 @@ def test_a_line_that_is_no_term_is_named(tmp_path: Path, line: str) -> None:
         Glossary.read(path)
 
 
-@pytest.mark.parametrize("name", ["mix", "gad"])
-def test_translations_keep_what_is_given_whatever_the_model_thinks(exported: Path, name: str) -> None:
-    translator, rng = SystemTranslator.load(exported / name), random.Random(1)
+def test_translations_keep_what_is_given_whatever_the_model_thinks(exported: Path) -> None:
+    translator, rng = SystemTranslator.load(exported / "gad"), random.Random(1)
     words = [f"w{number}" for number in range(20)]
     requests = []
-    for _ in range(20):
+    for _ in range(12):
         source = rng.sample(words, 3)
         terms = [Term(word, (" ".join(rng.sample(words, rng.randint(1, 2))), rng.choice(words))) for word in source[:2]]
         requests.append(Request(" ".join(source), terms=Glossary(terms)))
@@ -75,8 +68,8 @@ def test_translations_keep_what_is_given_whatever_the_model_thinks(exported: Pat
             assert f" {answer.terms[term.source]} " in f" {text} "
         [alone] = translator.translate([request], candidates=2)
         assert [each.text for each in alone.candidates] == [each.text for each in answer.candidates]
-    assert [each.candidates[0].text for each in together[20:]] == [each.candidates[0].text for each in free]
-    assert [each.candidates[0].text for each in together[:20]] != [each.candidates[0].text for each in free]
+    assert [each.candidates[0].text for each in together[12:]] == [each.candidates[0].text for each in free]
+    assert [each.candidates[0].text for each in together[:12]] != [each.candidates[0].text for each in free]
 
 
 def test_a_term_that_cannot_be_kept_is_named_and_the_rest_translated(exported: Path, tmp_path: Path) -> None:

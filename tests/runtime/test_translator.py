@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +29,15 @@ ROUTES = {
     "gad": ["gates", "classifier", "base", *toy.DOMAINS],
 }
 Load = Callable[[str], SystemTranslator]
+ON_A_SERVER = """
+import json, sys
+sys.modules["torch"] = None  # so that importing it fails
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.translator import SystemTranslator
+answers = SystemTranslator.load(sys.argv[1]).translate([Request("w1 w4"), Request("w2 w5", "classifier")])
+print(json.dumps([[each.candidates[0].text, each.domain, each.weights] for each in answers]))
+assert not {"fairseq", "sklearn", "scipy"} & sys.modules.keys(), "a library of training is loaded"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +68,7 @@ def test_a_systems_routes_and_its_own(load: Load, name: str) -> None:
         translator.translate([Request("w1"), Request("w1", "news")])
 
 
-@pytest.mark.parametrize("name", toy_systems.ARCHITECTURES)
+@pytest.mark.parametrize("name", ["tag", "gad"])
 def test_translates_as_the_hub_does(load: Load, exported: Path, name: str) -> None:
     hub = DomainTranslator.from_pretrained(exported / name)
     search = {"beam": 3, "max_len_a": 0.0, "max_len_b": 6}
@@ -79,19 +91,15 @@ def test_routes_beside_each_other_are_as_alone(load: Load, name: str) -> None:
         assert (answer.route, answer.domain) == (alone.route, alone.domain) == (request.route, answer.domain)
 
 
-@pytest.mark.parametrize("name", ["ad", "gad"])
-def test_without_adapters_it_is_the_base(load: Load, name: str) -> None:
-    for one, other in zip(
-        load(name).translate([Request(line, "base") for line in LINES]),
-        load("mix").translate([Request(line) for line in LINES]),
-        strict=True,
-    ):
+def test_without_adapters_it_is_the_base(load: Load) -> None:
+    found = load("gad").translate([Request(line, "base") for line in LINES])
+    for one, other in zip(found, load("mix").translate([Request(line) for line in LINES]), strict=True):
         assert one.candidates[0].text == other.candidates[0].text
         assert one.candidates[0].score == pytest.approx(other.candidates[0].score)
         assert (one.weights, other.weights) == ([0.0] * 3, None)
 
 
-@pytest.mark.parametrize("name", ["tag", "ad", "gad"])
+@pytest.mark.parametrize("name", ["tag", "gad"])
 def test_the_classifier_chooses_by_the_text(load: Load, name: str) -> None:
     lines = [f"{word} w15" for word in KNOWN_BY.values()]
     chosen = load(name).translate([Request(line, "classifier") for line in ["", *lines]])
@@ -124,7 +132,6 @@ def test_gates_by_token_are_the_hubs_and_mean_those_by_layer(load: Load, exporte
         assert " ".join(answer.tokens.pieces[:-1]) == answer.candidates[0].text
         assert answer.tokens.pieces[-1] == "</s>"
         assert torch.tensor(answer.tokens.weights) == pytest.approx(gates["tokens"], abs=1e-6)
-        assert [sum(row) for row in answer.tokens.weights] == pytest.approx([1.0] * len(answer.tokens.pieces))
         by_layer, by_token = (torch.tensor(rows).mean(0) for rows in (answer.gates["decoder"], answer.tokens.weights))
         assert by_token == pytest.approx(by_layer, abs=1e-6)
     assert [answer.tokens for answer in translator.translate([Request("w4", "med"), Request("")])] == [None, None]
@@ -192,3 +199,10 @@ def test_threads_share_the_batches(load: Load, exported: Path) -> None:
     requests = [Request(line * (1 + n), route) for n, line in enumerate(LINES * 4) for route in ROUTES["gad"]]
     threaded = SystemTranslator.load(exported / "gad", threads=2)
     assert texts(threaded.translate(requests)) == texts(load("gad").translate(requests))
+
+
+def test_an_exported_system_translates_without_torch_and_fairseq(exported: Path) -> None:
+    command = [sys.executable, "-c", ON_A_SERVER, str(exported / "gad")]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    answers = SystemTranslator.load(exported / "gad").translate([Request("w1 w4"), Request("w2 w5", "classifier")])
+    assert found == [[each.candidates[0].text, each.domain, each.weights] for each in answers]

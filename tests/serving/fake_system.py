@@ -11,7 +11,7 @@ from typing import Any
 
 from fairseq_ext.cli.main import run_verb
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.runtime.marks import PRIVATE
+from fairseq_ext.runtime.pieces import PRIVATE
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates
 from fairseq_ext.serving import server
 

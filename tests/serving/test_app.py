@@ -93,18 +93,12 @@ def test_health_tells_of_the_thread_and_of_the_queue(client: TestClient) -> None
     assert [unstarted.get(f"/health/{name}").status_code for name in ("live", "ready")] == [503, 503]
 
 
-@pytest.mark.parametrize("host", ["localhost:8000", "127.9.9.9", "[::1]:8000", "LOCALHOST"])
-def test_names_of_this_machine_are_answered(client: TestClient, host: str) -> None:
-    assert client.get("/info", headers={"Host": host}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "127.0.0.1.evil.example:8000", "evil@localhost", "10.0.0.1", ""],
-)
-def test_other_names_are_refused_on_loop_back(client: TestClient, host: str) -> None:
-    for path in ("/", "/info", "/health/live"):
-        assert client.get(path, headers={"Host": host}).status_code == 421
+def test_names_of_this_machine_alone_are_answered_on_loop_back(client: TestClient) -> None:
+    for host in ("localhost:8000", "127.9.9.9", "[::1]:8000", "LOCALHOST"):
+        assert client.get("/info", headers={"Host": host}).status_code == 200
+    for host in ("evil.example", "127.0.0.1.evil.example:8000", "evil@localhost", "10.0.0.1", ""):
+        for path in ("/", "/info", "/health/live"):
+            assert client.get(path, headers={"Host": host}).status_code == 421
 
 
 def test_any_name_is_answered_where_others_may_ask() -> None:

@@ -123,15 +123,6 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     assert held.release() == [["a", "b", "e"]]
 
 
-def test_what_a_client_that_left_waited_for_is_dropped(held: Held) -> None:
-    gone, stays = held.submit("a", "b"), held.submit("c")
-    assert gone.cancel()
-    assert held.batcher.waiting == 1
-    assert held.release() == [["c"]]
-    assert texts_of(stays) == ["c"]
-    assert b"translation_dropped_sentences_total 2.0" in held.metrics.text()
-
-
 def test_a_text_that_fails_fails_its_own_order_alone(held: Held) -> None:
     bad, broken = held.submit("b", "endless", "c"), held.submit("broken")
     good = [held.submit(text) for text in "adef"]

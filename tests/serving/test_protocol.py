@@ -6,18 +6,11 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.serving.fake_server import TIMEOUT, Served, answer_of, head, served
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+from tests.waiting import wait_until
 
 
 def test_a_client_that_leaves_has_its_waiting_work_dropped() -> None:
@@ -25,9 +18,9 @@ def test_a_client_that_leaves_has_its_waiting_work_dropped() -> None:
         first = service.post("wait")
         assert service.system.waits.wait(TIMEOUT)
         gone, stays = service.post("never", "ever"), service.post("a b")
-        wait_for(lambda: service.metric("translation_queue_sentences") == 3)
+        wait_until(lambda: service.metric("translation_queue_sentences") == 3, "not counted")
         gone.close()
-        wait_for(lambda: service.metric("translation_queue_sentences") == 1)
+        wait_until(lambda: service.metric("translation_queue_sentences") == 1, "not counted")
         service.system.go.set()
         assert answer_of(stays)[1]["translations"][0]["text"] == "b a"
         assert answer_of(first)[0] == 200
@@ -42,7 +35,9 @@ def test_a_client_that_leaves_within_its_body_disturbs_nobody() -> None:
         client.sendall(head(b"", length=100) + b'{"texts"')
         client.close()
         assert answer_of(service.post("a b"))[0] == 200
-        wait_for(lambda: service.metric('translation_requests_total{status="499"}') == 1)
+        wait_until(
+            lambda: service.metric('translation_requests_total{status="499"}') == 1, "the service did not get there"
+        )
 
 
 def test_a_body_that_does_not_come_ends_in_408() -> None:
@@ -78,7 +73,7 @@ def test_one_connection_too_many_is_told_to_come_back_and_liveness_is_answered()
         busy = [service.post("wait"), service.post("a")]
         assert service.system.waits.wait(TIMEOUT)
         time.sleep(0.3)  # a question that overtakes the second request would take its place
-        wait_for(lambda: not ready(service))
+        wait_until(lambda: not ready(service), "not counted")
         with service.post("b") as late, late.makefile("rb") as file:
             answer = file.read()
         assert answer.startswith(b"HTTP/1.1 503 ")
@@ -109,22 +104,3 @@ def test_an_answer_that_is_not_read_ends_the_connection() -> None:
                 client.sendall(request)
             raise AssertionError
         assert answer_of(service.post("a b"))[0] == 200
-
-
-@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"A" * 100_000 + b"\r\n\r\n"])
-def test_what_is_no_http_ends_in_400(sent: bytes) -> None:
-    with served(patience=1) as service:
-        with service.connect() as client:
-            client.sendall(sent)
-            assert client.recv(12) in (b"HTTP/1.1 400", b"")
-        assert answer_of(service.post("a"))[0] == 200
-
-
-def test_hostile_requests_leave_the_others_alone() -> None:
-    with served(window=50) as service:
-        good = [service.post(f"a {number}") for number in range(8)]
-        bad = [service.post("a", domain="x"), service.post("endless"), service.post("broken"), service.post()]
-        deep = service.connect()
-        deep.sendall(head(b"[" * 200_000) + b"[" * 200_000)
-        assert [answer_of(client)[0] for client in (*bad, deep)] == [422, 422, 500, 422, 400]
-        assert [answer_of(client)[1]["translations"][0]["text"] for client in good] == [f"{n} a" for n in range(8)]

@@ -12,13 +12,12 @@ from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.serving.app import make_app
 from fairseq_ext.serving.limits import Limits
-from tests.translators.conftest import exported  # noqa: F401  a fixture
 
 LINES = ["w4 w5 w6", "w7 w8", "w9", "", "w10 w11 w12 w13", "w1 w2 w1"]
 
 
 @pytest.mark.parametrize("name", [pytest.param("gad", marks=pytest.mark.slow), "ad"])
-def test_many_clients_get_what_offline_translation_finds(name: str, exported: Path) -> None:  # noqa: F811
+def test_many_clients_get_what_offline_translation_finds(name: str, exported: Path) -> None:
     system = SystemTranslator.load(exported / name)
     work = [(line, route) for line in LINES for route in system.routes]
     expected = system.translate([Request(*each) for each in work], candidates=2)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
-from xml.etree import ElementTree
 
-import polib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.marks import ALONE, CLOSE, OPEN, PRIVATE, keep, mark
-from fairseq_ext.runtime.pieces import cut, split
+from fairseq_ext.runtime.pieces import ALONE, CLOSE, OPEN, PRIVATE, cut, keep, mark, split
 from fairseq_ext.translators.document import Document, Filling
 from fairseq_ext.translators.formats import FORMATS, format_of
 
@@ -156,18 +153,6 @@ def test_what_is_not_translated_stays(name: str, tmp_path: Path) -> None:
     assert found.write(iter([""] * count), file) == 0
     wanted = CASES[name][0].replace('srcLang="en"', 'srcLang="en" trgLang="de"').replace('l lang="en"', 'l lang="de"')
     assert file.getvalue().decode() == wanted
-
-
-def test_what_others_read_of_it(tmp_path: Path) -> None:
-    for name, (text, _) in CASES.items():
-        (tmp_path / name).write_text(text)
-        if name.endswith((".xlf", ".xliff", ".tmx")):
-            ElementTree.fromstring(filled(tmp_path / name))
-    entries = {entry.msgid: entry for entry in polib.pofile(filled(tmp_path / "a.po").decode())}
-    assert entries["open %s"].msgstr_plural == {0: "OPEN %s", 1: "MANY FILES"}
-    assert entries["open %s"].fuzzy
-    assert entries["two\nlines\n"].msgstr == "TWO\nLINES\n"
-    assert not entries["done"].fuzzy
 
 
 def test_all_is_translated_where_that_is_asked(tmp_path: Path) -> None:

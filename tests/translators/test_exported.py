@@ -40,10 +40,10 @@ def test_it_says_what_it_is(exported: Path) -> None:
     assert manifest.versions["torch"] == version("torch")
 
 
-def test_weights_and_options_alone_are_kept(exported: Path) -> None:
+def test_weights_and_options_alone_are_kept(exported: Path, systems: Path) -> None:
     state = torch.load(exported / "gad/model.pt", weights_only=True)
     assert "last_optimizer_state" not in state
-    trained = torch.load(exported / "trained/gad/model.pt", weights_only=True)
+    trained = torch.load(systems / "gad/model.pt", weights_only=True)
     assert state["model"].keys() == trained["model"].keys()
     assert all(torch.equal(state["model"][name], value) for name, value in trained["model"].items())
     assert "/" in trained["cfg"]["task"]["data"]
@@ -88,13 +88,9 @@ def test_a_manifest_of_another_kind_is_one_line(copy: Path, changes: dict[str, A
     assert "\n" not in str(caught.value)
 
 
-def parts(exported: Path, data: Path) -> Parts:
-    return Parts(exported / "trained/mix/model.pt", data)
-
-
-def test_another_export_takes_its_place(exported: Path, data: Path, copy: Path) -> None:
+def test_another_export_takes_its_place(systems: Path, data: Path, copy: Path) -> None:
     with writing(copy) as folder:
-        parts(exported, data).write(folder, small_systems.manifest("mix"))
+        Parts(systems / "mix/model.pt", data).write(folder, small_systems.manifest("mix"))
     assert verify(copy).name == "mix"
     assert not (copy / "classifier").exists()
     assert sorted(path.name for path in copy.parent.iterdir()) == [".gad.lock", "gad"]

@@ -12,9 +12,9 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.requests import Answer, Candidate, Request
-from fairseq_ext.translators import files
-from fairseq_ext.translators.files import Job, translate_file
+from fairseq_ext.translators import translate
 from fairseq_ext.translators.lines import Wanted
+from fairseq_ext.translators.translate import Job, translate_file
 
 LINES = [f"line {n}" for n in range(7)]
 TURNED = "".join(f"{line[::-1]}\n" for line in LINES)
@@ -42,7 +42,7 @@ class Turner:
 @pytest.fixture
 def turner(monkeypatch: pytest.MonkeyPatch) -> Turner:
     turner = Turner()
-    monkeypatch.setattr(files, "load_translator", lambda _: turner)
+    monkeypatch.setattr(translate, "_load_translator", lambda _: turner)
     return turner
 
 

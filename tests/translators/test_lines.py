@@ -37,11 +37,6 @@ def test_what_is_no_text_is_named(text: Path, stdin: Callable[[bytes], None], co
             list(text_lines(path))
 
 
-def routed(text: Path, lines: list[str], domains: str) -> list[tuple[str, str | None]]:
-    text.write_text(domains)
-    return list(routed_by_file(lines, "the text", text, ["law", "med"]))
-
-
 @pytest.mark.parametrize(
     ("lines", "domains", "message"),
     [
@@ -52,5 +47,6 @@ def routed(text: Path, lines: list[str], domains: str) -> list[tuple[str, str | 
     ],
 )
 def test_domains_that_do_not_fit_are_named(text: Path, lines: list[str], domains: str, message: str) -> None:
+    text.write_text(domains)
     with pytest.raises(InputError, match=message):
-        routed(text, lines, domains)
+        list(routed_by_file(lines, "the text", text, ["law", "med"]))

@@ -1,8 +1,9 @@
-"""What clients of LibreTranslate ask for, and how they are answered."""
+"""What clients of LibreTranslate, and OPUS-CAT's plug-ins, ask for, and how they are answered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,16 @@ from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import shown
 from fairseq_ext.runtime.pieces import split
 from fairseq_ext.runtime.requests import Answer, Request
-from fairseq_ext.serving.body import Order, check_count, check_domain, check_size, checked_text
+from fairseq_ext.serving.body import Order, check_count, check_domain, check_size, default_route, domains_of
 from fairseq_ext.serving.limits import USUAL_BEAM, Limits
 from fairseq_ext.serving.refusals import RefusedError
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
-FORMATS = ("text", "html")
+_FORMATS = ("text", "html")
+# LibreTranslate's clients know these statuses alone.
+_STATUSES = {401: 403, 413: 400, 415: 400, 422: 400, 503: 429}
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
     "en": "English", "es": "Spanish", "et": "Estonian", "fa": "Persian", "fi": "Finnish", "fr": "French",
@@ -30,8 +33,18 @@ _NAMES = {
 Write = Callable[[Sequence[Answer]], Any]
 
 
-def read_texts(
-    texts: Sequence[str],
+@contextmanager
+def refuse_as_libretranslate() -> Iterator[None]:
+    """Refuse with the statuses that the clients of others know."""
+    try:
+        yield
+    except RefusedError as refusal:
+        refusal.status = _STATUSES.get(refusal.status, refusal.status)
+        raise
+
+
+def _read_texts(
+    texts: Sequence[Any],
     system: SystemTranslator,
     limits: Limits,
     *,
@@ -45,11 +58,9 @@ def read_texts(
     Returns:
         What is to be translated, and what makes of the answers the translations of each text, the best first.
     """
-    pieces = [split(checked_text(text, key), markup=markup) for text in texts]
-    check_size(texts, limits, key)
-    route = route or system.default_route
-    if route is None:
-        raise RefusedError(422, f'{system.name} has to be told the "domain"; give one of {", ".join(system.domains)}')
+    _check_texts(texts, limits, key)
+    pieces = [split(text, markup=markup) for text in texts]
+    route = route or default_route(system, key)
     order = Order(tuple(Request(text, route) for each in pieces for text in each.texts), **options)
 
     def fill(answers: Sequence[Answer]) -> list[list[str]]:
@@ -64,25 +75,32 @@ def read_texts(
     return order, fill
 
 
-def read_order(
-    content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None
+def _check_texts(texts: Sequence[Any], limits: Limits, key: str) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise RefusedError(422, f'"{key}" is {shown(text)}; give a text')
+    check_size(texts, limits, key)
+
+
+def read_libretranslate(
+    content: Any, system: SystemTranslator, limits: Limits, domain: str | None
 ) -> tuple[Order, Write]:
     """What ``POST /translate`` asks for in LibreTranslate's words, and what makes the answer."""
     q, form = content["q"], content.get("format") or "text"
     is_list, is_auto = isinstance(q, list), content.get("source", "auto") == "auto"
     source, target = system.languages
     if not is_auto:
-        check_language(content["source"], source, "source")
-    check_language(content.get("target"), target, "target")
-    if form not in FORMATS:
-        raise RefusedError(422, f'"format" is {shown(form)}; give one of {", ".join(FORMATS)}')
+        _check_language(content["source"], source, "source")
+    _check_language(content.get("target"), target, "target")
+    if form not in _FORMATS:
+        raise RefusedError(422, f'"format" is {shown(form)}; give one of {", ".join(_FORMATS)}')
     own_domain = content.get("domain") or None
     if own_domain is not None:
         check_domain(own_domain, "the body", system)
     wanted = content.get("alternatives") or 0
     wanted = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) < 9 else wanted  # of a form
     alternatives = check_count(wanted, "alternatives", 0, limits.max_beam - 1)
-    order, fill = read_texts(
+    order, fill = _read_texts(
         q if is_list else [q],
         system,
         limits,
@@ -105,7 +123,7 @@ def read_order(
     return order, write
 
 
-def check_language(code: Any, wanted: str, key: str) -> None:
+def _check_language(code: Any, wanted: str, key: str) -> None:
     """Check a language: ``de_AT`` or ``DE`` is ``de`` where the system knows that alone."""
     if not isinstance(code, str) or base_language(code) != base_language(wanted):
         raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
@@ -139,8 +157,8 @@ def _named(code: str) -> dict[str, str]:
 def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
     """The answer to ``POST /detect``: how likely each of the system's two languages is, the likelier first."""
     q = content.get("q") if isinstance(content, dict) else None
-    texts = [checked_text(text, "q") for text in (q if isinstance(q, list) else [q])]
-    check_size(texts, limits, "q")
+    texts: list[Any] = q if isinstance(q, list) else [q]
+    _check_texts(texts, limits, "q")
     found = [_likely(text, system.languages) for text in texts]
     return found if isinstance(q, list) else found[0]
 
@@ -161,3 +179,26 @@ def _identifier(languages: tuple[str, ...]) -> Any:
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     identifier.set_languages(languages)
     return identifier
+
+
+def model_tags(query: Mapping[str, str], system: SystemTranslator) -> list[str]:
+    """The answer to ``GetLanguagePairModelTags``: the domains."""
+    _check_languages(query, system)
+    return domains_of(system)
+
+
+def read_opus_cat(
+    query: Mapping[str, str], system: SystemTranslator, limits: Limits, domain: str | None
+) -> tuple[Order, Write]:
+    """What ``TranslateJson`` asks for, and what makes the answer; the domain is ``modelTag``, if that is not empty."""
+    _check_languages(query, system)
+    tag = query.get("modelTag") or None
+    if tag is not None:
+        check_domain(tag, "modelTag", system)
+    order, fill = _read_texts([query.get("input", "")], system, limits, key="input", route=tag or domain)
+    return order, lambda answers: {"translation": fill(answers)[0][0]}
+
+
+def _check_languages(query: Mapping[str, str], system: SystemTranslator) -> None:
+    for key, language in zip(("srcLangCode", "trgLangCode"), system.languages, strict=True):
+        _check_language(query.get(key), language, key)

@@ -1,1 +1,0 @@
-from tests.translators.conftest import exported  # noqa: F401  a fixture
