@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,17 +40,13 @@ def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
     def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
         if Path(main.__code__.co_filename).name != "train.py":
             return call_main(cfg, main, **kwargs)
-        _check_update_frequency(cfg.optimization.update_freq)
+        if min(cfg.optimization.update_freq) < 1:
+            raise InputError("--update-freq 0: give 1 or more batches an update")
         settle_precision(cfg)
         count = count_processes(cfg)
         return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
 
     return call
-
-
-def _check_update_frequency(counts: Sequence[int]) -> None:
-    if min(counts) < 1:
-        raise InputError(f"--update-freq {min(counts)}: give 1 or more batches an update")
 
 
 def settle_precision(cfg: DictConfig) -> None:
@@ -76,13 +72,9 @@ def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ
     count = cfg.task.get("cpu_processes", 1)
     if count < 1:
         raise InputError(f"--cpu-processes {count}: give 1 or more")
-    if count == 1:
-        return 1
-    if not _is_on_cpu(cfg):
-        _log.info(f"--cpu-processes {count}: not heeded, since there is a GPU")
-        return 1
-    if cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1:
-        _log.info(f"--cpu-processes {count}: not heeded, since several processes have been started already")
+    several = cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1
+    if count > 1 and (several or not _is_on_cpu(cfg)):
+        _log.info(f"--cpu-processes {count}: not heeded with a GPU, or with several processes started already")
         return 1
     return count
 
