@@ -35,12 +35,9 @@ class Workers:
     """Processes that run functions."""
 
     executor: Executor
-    # Of those with a GPU, or of all where none has one.
-    gpu_executor: Executor
-    # Raises InputError if no worker has been left for a while.
-    check: Callable[[], None] = lambda: None
-    # Under which workers of a cluster log lines for this process to show.
-    topic: str | None = None
+    gpu_executor: Executor  # of those with a GPU, or of all where none has one
+    check: Callable[[], None] = lambda: None  # waits where no worker is left, and raises TimeoutError after a while
+    topic: str | None = None  # under which workers of a cluster log lines for this process to show
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
         """Wait until at least one future is done, and return those that are; none without futures."""
@@ -82,21 +79,14 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
     except ImportError:
         raise InputError("--scheduler: needs the package distributed: pip install distributed") from None
     where = f"--scheduler {scheduler}"
-    no_workers = InputError(
-        f"{where}: has had no workers for {_WORKERS_SECONDS:.0f} s; start some (see docs/cluster.md); {GO_ON}"
-    )
     with _connect(scheduler, where) as client:
-        seen = time.monotonic()
 
         def check() -> None:
-            nonlocal seen
-            if _workers_of(client):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > _WORKERS_SECONDS:
-                raise no_workers
+            if not _workers_of(client):
+                client.wait_for_workers(1, timeout=_WORKERS_SECONDS)
 
         try:
-            client.wait_for_workers(1, timeout=_WORKERS_SECONDS)
+            check()
             workers = _workers_of(client)
             print(f"{scheduler}: {len(workers)} workers", file=sys.stderr)
             has_gpus = any("GPU" in worker["resources"] for worker in workers)
@@ -106,7 +96,9 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
             client.subscribe_topic(topic, lambda event: tell(event[1]))
             yield Workers(executor, gpu_executor, check, topic)
         except TimeoutError:
-            raise no_workers from None
+            raise InputError(
+                f"{where}: has had no workers for {_WORKERS_SECONDS:.0f} s; start some (see docs/cluster.md); {GO_ON}"
+            ) from None
         except KilledWorker:
             raise InputError(f"{where}: one task has killed several workers (out of memory?); {GO_ON}") from None
         except CancelledError:
