@@ -151,7 +151,7 @@ def _leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{prefix}{key}: ")
         elif key == EXTRA and isinstance(value, list):
-            yield "command line", " ".join(map(str, value)) or "empty"
+            yield "command line", json.dumps(" ".join(map(str, value)), ensure_ascii=False)
         else:
             yield f"{prefix}{key}", json.dumps(value, ensure_ascii=False)
 

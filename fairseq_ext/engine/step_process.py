@@ -80,20 +80,11 @@ def _run_on_worker(work: bytes, folder: str, threads: dict[str, str], topic: str
 def _run_in_process(
     work: bytes, folder: str, threads: dict[str, str], say: Callable[[str], object], is_wanted: Callable[[], bool]
 ) -> None:
-    """Run a step, which is pickled with its provenance, in a process of its own.
-
-    Args:
-        work: the pickle.
-        folder: the working directory.
-        threads: the variables that say with how many threads it computes.
-        say: gets the lines that it writes to stderr.
-        is_wanted: asked now and then; once it is false, the process is killed.
-    """
+    """Run a pickled step in a folder, tell its messages, and kill it when it is no longer wanted."""
     environment = without_launcher(own_environment())
-    for name in _THREADS:
-        environment.pop(name, None)
+    environment = {name: value for name, value in environment.items() if name not in _THREADS} | threads
     command = [sys.executable, "-P", "-c", f"from {__name__} import run_pickled; run_pickled()"]
-    process = start_child(command, cwd=folder, env=environment | threads, start_new_session=True)
+    process = start_child(command, cwd=folder, env=environment, start_new_session=True)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

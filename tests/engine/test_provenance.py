@@ -19,7 +19,7 @@ def provenance(inputs: tuple[str, ...] = (), **options: Any) -> Provenance:
         ({"system": {"lr": 0.1}}, {"system": {"lr": 0.2}}, "system: lr was 0.1, is 0.2"),
         ({"system": {"a": 1}}, {"system": {"a": 1, "fp16": True}}, "system: fp16 was not given, is true"),
         ({"a": None}, {}, "a was null, is not given"),
-        ({"extra": []}, {"extra": ["--lr", "1"]}, "command line was empty, is --lr 1"),
+        ({"extra": []}, {"extra": ["--lr", "1"]}, 'command line was "", is "--lr 1"'),
         ({"langs": ("en", "pl")}, {"langs": ["en", "pl"]}, ""),
         (
             dict.fromkeys("abcde", 1),
