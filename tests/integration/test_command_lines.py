@@ -222,13 +222,5 @@ def test_a_resumed_training_keeps_the_way_that_was_measured(data: Path, tmp_path
     assert chosen("auto") == said
 
 
-def test_a_mistake_in_several_processes_is_one_line(data: Path, tmp_path: Path) -> None:
-    common = [str(data), "--task", "multi_domain_translation", *TINY, *PLAIN]
-    done = run("train", *common, "--cpu-processes", "2", "--train-domains", "tax", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("--train-domains tax: unknown")
-    assert "Traceback" not in done.stderr
-
-
 def first_losses(log: str, count: int = 3) -> list[float]:
     return [float(value) for value in re.findall(r"train_inner \| .*?[ |]loss=([\d.]+)", log)][:count]

@@ -183,21 +183,11 @@ def check_generate(
     assert [found[n] for n in range(len(found))] == expected
 
 
-@row("`fairseq-generate --dataset-impl mmap`")
-def check_mmap(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
-    check_generate(world, system, capsys, "test", "--dataset-impl", "mmap")
-
-
 @row("`fairseq-generate --dataset-impl lazy`, `raw`")
 def check_raw(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(InputError, match="raw"):
         check_generate(world, system, capsys, "test", "--dataset-impl", "raw")
     check_generate(world, system, capsys, "test", "--dataset-impl", "lazy", impl="cached")
-
-
-@row("`fairseq-generate --gen-subset train`")
-def check_train(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
-    check_generate(world, system, capsys, "train")
 
 
 @row("`fairseq-generate --num-shards --shard-id`")
