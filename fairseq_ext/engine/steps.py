@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.engine.executors import Workers, cluster_workers
+from fairseq_ext.engine.executors import Workers, cluster_workers, local_step_workers, submit_step
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD, relative_files
@@ -35,7 +35,6 @@ from fairseq_ext.engine.provenance import (
     write_record,
 )
 from fairseq_ext.engine.staging import Staging, locked
-from fairseq_ext.engine.step_process import local_step_workers, submit_step
 from fairseq_ext.inputs.errors import InputError, is_environment
 
 _UP_TO_DATE = "up to date"

@@ -10,7 +10,7 @@ import pytest
 from fairseq_ext.engine.stages import Stage, run_chosen
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
-from tests.engine.test_step_process import meet, nothing
+from tests.engine.test_steps_at_once import meet, nothing
 
 
 def stages_in(folder: Path) -> list[Stage]:

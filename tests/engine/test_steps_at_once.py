@@ -104,7 +104,7 @@ from functools import partial
 from pathlib import Path
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import run_command
-from tests.engine.test_step_process import wait_to_be_killed
+from tests.engine.test_steps_at_once import wait_to_be_killed
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
 folder = Path(sys.argv[1])
