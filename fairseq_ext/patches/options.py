@@ -36,17 +36,15 @@ def read_values_as_literals() -> None:
     """Let every ``eval`` in fairseq's modules, loaded or not yet, be :func:`evaluate_literal`."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)  # of a program too, which is not named after its file
-        if spec is not None and _is_of_fairseq(spec.name):
+        if spec is not None and _way_of(spec.name):
             module.__dict__["eval"] = evaluate_literal
     hook_modules(_way_of)
 
 
 def evaluate_literal(text: str) -> Any:
-    """The value of a Python literal, or of sums and products of literals.
+    """The value of a Python literal, or of sums and products of literals; ``TypeError`` if it is no text, as ``eval``.
 
-    Raises:
-        TypeError: if it is no text, as ``eval`` does; fairseq relies on that.
-        NotLiteralError: if it is anything else: a name, a call, an attribute.
+    fairseq relies on that. Anything else, such as a name, a call or an attribute, is a :class:`NotLiteralError`.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected text, got {type(text).__name__}")
@@ -68,10 +66,6 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def _way_of(name: str) -> Callable[[Execute], Execute] | None:
-    return _with_literals if _is_of_fairseq(name) else None
-
-
 def _with_literals(execute: Execute) -> Execute:
     def execute_with_literals(module: ModuleType) -> None:
         module.__dict__["eval"] = evaluate_literal
@@ -80,8 +74,8 @@ def _with_literals(execute: Execute) -> Execute:
     return execute_with_literals
 
 
-def _is_of_fairseq(name: str) -> bool:
-    return name.partition(".")[0] in _PACKAGES
+def _way_of(name: str) -> Callable[[Execute], Execute] | None:
+    return _with_literals if name.partition(".")[0] in _PACKAGES else None
 
 
 # The models, tasks, criterions and subword encodings of fairseq that this package trains, imports or starts from.

@@ -117,20 +117,22 @@ def _without_meeting_place(cfg: DictConfig) -> DictConfig:
     return cfg
 
 
-# fairseq's default, which stands for the training's own, if there is one yet.
-_OWN = "checkpoint_last.pt"
+_OWN = "checkpoint_last.pt"  # fairseq's default, which stands for the training's own, if there is one yet
 
 
 def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     """A training refuses a start that is no file."""
 
     def check_and_load(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
-        suffix = trainer.checkpoint_suffix or ""
-        if cfg.restore_file != _OWN:
-            _require_file("--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt"))
-        for option in ("finetune_from_model", "continue_once"):
-            if (path := getattr(cfg, option, None)) is not None:
-                _require_file(f"--{option.replace('_', '-')}", path)
+        for option in ("restore_file", "finetune_from_model", "continue_once"):
+            path = getattr(cfg, option, None)
+            if path in (None, _OWN):
+                continue
+            if option == "restore_file":  # a process may have its own part
+                path = path.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
+            if not PathManager.isfile(path):
+                option = option.replace("_", "-")
+                raise InputError(f"--{option} {path}: no such file; give the path of a checkpoint, a .pt file")
         with _vocabulary_checked(trainer.task) as remembered:
             found = load_checkpoint(cfg, trainer, **kwargs)
         if trainer.get_num_updates() and isinstance(trainer.task, StepMemory):
@@ -171,11 +173,6 @@ def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
         yield remembered
     finally:
         checkpoint_utils.load_checkpoint_to_cpu = load
-
-
-def _require_file(option: str, path: str) -> None:
-    if not PathManager.isfile(path):
-        raise InputError(f"{option} {path}: no such file; give the path of a checkpoint, a .pt file")
 
 
 def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
