@@ -190,18 +190,6 @@ def check_raw(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     check_generate(world, system, capsys, "test", "--dataset-impl", "lazy", impl="cached")
 
 
-@row("`fairseq-generate --num-shards --shard-id`")
-def check_shards(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
-    parts = []
-    for shard in ("0", "1"):
-        words = ["--gen-subset", "test", "--batch-size", "3", *SEARCH_OPTIONS]
-        world.command(generate.main, system, *words, "--num-shards", "2", "--shard-id", shard)
-        parts.append(printed(capsys))
-    assert not parts[0].keys() & parts[1].keys()
-    found = parts[0] | parts[1]
-    assert [found[n] for n in range(12)] == translate(world.hub(system), as_told(system, world.texts("test", "en")))
-
-
 @row("`fairseq-generate --prefix-size`")
 def check_prefix(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     words = ["--gen-subset", "test", "--batch-size", "5", "--beam", "1", "--max-len-b", "6", "--prefix-size", "1"]
