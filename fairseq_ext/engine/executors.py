@@ -6,7 +6,6 @@ import json
 import logging
 import multiprocessing
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -28,18 +27,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from fairseq_ext.engine.children import GO_ON, end_with_parent, how_it_ended, start_child
-from fairseq_ext.engine.fairseq_cli import own_environment, quieten_fairseq
+from fairseq_ext.engine.fairseq_cli import own_environment
 from fairseq_ext.engine.processes import without_launcher
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.provenance import read_json_object
 from fairseq_ext.inputs.errors import InputError
-
-if TYPE_CHECKING:
-    from fairseq_ext.engine.steps import Step
 
 # A job starts its scheduler, its workers and the command that uses them at once.
 _SCHEDULER_SECONDS = 20.0
@@ -175,17 +171,13 @@ def local_step_workers(count: int) -> Iterator[Workers]:
             raise
 
 
-def submit_step(step: Step, workers: Workers, threads: int) -> Future:
-    """Let a worker, one with a GPU if it trains or translates, run a step with so many threads.
+def submit_step(work: bytes, executor: Executor, threads: int, topic: str | None) -> Future:
+    """Let a worker run a step, which is pickled with its provenance, with so many threads.
 
     ``OMP_NUM_THREADS``, where it is set, counts instead.
     """
-    executor = workers.gpu_executor if step.trains or step.side_by_side else workers.executor
     given = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
-    import cloudpickle  # only for steps at once
-
-    work = cloudpickle.dumps((step, step.provenance()))
-    return executor.submit(_run_on_worker, work, os.getcwd(), {"OMP_NUM_THREADS": str(threads)} | given, workers.topic)
+    return executor.submit(_run_on_worker, work, os.getcwd(), {"OMP_NUM_THREADS": str(threads)} | given, topic)
 
 
 def _run_on_worker(work: bytes, folder: str, threads: dict[str, str], topic: str | None) -> None:
@@ -211,7 +203,7 @@ def _run_in_process(
     """Run a pickled step in a folder, tell its messages, and kill it when it is no longer wanted."""
     environment = without_launcher(own_environment())
     environment = {name: value for name, value in environment.items() if name not in _THREADS} | threads
-    command = [sys.executable, "-P", "-c", f"from {__name__} import run_pickled; run_pickled()"]
+    command = [sys.executable, "-P", "-c", "from fairseq_ext.engine.steps import run_pickled; run_pickled()"]
     process = start_child(command, cwd=folder, env=environment, start_new_session=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -239,16 +231,3 @@ def _kill_when_unwanted(process: subprocess.Popen, is_wanted: Callable[[], bool]
         if not is_wanted():
             process.kill()
         time.sleep(_POLL_SECONDS)
-
-
-def run_pickled() -> None:
-    """Run the step on stdin, pickled with its provenance; an input error goes to stdout, messages to stderr."""
-    from fairseq_ext.engine.steps import run_here
-
-    quieten_fairseq()
-    with os.fdopen(os.dup(1), "w") as answer:
-        os.dup2(2, 1)  # for whatever a step prints
-        try:
-            run_here(*pickle.load(sys.stdin.buffer))
-        except InputError as error:
-            json.dump(str(error), answer)

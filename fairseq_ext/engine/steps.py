@@ -8,7 +8,10 @@ command again does only what is missing.
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -210,7 +213,7 @@ def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
                     tell(f"{steps[number].output.name}: {_UP_TO_DATE}")
                     done.add(number)
                 else:
-                    running[submit_step(steps[number], workers, threads)] = number
+                    running[_submit(steps[number], workers, threads)] = number
             for future in workers.wait(running):
                 done.add(running.pop(future))
                 future.result()
@@ -219,6 +222,25 @@ def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
         while left:
             left -= workers.wait(left)
         raise
+
+
+def _submit(step: Step, workers: Workers, threads: int) -> Future:
+    """Let a worker, one with a GPU if it trains or translates, run a step."""
+    import cloudpickle  # only for steps at once
+
+    executor = workers.gpu_executor if step.trains or step.side_by_side else workers.executor
+    return submit_step(cloudpickle.dumps((step, step.provenance())), executor, threads, workers.topic)
+
+
+def run_pickled() -> None:
+    """Run the step on stdin, pickled with its provenance; an input error goes to stdout, messages to stderr."""
+    quieten_fairseq()
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)  # for whatever a step prints
+        try:
+            run_here(*pickle.load(sys.stdin.buffer))
+        except InputError as error:
+            json.dump(str(error), answer)
 
 
 def _made_from(steps: Sequence[Step]) -> list[set[int]]:
