@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from fairseq_ext.patches import Execute, hook_modules
+from fairseq_ext.patches import Execute, apply, hook_modules
 
 _LARGE = {"torch", "fairseq"}
 _LATE = {"sklearn", "scipy"}
@@ -76,9 +76,23 @@ def _import(name: str, *scope_and_names: Any) -> Any:
 
 
 def leave_compilers_out() -> None:
-    """Let torch not load its compiler with the first optimiser, two seconds, to keep it away from these methods."""
-    from torch.optim import Optimizer  # the package itself loads without
+    """Let torch load neither its compiler, two seconds, nor symbolic algebra where nothing is compiled.
+
+    It would load the one with the first optimiser, to keep it away from these methods, and the other with the first
+    attention, to check a condition that may be symbolic.
+    """
+    import torch  # the package itself loads without
+    from torch.optim import Optimizer
 
     for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
         method = getattr(Optimizer, name)
         setattr(Optimizer, name, getattr(method, "__wrapped__", method))
+    apply([(torch, "_check_with", _checking_what_does_not_hold)])
+
+
+def _checking_what_does_not_hold(check_with: Callable[..., None]) -> Callable[..., None]:
+    def check(error_type: Any, cond: Any, message: Any) -> None:
+        if cond is not True:
+            check_with(error_type, cond, message)
+
+    return check
