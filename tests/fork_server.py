@@ -180,7 +180,7 @@ def preload_project() -> None:
     registry = importlib.import_module("fairseq_ext.recipes.registry")
     for name in registry.recipe_names():
         registry.load_recipe(name)
-    for name in ("cli.main", "engine.step_process"):  # not the runtime: ONNX Runtime starts a thread
+    for name in ("cli.main", "engine.executors"):  # not the runtime: ONNX Runtime starts a thread
         importlib.import_module(f"fairseq_ext.{name}")
     del sys.path[0]
     options = importlib.import_module("fairseq.options")

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from fairseq_ext.inputs import json_file
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.checkpoints import require_weights_only
 
 CONFIG_FILE = "config.json"
 # The first that is there is read; an index lists the files that a large model is cut into.
@@ -125,7 +124,6 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _load(path: Path) -> dict[str, Tensor]:
-    require_weights_only()
     try:
         if path.suffix == ".safetensors":
             weights = load_file(path)

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
 import re
 import signal
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from fairseq_ext.engine.children import GO_ON, end_with_parent
+from fairseq_ext.engine.children import GO_ON, end_with_parent, how_it_ended, start_child
+from fairseq_ext.engine.fairseq_cli import own_environment
+from fairseq_ext.engine.processes import without_launcher
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.provenance import read_json_object
 from fairseq_ext.inputs.errors import InputError
@@ -27,6 +41,9 @@ from fairseq_ext.inputs.errors import InputError
 _SCHEDULER_SECONDS = 20.0
 _WORKERS_SECONDS = 120.0
 _POLL_SECONDS = 0.2
+# Sums of another number of threads differ in the last digit. Dask sets these to 1 for its workers.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_running: set[subprocess.Popen] = set()
 _ADDRESS = re.compile(r"((tcp|tls)://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 
 
@@ -35,12 +52,9 @@ class Workers:
     """Processes that run functions."""
 
     executor: Executor
-    # Of those with a GPU, or of all where none has one.
-    gpu_executor: Executor
-    # Raises InputError if no worker has been left for a while.
-    check: Callable[[], None] = lambda: None
-    # Under which workers of a cluster log lines for this process to show.
-    topic: str | None = None
+    gpu_executor: Executor  # of those with a GPU, or of all where none has one
+    check: Callable[[], None] = lambda: None  # waits where no worker is left, and raises TimeoutError after a while
+    topic: str | None = None  # under which workers of a cluster log lines for this process to show
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
         """Wait until at least one future is done, and return those that are; none without futures."""
@@ -82,21 +96,14 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
     except ImportError:
         raise InputError("--scheduler: needs the package distributed: pip install distributed") from None
     where = f"--scheduler {scheduler}"
-    no_workers = InputError(
-        f"{where}: has had no workers for {_WORKERS_SECONDS:.0f} s; start some (see docs/cluster.md); {GO_ON}"
-    )
     with _connect(scheduler, where) as client:
-        seen = time.monotonic()
 
         def check() -> None:
-            nonlocal seen
-            if _workers_of(client):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > _WORKERS_SECONDS:
-                raise no_workers
+            if not _workers_of(client):
+                client.wait_for_workers(1, timeout=_WORKERS_SECONDS)
 
         try:
-            client.wait_for_workers(1, timeout=_WORKERS_SECONDS)
+            check()
             workers = _workers_of(client)
             print(f"{scheduler}: {len(workers)} workers", file=sys.stderr)
             has_gpus = any("GPU" in worker["resources"] for worker in workers)
@@ -106,7 +113,9 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
             client.subscribe_topic(topic, lambda event: tell(event[1]))
             yield Workers(executor, gpu_executor, check, topic)
         except TimeoutError:
-            raise no_workers from None
+            raise InputError(
+                f"{where}: has had no workers for {_WORKERS_SECONDS:.0f} s; start some (see docs/cluster.md); {GO_ON}"
+            ) from None
         except KilledWorker:
             raise InputError(f"{where}: one task has killed several workers (out of memory?); {GO_ON}") from None
         except CancelledError:
@@ -143,3 +152,82 @@ def _address(scheduler: str, where: str) -> str:
     if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
         raise InputError(f"{where}: neither an address like tcp://HOST:PORT nor a file that dask scheduler wrote")
     return address
+
+
+# A step runs in a process of its own, which starts with nothing loaded and ends with the process that started it. So it
+# writes the same bytes on every worker, and a killed worker takes its step with it.
+
+
+@contextmanager
+def local_step_workers(count: int) -> Iterator[Workers]:
+    """Threads of this process, each of which waits for the process of its step."""
+    with ThreadPoolExecutor(count) as executor:
+        try:
+            yield Workers(executor, executor)
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            for process in list(_running):
+                process.kill()
+            raise
+
+
+def submit_step(work: bytes, executor: Executor, threads: int, topic: str | None) -> Future:
+    """Let a worker run a step, which is pickled with its provenance, with so many threads.
+
+    ``OMP_NUM_THREADS``, where it is set, counts instead.
+    """
+    given = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
+    return executor.submit(_run_on_worker, work, os.getcwd(), {"OMP_NUM_THREADS": str(threads)} | given, topic)
+
+
+def _run_on_worker(work: bytes, folder: str, threads: dict[str, str], topic: str | None) -> None:
+    if topic is None:
+        _run_in_process(work, folder, threads, tell, lambda: True)
+        return
+    from distributed import get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def is_wanted() -> bool:
+        """Whether the command that wants the step is still there."""
+        task = worker.state.tasks.get(key)
+        return task is not None and task.state == "executing"
+
+    _run_in_process(work, folder, threads, partial(worker.log_event, topic), is_wanted)
+
+
+def _run_in_process(
+    work: bytes, folder: str, threads: dict[str, str], say: Callable[[str], object], is_wanted: Callable[[], bool]
+) -> None:
+    """Run a pickled step in a folder, tell its messages, and kill it when it is no longer wanted."""
+    environment = without_launcher(own_environment())
+    environment = {name: value for name, value in environment.items() if name not in _THREADS} | threads
+    command = [sys.executable, "-P", "-c", "from fairseq_ext.engine.steps import run_pickled; run_pickled()"]
+    process = start_child(command, cwd=folder, env=environment, start_new_session=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    _running.add(process)
+    try:
+        threading.Thread(target=_kill_when_unwanted, args=(process, is_wanted), daemon=True).start()
+        with suppress(BrokenPipeError), process.stdin as stdin:  # its end says why it did not read
+            stdin.write(work)
+        for line in process.stderr:
+            say(line.decode("utf-8", "replace").rstrip())
+        answer = process.stdout.read()
+        status = process.wait()
+    finally:
+        process.kill()
+        _running.discard(process)
+    if answer:
+        raise InputError(json.loads(answer))
+    if status != 0:
+        raise InputError(f"a step {how_it_ended(status)}")
+
+
+def _kill_when_unwanted(process: subprocess.Popen, is_wanted: Callable[[], bool]) -> None:
+    while process.poll() is None:
+        if not is_wanted():
+            process.kill()
+        time.sleep(_POLL_SECONDS)

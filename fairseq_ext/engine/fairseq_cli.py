@@ -88,20 +88,11 @@ def own_environment() -> dict[str, str]:
 
 
 def run_fairseq(
-    tool: str,
-    arguments: Sequence[str],
-    output: Path | None = None,
-    typed: str = "",
-    messages: Path | None = None,
+    tool: str, arguments: Sequence[str], output: Path | None = None, typed: str = "", messages: Path | None = None
 ) -> None:
-    """Run ``fairseq-TOOL`` with this package as its user directory.
+    """Run ``fairseq-TOOL``, which reads ``typed``, with this package as its user directory.
 
-    Args:
-        tool: ``train``, ``generate``, ….
-        arguments: its command line.
-        output: file for what it prints on stdout; None for where its messages go.
-        typed: its standard input.
-        messages: file that its messages are added to; None for this program's stderr.
+    What it prints goes to ``output``, or where its messages go: these are added to a file, or go to stderr.
     """
     # -P: a folder of the user's, say one named "examples", must not pass for a module.
     command = [sys.executable, "-P", "-m", "fairseq_ext.tool", tool, *arguments, "--user-dir", str(USER_DIR)]
@@ -117,7 +108,7 @@ def run_fairseq(
     if status != 0:
         if messages is not None:
             lines = last_lines(messages).splitlines()[-_LAST_LINES:]
-            sys.stderr.write("\n".join([*lines, f"(the end of {messages})", ""]))
+            print(*lines, f"(the end of {messages})", sep="\n", file=sys.stderr)
         raise InputError(f"fairseq-{tool} {how_it_ended(status)}")
 
 
@@ -140,23 +131,15 @@ def last_lines(path: Path) -> str:
 def training_progress(log: Path, arguments: Sequence[str]) -> tuple[float, str] | None:
     """The part of its epochs or updates that a training of fairseq's has done, as its log's last lines say."""
     found = _UPDATE.findall(last_lines(log))
-    epochs, updates = _limit(arguments, "max-epoch"), _limit(arguments, "max-update")
-    if not found or not (epochs or updates):
+    options = dict(options_in(arguments))
+    epochs, updates = (float(options.get(name, 0)) for name in ("max-epoch", "max-update"))
+    if not found or max(epochs, updates) <= 0:
         return None
     epoch, place, length, loss, update = map(float, found[-1])
-    by_epoch = (epoch - 1 + place / max(length, 1)) / epochs if epochs else 0.0
-    by_update = update / updates if updates else 0.0
+    by_epoch = (epoch - 1 + place / max(length, 1)) / epochs if epochs > 0 else 0.0
+    by_update = update / updates if updates > 0 else 0.0
     words = f"update {update:,.0f} of {updates:,.0f}" if by_update > by_epoch else f"epoch {epoch:.0f} of {epochs:.0f}"
     return min(max(by_epoch, by_update), 1.0), f"{words}, loss {loss:.2f}"
-
-
-def _limit(arguments: Sequence[str], name: str) -> float:
-    """The value of an option of a command line, the last one; 0 where it is no number."""
-    found = [value for option, value in options_in(arguments) if option == name]
-    try:
-        return max(0.0, float(found[-1]))
-    except (IndexError, ValueError):
-        return 0.0
 
 
 def quieten_fairseq() -> None:

@@ -27,6 +27,7 @@ Spelled = tuple[str, Sequence[str]]
 # Stands for the data directory, which is not looked at.
 _DATA = "data"
 _FLAG = re.compile(r"--?[A-Za-z]")  # a negative number is none
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 _ARGUMENT = re.compile(r"argument (-\S+): (.*)", re.DOTALL)
 _CHOICE = "invalid choice: '"
 _MOST_NEAR = 3
@@ -46,16 +47,12 @@ _WITHOUT_RESULT = {
 
 @dataclass(frozen=True)
 class FairseqCommand:
-    """A command that a step will run."""
+    """A command that a step will run, as far as its options are known already."""
 
-    # ``train`` or ``generate``.
-    program: str
-    # Its options that are known already, without the data directory.
-    arguments: tuple[str, ...]
-    # Where an option is given, for messages: file and keys.
-    place: Callable[[str], str] = field(compare=False)
-    # More options, from this program's own command line.
-    extra: tuple[str, ...] = ()
+    program: str  # ``train`` or ``generate``
+    arguments: tuple[str, ...]  # without the data directory
+    place: Callable[[str], str] = field(compare=False)  # where an option is given, for messages: file and keys
+    extra: tuple[str, ...] = ()  # more options, from this program's own command line
 
     @property
     def spelled(self) -> Spelled:
@@ -112,9 +109,8 @@ def main() -> None:
 def first_mistake(commands: Iterable[Spelled]) -> Mistake | None:
     """Let fairseq read command lines, up to the first that it does not take."""
     for number, (program, arguments) in enumerate(commands):
-        if (found := _mistake_in(program, arguments)) is not None:
-            option, text = found
-            return Mistake(number, option, f"fairseq-{program} {text}")
+        if found := _mistake_in(program, arguments):
+            return Mistake(number, found[0], f"fairseq-{program} {found[1]}")
     return None
 
 
@@ -155,7 +151,10 @@ def _raise(message: str) -> NoReturn:
 def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]) -> tuple[str, str]:
     """The option whose value cannot be read, or that a message of argparse is about, and what is wrong with it."""
     for option, value in options_in(arguments):
-        if not _can_read(known.get(f"--{option}"), value):
+        try:
+            if value and (action := known.get(f"--{option}")) is not None and callable(action.type):
+                action.type(value)
+        except Exception:  # whatever fairseq's own readers raise
             return f"--{option}", f"refuses its value {shown(value)}"
     found = _ARGUMENT.match(message)
     if found is None:
@@ -168,15 +167,6 @@ def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]
     return option, f"refuses it: {found[2].partition(' (')[0]}; {near}" if near else f"refuses it: {found[2]}"
 
 
-def _can_read(action: Action | None, value: str) -> bool:
-    try:
-        if value and action is not None and callable(action.type):
-            action.type(value)
-    except Exception:  # whatever fairseq's own readers raise
-        return False
-    return True
-
-
 def _near(name: str, known: Iterable[str]) -> str:
     names = sorted(map(str, known))
     near = [other for other in names if other.startswith(name)] or get_close_matches(name, names, cutoff=0.75)
@@ -184,15 +174,10 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()) -> list[Path]:
-    """The files and directories that options name, whose contents a result depends on.
+    """The files and directories that options name, whose contents a result depends on, but for those in known inputs.
 
     Those are all values that name a file, and the values of options whose last word is ``file``, ``path`` or
     ``dir``, whether they are there or not; but not what options say to write.
-
-    Args:
-        arguments: a command line of fairseq's.
-        where: the step, for messages.
-        known: inputs that are known already; what lies in them is left out.
     """
     seen = {os.path.abspath(path) for path in known}
     found: list[Path] = []
@@ -208,7 +193,7 @@ def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()
 
 
 def _paths_in(option: str, value: str) -> list[str]:
-    if option in _WRITTEN or not value or _is_number(value):
+    if option in _WRITTEN or not value or _NUMBER.fullmatch(value):
         return []
     if option in _CHECKPOINTS:
         return [value] if value != _OWN_CHECKPOINT else []
@@ -217,14 +202,6 @@ def _paths_in(option: str, value: str) -> list[str]:
         return parts
     # A word such as "adam" is no path because somebody has a directory of this name.
     return [part for part in parts if os.path.isfile(part) or (os.sep in part and os.path.isdir(part))]
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
 
 
 def check_training_options(arguments: Sequence[str], where: str) -> None:

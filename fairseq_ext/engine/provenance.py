@@ -16,7 +16,6 @@ from fairseq_ext.inputs.errors import InputError
 EXTRA = "extra"
 _MOST_CHANGES = 3
 _LONGEST_VALUE = 60
-_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -36,20 +35,17 @@ class Provenance:
         return json.loads(self._text())
 
     def _text(self) -> str:
-        return json.dumps(
-            {"options": dict(self.options), "inputs": list(self.inputs)}, sort_keys=True, ensure_ascii=False
-        )
+        content = {"options": dict(self.options), "inputs": list(self.inputs)}
+        return json.dumps(content, sort_keys=True, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
 class Record:
     """The contents of ``step.json``; one of an earlier version has no hashes and no provenance."""
 
-    # Of what the directory was made from.
-    fingerprint: str
-    # Of its files in bytes, and their SHA-256, by relative name.
-    sizes: Mapping[str, int]
-    hashes: Mapping[str, str]
+    fingerprint: str  # of what the directory was made from
+    sizes: Mapping[str, int]  # of its files in bytes, by relative name
+    hashes: Mapping[str, str]  # their SHA-256
     provenance: Provenance | None = None
 
 
@@ -138,11 +134,8 @@ def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
 def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
     """The differences between two provenances, in one line; ``inputs`` are the names of the inputs."""
     old, new = (dict(_leaves(provenance.as_json()["options"])) for provenance in (before, now))
-    found = [
-        f"{name} was {_shown(old, name)}, is {_shown(new, name)}"
-        for name in {**old, **new}
-        if old.get(name, _MISSING) != new.get(name, _MISSING)
-    ]
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    found = [f"{name} was {_shown(old.get(name))}, is {_shown(new.get(name))}" for name in names]
     if len(before.inputs) != len(inputs):
         found.append("it has other inputs")
     else:
@@ -152,21 +145,20 @@ def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
     return "; ".join([*found[:_MOST_CHANGES], *more])
 
 
-def _leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value by the keys that lead to it."""
+def _leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Each value as text, by the keys that lead to it."""
     for key, value in options.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{prefix}{key}: ")
         elif key == EXTRA and isinstance(value, list):
-            yield "command line", " ".join(map(str, value))
+            yield "command line", json.dumps(" ".join(map(str, value)), ensure_ascii=False)
         else:
-            yield f"{prefix}{key}", value
+            yield f"{prefix}{key}", json.dumps(value, ensure_ascii=False)
 
 
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    if name not in values:
+def _shown(text: str | None) -> str:
+    if text is None:
         return "not given"
-    text = json.dumps(values[name], ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 

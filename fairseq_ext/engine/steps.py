@@ -8,7 +8,10 @@ command again does only what is missing.
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,7 +22,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.engine.executors import Workers, cluster_workers
+from fairseq_ext.engine.executors import Workers, cluster_workers, local_step_workers, submit_step
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
 from fairseq_ext.engine.hashing import RECORD, relative_files
@@ -35,7 +38,6 @@ from fairseq_ext.engine.provenance import (
     write_record,
 )
 from fairseq_ext.engine.staging import Staging, locked
-from fairseq_ext.engine.step_process import local_step_workers, submit_step
 from fairseq_ext.inputs.errors import InputError, is_environment
 
 _UP_TO_DATE = "up to date"
@@ -54,13 +56,11 @@ class Step:
         inputs: files and directories whose *contents* the result depends on, in a fixed order.
         options: everything else the result depends on, as JSON can hold it. The program's own code is
             not compared: give a version here and raise it when ``build`` comes to work differently.
-        build: fills the (existing) directory that it is given, and may return a line on what it made. cloudpickle
-            takes it to other processes.
+        build: fills the directory that it is given, and may return a line on what it made; cloudpickle takes it.
         resumable: ``build`` continues from what an interrupted run with the same fingerprint left.
-        join: what further processes of the same command (see :mod:`fairseq_ext.engine.processes`) do in the
-            directory while the first one builds it; None lets them wait. Only for resumable steps.
-        results: files that ``build`` must have made; without one of them the step is not finished.
-        commands: of fairseq's, as far as they are known already; their options are checked before any step runs.
+        join: what further processes of the same command do in the directory of a resumable step meanwhile.
+        results: files that ``build`` must have made.
+        commands: of fairseq's; their options are checked before any step runs.
         side_by_side: several such steps run at once, also without ``--jobs``.
         trains: it trains, or chooses among trainings.
     """
@@ -143,14 +143,9 @@ def _refuse_foreign_files(output: Path) -> None:
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, scheduler: str | None = None) -> None:
     """Run the steps, or with ``dry_run`` only print what each of them would do (stdout).
 
-    One after the other in their order, or several at once, each as soon as its inputs are there. Of several processes
-    that run the same command, the first builds the steps and the others follow.
-
-    Args:
-        steps: to run.
-        dry_run: only print the plan.
-        jobs: steps at once on this machine; small models leave room for several on one GPU.
-        scheduler: of a Dask cluster to run them on, its address or file.
+    One after the other in their order; with ``jobs`` or the ``scheduler`` of a Dask cluster several at once, each as
+    soon as its inputs are there. Of several processes that run the same command, the first builds the steps and the
+    others follow.
     """
     quieten_fairseq()  # which some steps load into this process
     processes = this_process()
@@ -163,7 +158,7 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, sc
             print_plan(steps)
     elif not processes.is_first:
         for step in steps:
-            follow_step(step)
+            _follow_step(step)
     elif scheduler:
         with cluster_workers(scheduler) as workers:
             _run_graph(steps, workers, cores())
@@ -218,7 +213,7 @@ def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
                     tell(f"{steps[number].output.name}: {_UP_TO_DATE}")
                     done.add(number)
                 else:
-                    running[submit_step(steps[number], workers, threads)] = number
+                    running[_submit(steps[number], workers, threads)] = number
             for future in workers.wait(running):
                 done.add(running.pop(future))
                 future.result()
@@ -227,6 +222,25 @@ def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
         while left:
             left -= workers.wait(left)
         raise
+
+
+def _submit(step: Step, workers: Workers, threads: int) -> Future:
+    """Let a worker, one with a GPU if it trains or translates, run a step."""
+    import cloudpickle  # only for steps at once
+
+    executor = workers.gpu_executor if step.trains or step.side_by_side else workers.executor
+    return submit_step(cloudpickle.dumps((step, step.provenance())), executor, threads, workers.topic)
+
+
+def run_pickled() -> None:
+    """Run the step on stdin, pickled with its provenance; an input error goes to stdout, messages to stderr."""
+    quieten_fairseq()
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)  # for whatever a step prints
+        try:
+            run_here(*pickle.load(sys.stdin.buffer))
+        except InputError as error:
+            json.dump(str(error), answer)
 
 
 def _made_from(steps: Sequence[Step]) -> list[set[int]]:
@@ -258,7 +272,7 @@ def _was_built(step: Step) -> bool:
         return False
 
 
-def follow_step(step: Step) -> None:
+def _follow_step(step: Step) -> None:
     """Join in a step that another process of the same command builds, and return when it is finished."""
     fingerprint, staging = step.provenance().fingerprint, Staging(step.output)
     join = step.join

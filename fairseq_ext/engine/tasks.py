@@ -75,20 +75,14 @@ def run_tasks(
     sizes: Sequence[int] | None = None,
     unit: str = "task",
 ) -> list[Any]:
-    """Run the tasks 0 to ``count - 1`` of a job that are not done yet.
+    """Run the tasks 0 to ``count - 1`` of a job that are not done yet; what these return, in no particular order.
 
     Args:
-        task: called with a task's number and an empty directory to fill; must be picklable, and the paths it
-            holds absolute, since other processes run it.
-        folder: where the results go (:func:`task_output`); made if it is missing.
-        count: number of tasks.
+        task: must be picklable, and the paths it holds absolute, since other processes run it.
+        folder: where the results go (:func:`task_output`).
         engine: where they run.
         label: of the progress bar on stderr.
         sizes: of each task, in ``unit``, which the bar counts; None for one each.
-        unit: what the bar counts.
-
-    Returns:
-        What the tasks that ran now returned, in no particular order.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = [index for index in range(count) if not task_output(folder, index).exists()]

@@ -38,16 +38,11 @@ class DomainTree:
     """Nodes in the order of their adapters, and the leaf of every domain.
 
     Read trees with :func:`read_tree` or :func:`tree_from_json`, which check them.
-
-    Args:
-        names: N names of nodes, in the row order of every bank of adapters.
-        parents: the row of each node's parent, None for a root.
-        domains: the row of each domain's leaf.
     """
 
-    names: tuple[str, ...]
-    parents: tuple[int | None, ...]
-    domains: dict[str, int]
+    names: tuple[str, ...]  # of N nodes, in the row order of every bank of adapters
+    parents: tuple[int | None, ...]  # the row of each node's parent, None for a root
+    domains: dict[str, int]  # the row of each domain's leaf
 
     @cached_property
     def leaves(self) -> tuple[str, ...]:
@@ -209,13 +204,10 @@ _IN_FILE: TypeAdapter[Paths] = TypeAdapter(
 
 
 def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Paths:
-    """The nodes or domains at which the paths start, and how much each counts where a file says so.
+    """The nodes or domains at which the paths of a domain's text start, and how much each counts if a file says so.
 
-    Args:
-        spec: names separated by commas, ``all`` for every leaf of the tree, ``none`` for no adapter, or a file
-            ``FILE.json`` that gives the names for each domain of the data, or for each name how much its path counts.
-        tree: that of the model.
-        domain: of the text; None for text of no known domain, which a file says nothing of.
+    ``spec`` is names separated by commas, ``all`` for every leaf of the tree, ``none`` for no adapter, or a file
+    ``FILE.json`` that gives the names for each domain of the data, or for each name how much its path counts.
     """
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []

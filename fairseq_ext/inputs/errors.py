@@ -82,10 +82,8 @@ def _terminate(*_: object) -> None:
 def run_command(main: Callable[[], None]) -> None:
     """Run a program; what its user can mend ends it with one line on stderr, and status 1.
 
-    Raises:
-        SystemExit: with the line of an :class:`InputError`, or of an ``OSError`` that the user can mend; with 130 when
-            stopped by Ctrl-C, and 143 by SIGTERM, after which it cleans up alike; with 141, as the shell has it, when
-            the reader of its output has gone.
+    Its status is 130 when stopped by Ctrl-C, 143 by SIGTERM, after which it cleans up alike, and 141, as the shell has
+    it, when the reader of its output has gone.
     """
     signal.signal(signal.SIGTERM, _terminate)
     try:

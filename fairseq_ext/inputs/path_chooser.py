@@ -22,21 +22,13 @@ _ARRAYS = ("centre", "projection", "weights", "means", "covariances")
 
 @dataclass(frozen=True, eq=False)
 class GaussianClusters:
-    """A Gaussian mixture, and the projection of states to the coordinates it lives in.
+    """A Gaussian mixture, and the projection of states to the coordinates it lives in."""
 
-    Args:
-        centre: H, subtracted from states.
-        projection: H×P, applied then.
-        weights: K, shares of the clusters.
-        means: K×P
-        covariances: K×P×P, positive definite.
-    """
-
-    centre: np.ndarray
-    projection: np.ndarray
-    weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
+    centre: np.ndarray  # H, subtracted from states
+    projection: np.ndarray  # H×P, applied then
+    weights: np.ndarray  # K, shares of the clusters
+    means: np.ndarray  # K×P
+    covariances: np.ndarray  # K×P×P, positive definite
 
     def project(self, states: np.ndarray) -> np.ndarray:
         """States in the mixture's coordinates, first the one in which they vary most.
@@ -78,15 +70,10 @@ class GaussianClusters:
 
 @dataclass(frozen=True)
 class PathChooser:
-    """The clusters behind the leaves of a tree.
-
-    Args:
-        clusters: K of them.
-        names: the leaf that each stands for.
-    """
+    """The K clusters behind the leaves of a tree."""
 
     clusters: GaussianClusters
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the leaf that each stands for
 
     @classmethod
     def load(cls, directory: Path) -> PathChooser:
@@ -142,16 +129,11 @@ class PathChooser:
 
 def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) -> None:
     """Check what the file's program wrote, so that damage does not show up as a strange choice."""
-    width, dimensions = arrays["projection"].shape if arrays["projection"].ndim == 2 else (0, 0)
-    shapes = {
-        "centre": (width,),
-        "projection": (width, dimensions),
-        "weights": (num_leaves,),
-        "means": (num_leaves, dimensions),
-        "covariances": (num_leaves, dimensions, dimensions),
-    }
-    for name, array in arrays.items():
-        if array.shape != shapes[name] or array.dtype != np.float64 or not np.isfinite(array).all():
+    k, width, p = num_leaves, arrays["centre"].size, arrays["means"].size // max(num_leaves, 1)
+    shapes = [(width,), (width, p), (k,), (k, p), (k, p, p)]  # in the order of the names
+    for name, shape in zip(_ARRAYS, shapes, strict=True):
+        array = arrays[name]
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise InputError(f"{path}: its array {name!r} is damaged; induce the tree again")
     if min(arrays["weights"].min(), np.linalg.eigvalsh(arrays["covariances"]).min()) <= 0:
         raise InputError(f"{path}: holds no Gaussian mixture; induce the tree again")

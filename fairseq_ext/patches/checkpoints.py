@@ -88,8 +88,6 @@ ALLOWED_TYPES: list = [
 ]  # fmt: skip
 # fairseq versions of 2018 and 2019 stored their training meters, which nothing reads.
 _METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")]
-# Tensors with these names enter computations. Others, such as names stored as bytes, may hold whole numbers.
-_COMPUTED = ("weight", "bias")
 # The plain data that a module stores besides its tensors (torch's `get_extra_state`); the module checks it.
 _EXTRA_STATE = "_extra_state"
 
@@ -109,12 +107,6 @@ def load_checkpoints_safely() -> None:
     )
 
 
-def require_weights_only() -> None:
-    """Refuse to load weights where the environment switches torch's protection off."""
-    if os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in {"1", "y", "yes", "true"}:
-        raise InputError("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD would run code hidden in checkpoints; unset it")
-
-
 def check_stored_bytes(path: Path) -> None:
     """Compare the entries of a checkpoint with the checksums in its archive, which torch does not."""
     if not zipfile.is_zipfile(path):
@@ -126,26 +118,15 @@ def check_stored_bytes(path: Path) -> None:
 
 
 def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
-    """Check a checkpoint without building anything from it.
-
-    Args:
-        path: the file.
-        overrides: options that replace those of the checkpoint. They come from the user and are not checked.
-    """
+    """Check a checkpoint without building anything from it, but for its options that the user overrides."""
     with _one_line_errors(path):
-        state = _read_state(path)
-        check_options(state, overrides or {})
-        _check_progress(state)
+        check_options(_read_state(path), overrides or {})
 
 
 def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the weights and options of a checkpoint of fairseq or of a fork of it. Nothing is built from them.
+    """The weights of a checkpoint, also of a fork of fairseq, and its model's and task's options as plain values.
 
-    Args:
-        path: the file.
-
-    Returns:
-        The weights by name, and the options of the model and the task by name, as plain values.
+    Nothing is built from them.
     """
     with _one_line_errors(path), torch.serialization.safe_globals([(_Meter, name) for name in _METERS]):
         state = _read_state(path)
@@ -183,15 +164,12 @@ def check_weights(weights: Mapping[Any, Any]) -> None:
         # An expanded tensor of one stored number can have any size; checking it would take for ever.
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
             raise InputError(f"the weight {name!r} claims to have {value.numel()} numbers, but fewer are there")
-        if name.endswith(_COMPUTED) and not value.is_floating_point():
-            raise InputError(f"the weight {name!r} is of {value.dtype}, expected numbers with a fraction")
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise InputError(f"the weight {name!r} has entries that are not finite; the training diverged")
 
 
 def _read_state(path: str | Path) -> dict[str, Any]:
     """All entries of a checkpoint, with checked weights."""
-    require_weights_only()
     state = _load(PathManager.get_local_path(str(path)))
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise InputError("no fairseq checkpoint: it has no 'model' entry with weights")
@@ -203,12 +181,7 @@ def _load(path: str) -> Any:
     """All entries of a file; the weights of a zip archive stay on disk until they are checked."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError("not a regular file; give the path of a .pt file")
-    is_archive = zipfile.is_zipfile(path)
-    if is_archive:
-        with zipfile.ZipFile(path) as archive:
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-                raise InputError("its entries are compressed, as torch never writes them")
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive)
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
 
 
 @contextmanager
@@ -256,16 +229,8 @@ def _building(load: Callable[..., Any]) -> Callable[..., Any]:
 
 def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
     def restore_or_explain(trainer: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
-        with _explaining(filename, "no training can start from it"):
-            try:
-                return load(trainer, filename, *args, **kwargs)
-            except ValueError as error:
-                if "size of optimizer's group" not in str(error):
-                    raise
-                raise InputError(
-                    f"{filename}: its optimizer has other parameters than this training, which has other options or "
-                    "another version; --reset-optimizer starts with a fresh one"
-                ) from error
+        with _explaining(filename, "no training can start from it; --reset-optimizer starts with a fresh optimizer"):
+            return load(trainer, filename, *args, **kwargs)
 
     return restore_or_explain
 
@@ -279,18 +244,6 @@ def _explaining(path: str, what: str) -> Iterator[None]:
         if input_error_in(error) is not None:
             raise
         raise InputError(f"{path}: {what}: {type(error).__name__}: {_reason(error)}") from error
-
-
-def _check_progress(state: Mapping[str, Any]) -> None:
-    """Check the types of the entries from which training resumes."""
-    for name, kind in (("extra_state", dict), ("optimizer_history", list), ("task_state", dict)):
-        if name in state and not isinstance(state[name], kind):
-            raise InputError(f"its entry {name!r} is {type(state[name]).__name__}, expected {kind.__name__}")
-    if not isinstance(state.get("extra_state", {}).get("train_iterator"), dict | None):
-        raise InputError("its entry 'extra_state' does not say where the training stood")
-    history = state.get("optimizer_history", [{}])
-    if not history or not all(isinstance(entry, dict) for entry in history):
-        raise InputError("its entry 'optimizer_history' is no list of records")
 
 
 def _reason(error: BaseException) -> str:

@@ -17,7 +17,6 @@ from fairseq.data import indexed_dataset
 from fairseq.data.fasta_dataset import FastaDataset, fasta_file_path
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.distributed import utils as distributed_utils
-from fairseq.tasks.audio_pretraining import AudioPretrainingTask
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ext.inputs.errors import InputError, input_error_in, line_of
@@ -76,12 +75,6 @@ def _refuse_fasta(dataset: Any, path: str) -> NoReturn:
     raise InputError(f"{fasta_file_path(path)}: data in FASTA files is not read; binarise text with fairseq-preprocess")
 
 
-def _refuse_script(task: Any, cp_path: str, num_updates: int) -> None:
-    """fairseq's task for speech runs what ``--post-save-script`` says."""
-    if task.cfg.post_save_script is not None:
-        raise InputError(f"--post-save-script {task.cfg.post_save_script!r}: no programs are run; leave the option out")
-
-
 class ContainedTarFile(tarfile.TarFile):
     """Writes nothing outside the folder that it is unpacked into, no links that lead out, no devices."""
 
@@ -125,7 +118,6 @@ PATCHES: list[Patch] = [
     (distributed_utils, "call_main", _ending),
     (sys, "excepthook", _explaining),
     (FastaDataset, "_build_index", lambda _: _refuse_fasta),
-    (AudioPretrainingTask, "post_save", lambda _: _refuse_script),
     (file_utils, "load_archive_file", _sparing_files),
     (indexed_dataset, "make_dataset", _naming_file),
     (MMapIndexedDataset, "__del__", lambda _: _close),

@@ -76,11 +76,10 @@ def _import(name: str, *scope_and_names: Any) -> Any:
 
 
 def leave_compilers_out() -> None:
-    """Let torch load neither its compiler nor the symbolic algebra behind that where nothing is compiled.
+    """Let torch load neither its compiler, two seconds, nor symbolic algebra where nothing is compiled.
 
-    It would load the one to keep it away from methods of optimisers, with the first optimiser; and the other to check
-    a condition that may be symbolic, with the first attention. Where a compiler is at work, neither changes anything:
-    these methods are not compiled, and a symbolic condition is checked as before.
+    It would load the one with the first optimiser, to keep it away from these methods, and the other with the first
+    attention, to check a condition that may be symbolic.
     """
     import torch  # the package itself loads without
     from torch.optim import Optimizer

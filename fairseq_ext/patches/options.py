@@ -26,7 +26,6 @@ from fairseq_ext.patches import Execute, hook_modules
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # What fairseq's own defaults are written with: "[(512, 3)] * 20 + [(1024, 3)] * 4".
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {ast.Add: operator.add, ast.Mult: operator.mul}
-_LONGEST_TEXT, _LONGEST_RESULT = 1_000_000, 10_000
 
 
 class NotLiteralError(InputError, ValueError):
@@ -37,23 +36,19 @@ def read_values_as_literals() -> None:
     """Let every ``eval`` in fairseq's modules, loaded or not yet, be :func:`evaluate_literal`."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)  # of a program too, which is not named after its file
-        if spec is not None and _is_of_fairseq(spec.name):
+        if spec is not None and _way_of(spec.name):
             module.__dict__["eval"] = evaluate_literal
     hook_modules(_way_of)
 
 
 def evaluate_literal(text: str) -> Any:
-    """The value of a Python literal, or of sums and products of literals.
+    """The value of a Python literal, or of sums and products of literals; ``TypeError`` if it is no text, as ``eval``.
 
-    Raises:
-        TypeError: if it is no text, as ``eval`` does; fairseq relies on that.
-        NotLiteralError: if it is anything else: a name, a call, an attribute.
+    fairseq relies on that. Anything else, such as a name, a call or an attribute, is a :class:`NotLiteralError`.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected text, got {type(text).__name__}")
     try:
-        if len(text) > _LONGEST_TEXT:
-            raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         shown = text if len(text) <= 80 else f"{text[:80]}…"
@@ -64,23 +59,11 @@ def evaluate_literal(text: str) -> Any:
 
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _value(node.left), _value(node.right)
-        if isinstance(node.op, ast.Mult) and _length(left) * _length(right) > _LONGEST_RESULT:
-            raise ValueError
-        return _OPERATORS[type(node.op)](left, right)
+        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
     if isinstance(node, ast.List | ast.Tuple):
         values = [_value(element) for element in node.elts]
         return values if isinstance(node, ast.List) else tuple(values)
     return ast.literal_eval(node)
-
-
-def _length(factor: Any) -> float:
-    """How often a factor repeats the other, or how long the one to repeat is."""
-    return len(factor) if isinstance(factor, str | bytes | list | tuple) else abs(factor)
-
-
-def _way_of(name: str) -> Callable[[Execute], Execute] | None:
-    return _with_literals if _is_of_fairseq(name) else None
 
 
 def _with_literals(execute: Execute) -> Execute:
@@ -91,8 +74,8 @@ def _with_literals(execute: Execute) -> Execute:
     return execute_with_literals
 
 
-def _is_of_fairseq(name: str) -> bool:
-    return name.partition(".")[0] in _PACKAGES
+def _way_of(name: str) -> Callable[[Execute], Execute] | None:
+    return _with_literals if name.partition(".")[0] in _PACKAGES else None
 
 
 # The models, tasks, criterions and subword encodings of fairseq that this package trains, imports or starts from.

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,17 +39,13 @@ def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
     def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
         if Path(main.__code__.co_filename).name != "train.py":
             return call_main(cfg, main, **kwargs)
-        _check_update_frequency(cfg.optimization.update_freq)
+        if min(cfg.optimization.update_freq) < 1:
+            raise InputError("--update-freq 0: give 1 or more batches an update")
         settle_precision(cfg)
         count = count_processes(cfg)
         return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
 
     return call
-
-
-def _check_update_frequency(counts: Sequence[int]) -> None:
-    if min(counts) < 1:
-        raise InputError(f"--update-freq {min(counts)}: give 1 or more batches an update")
 
 
 def settle_precision(cfg: DictConfig) -> None:
@@ -75,13 +71,9 @@ def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ
     count = cfg.task.get("cpu_processes", 1)
     if count < 1:
         raise InputError(f"--cpu-processes {count}: give 1 or more")
-    if count == 1:
-        return 1
-    if not _is_on_cpu(cfg):
-        _log.info(f"--cpu-processes {count}: not heeded, since there is a GPU")
-        return 1
-    if cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1:
-        _log.info(f"--cpu-processes {count}: not heeded, since several processes have been started already")
+    several = cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1
+    if count > 1 and (several or not _is_on_cpu(cfg)):
+        _log.info(f"--cpu-processes {count}: not heeded with a GPU, or with several processes started already")
         return 1
     return count
 
@@ -124,20 +116,22 @@ def _without_meeting_place(cfg: DictConfig) -> DictConfig:
     return cfg
 
 
-# fairseq's default, which stands for the training's own, if there is one yet.
-_OWN = "checkpoint_last.pt"
+_OWN = "checkpoint_last.pt"  # fairseq's default, which stands for the training's own, if there is one yet
 
 
 def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     """A training refuses a start that is no file."""
 
     def check_and_load(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
-        suffix = trainer.checkpoint_suffix or ""
-        if cfg.restore_file != _OWN:
-            _require_file("--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt"))
-        for option in ("finetune_from_model", "continue_once"):
-            if (path := getattr(cfg, option, None)) is not None:
-                _require_file(f"--{option.replace('_', '-')}", path)
+        for option in ("restore_file", "finetune_from_model", "continue_once"):
+            path = getattr(cfg, option, None)
+            if path in (None, _OWN):
+                continue
+            if option == "restore_file":  # a process may have its own part
+                path = path.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
+            if not PathManager.isfile(path):
+                option = option.replace("_", "-")
+                raise InputError(f"--{option} {path}: no such file; give the path of a checkpoint, a .pt file")
         with _vocabulary_checked(trainer.task) as remembered:
             found = load_checkpoint(cfg, trainer, **kwargs)
         if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
@@ -178,11 +172,6 @@ def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
         yield remembered
     finally:
         checkpoint_utils.load_checkpoint_to_cpu = load
-
-
-def _require_file(option: str, path: str) -> None:
-    if not PathManager.isfile(path):
-        raise InputError(f"{option} {path}: no such file; give the path of a checkpoint, a .pt file")
 
 
 def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:

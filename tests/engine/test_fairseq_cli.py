@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine.fairseq_cli import options_in, run_fairseq, training_progress
+from fairseq_ext.inputs.errors import InputError
 
 
 def test_options_and_their_values() -> None:
@@ -14,15 +15,15 @@ def test_options_and_their_values() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("true_processes")
 def test_folders_that_lie_about_are_no_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """fairseq tries to import ``examples.simultaneous_translation``, and any module may be a file's name."""
-    for name in ("examples/__init__.py", "examples/simultaneous_translation/__init__.py", "sacrebleu.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    for name in ("fairseq_ext/__init__.py", "ctypes.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("import os\nos.mkdir('PWN')\n")
     monkeypatch.chdir(tmp_path)
-    run_fairseq("train", ["--help"], output=tmp_path / "help.txt")
-    assert "--user-dir" in (tmp_path / "help.txt").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="fairseq-no_such_tool ended with status 1"):
+        run_fairseq("no_such_tool", [], messages=tmp_path / "log")
+    assert "No module named 'fairseq_cli.no_such_tool'" in (tmp_path / "log").read_text(encoding="utf-8")
     assert not (tmp_path / "PWN").exists()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.engine import hashing
-from fairseq_ext.engine.hashing import hash_file, hash_path
+from fairseq_ext.engine.hashing import hash_file
 
 
 @pytest.fixture
@@ -56,13 +56,3 @@ def test_a_file_that_has_just_been_written_is_not_trusted_to_stay(
     for text in ("one", "two"):
         file.write_text(text)
         assert hash_file(file) == hashlib.sha256(text.encode()).hexdigest()
-
-
-def test_a_record_is_no_part_of_a_directory(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("text")
-    before = hash_path(tmp_path)
-    (tmp_path / hashing.RECORD).write_text("{}")
-    assert hash_path(tmp_path) == before
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / hashing.RECORD).write_text("{}")
-    assert hash_path(tmp_path) != before

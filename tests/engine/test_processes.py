@@ -13,16 +13,11 @@ SRUN = {
 
 
 def test_launchers_are_recognised() -> None:
-    assert this_process({}) == Processes()
     assert this_process({}).is_first
-    assert this_process(TORCHRUN) == Processes(3, 4, "torchrun")
-    assert this_process(SRUN) == Processes(5, 8, "srun")
     assert not this_process(SRUN).is_first
-
-
-def test_a_step_of_a_worker_is_alone() -> None:
-    for launcher in (TORCHRUN, SRUN):
-        assert this_process(without_launcher(launcher)) == Processes()
+    for launcher, found in ((TORCHRUN, Processes(3, 4, "torchrun")), (SRUN, Processes(5, 8, "srun"))):
+        assert this_process(launcher) == found
+        assert this_process(without_launcher(launcher)) == Processes()  # a step of a worker is alone
 
 
 def test_one_process_is_no_group() -> None:
@@ -37,6 +32,8 @@ def test_fairseq_is_told_where_to_meet() -> None:
         "--distributed-world-size", "4", "--distributed-rank", "3", "--distributed-init-method", "tcp://first:29501",
         "--device-id", "1", "--distributed-no-spawn",
     ]  # fmt: skip
+    given = ["--distributed-init-method", "tcp://other:1", "--distributed-no-spawn"]
+    assert distributed_arguments(given, TORCHRUN)[4:] == ["--device-id", "1"]
 
 
 def test_under_slurm_the_first_node_is_the_meeting_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +44,3 @@ def test_under_slurm_the_first_node_is_the_meeting_place(monkeypatch: pytest.Mon
     ]  # fmt: skip
     alone = distributed_arguments(["--distributed-port", "5000"], {**SRUN, "CUDA_VISIBLE_DEVICES": "1"})
     assert alone[5:8] == ["tcp://gpu3:5000", "--device-id", "0"]
-
-
-def test_what_the_user_gives_is_not_repeated() -> None:
-    given = ["--distributed-init-method", "tcp://other:1", "--distributed-no-spawn"]
-    assert distributed_arguments(given, TORCHRUN)[4:] == ["--device-id", "1"]

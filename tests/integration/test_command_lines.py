@@ -187,13 +187,5 @@ def test_processes_of_a_cpu_train_as_one(data: Path, teacher: Path, trained: Pat
     assert two.count("begin training epoch 1") == 1
 
 
-def test_a_mistake_in_several_processes_is_one_line(data: Path, tmp_path: Path) -> None:
-    common = [str(data), "--task", "multi_domain_translation", *TINY, *PLAIN]
-    done = run("train", *common, "--cpu-processes", "2", "--train-domains", "tax", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("--train-domains tax: unknown")
-    assert "Traceback" not in done.stderr
-
-
 def first_losses(log: str, count: int = 3) -> list[float]:
     return [float(value) for value in re.findall(r"train_inner \| .*?[ |]loss=([\d.]+)", log)][:count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,25 @@ def check_hub(world: World, system: str, *_: Any) -> None:
     assert hub.translate(LINES, beam=1, domain=EACH, max_len_b=6) == expected
 
 
+@row("… in several threads")
+def check_threads(world: World, system: str, *_: Any) -> None:
+    hub = world.hub(system)
+    jobs = PAIRS
+    expected = [translate(hub, [job]) for job in jobs]
+    found: dict[int, list[str]] = {}
+
+    def work(n: int) -> None:
+        for _ in range(2):
+            found[n] = translate(hub, [jobs[n]])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found.get(n) for n in range(len(jobs))] == expected
+
+
 def check_ensemble(world: World, system: str, other: str) -> None:
     """Its probabilities are the means of its models'; the other model's cell has the other order."""
     alone = [world.hub(name) for name in (system, other)]
@@ -160,16 +180,35 @@ def check_generate(
     assert [found[n] for n in range(len(found))] == expected
 
 
-@row("`fairseq-generate --dataset-impl mmap`")
-def check_mmap(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
-    check_generate(world, system, capsys, "test", "--dataset-impl", "mmap")
-
-
 @row("`fairseq-generate --dataset-impl lazy`, `raw`")
 def check_raw(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(InputError, match="raw"):
         check_generate(world, system, capsys, "test", "--dataset-impl", "raw")
     check_generate(world, system, capsys, "test", "--dataset-impl", "lazy", impl="cached")
+
+
+@row("`fairseq-generate --num-shards --shard-id`")
+def check_shards(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
+    parts = []
+    for shard in ("0", "1"):
+        words = ["--gen-subset", "test", "--batch-size", "3", *SEARCH_OPTIONS]
+        world.command(generate.main, system, *words, "--num-shards", "2", "--shard-id", shard)
+        parts.append(printed(capsys))
+    assert not parts[0].keys() & parts[1].keys()
+    found = parts[0] | parts[1]
+    assert [found[n] for n in range(12)] == translate(world.hub(system), as_told(system, world.texts("test", "en")))
+
+
+@row("`fairseq-generate --prefix-size`")
+def check_prefix(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
+    words = ["--gen-subset", "test", "--batch-size", "5", "--beam", "1", "--max-len-b", "6", "--prefix-size", "1"]
+    world.command(generate.main, system, *words)
+    found = printed(capsys)
+    dictionary = toy.make_dictionary()
+    for n in (0, 5, 11):
+        prefix = dictionary.encode_line(world.texts("test", "pl")[n][0], add_if_not_exist=False).tolist()[:1]
+        expected = by_hand(world.data["mmap"], system, *as_told(system, world.texts("test", "en"))[n], prefix)
+        assert found[n] == dictionary.string(torch.tensor(expected))
 
 
 @row("`fairseq-generate --score-reference`")
@@ -231,6 +270,22 @@ def check_alignment(world: World, system: str, capsys: pytest.CaptureFixture) ->
             attention = model(source, torch.tensor([source.size(1)]), before, **extra)[1]["attn"][0][0]
         best = attention[: len(target) - 1, :-1].argmax(1).tolist()  # neither side's end of sentence
         assert f"A-{n}\t" + " ".join(f"{word}-{i}" for i, word in enumerate(best)) in out.splitlines()
+
+
+@row("`fairseq-interactive --constraints`")
+def check_constraints(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
+    hub = world.hub(system)
+    free = translate(hub, PAIRS)
+    wanted = next(word for word in toy.WORDS if not any(word in text.split() for text in free))
+    lines = [f"<domain:{domain}> {line}\t{wanted}" for line, domain in PAIRS]
+    type_lines(world, system, capsys, lines, "--constraints")
+    out = capsys.readouterr().out
+    found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", out, re.MULTILINE))
+    probabilities = dict(re.findall(r"^P-(\d+)\t(.*)$", out, re.MULTILINE))
+    texts = [found[str(n)] for n in range(4)]
+    assert all(wanted in text.split() for text in texts)
+    bits = [float(value) for n in range(4) for value in probabilities[str(n)].split()]
+    assert bits == pytest.approx((forced(hub, texts) / math.log(2)).tolist(), abs=2e-3)
 
 
 # The page

@@ -37,23 +37,15 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("options", [["--dry-run"], []])
-def test_a_whole_experiment_ends_before_its_first_step(tmp_path: Path, options: list[str]) -> None:
+def test_a_whole_experiment_ends_before_its_first_step(tmp_path: Path) -> None:
     path = write_experiment(tmp_path, lrr=0.1)
     before = sorted(tmp_path.rglob("*"))
-    result = run(tmp_path, "-m", "fairseq_ext.cli", "run", str(path), *options)
+    result = run(tmp_path, "-m", "fairseq_ext.cli", "run", str(path))
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == (
         f"{path}: train: systems: gad: lrr: fairseq-train has no option 'lrr' here; did you mean 'lr'?\n"
     )
     assert sorted(set(tmp_path.rglob("*")) - {tmp_path / "fairseq.py"}) == before
-
-
-def test_options_of_a_single_command_are_read_too(tmp_path: Path) -> None:
-    path = write_experiment(tmp_path)
-    result = run(tmp_path, "-m", "fairseq_ext.cli", "train", str(path), "gad", "--dry-run", "--fp61")
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "command line: --fp61: fairseq-train has no option 'fp61' here; did you mean 'fp16'?\n"
 
 
 def test_what_is_right_is_planned_without_loading_torch(tmp_path: Path) -> None:

@@ -27,13 +27,6 @@ def good(path: Path) -> dict:
     return state
 
 
-def test_protection_switched_off_by_the_environment_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good(tmp_path / "model.pt")
-    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    with pytest.raises(InputError, match="TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
-        load(tmp_path / "model.pt")
-
-
 @pytest.mark.parametrize("share", [0.0, 0.9])
 def test_truncated_at_any_place_is_one_line(tmp_path: Path, share: float) -> None:
     good(tmp_path / "model.pt")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import pickle
-import zipfile
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -110,17 +108,13 @@ def bomb(levels: int = 60) -> list:
 FORMS: dict[str, Callable[[State], State]] = {
     "fconv": lambda state: {**state, "cfg": {"model": FCONV, "task": TRANSLATION, "common": {}}},
     "fconv as legacy": as_legacy(**{**FCONV, **TRANSLATION, "task": "translation"}),
-    "fconv below its name": lambda state: {**state, "cfg": {"model": {"fconv": FCONV}, "task": TRANSLATION}},
     "fconv in omegaconf": lambda state: {**state, "cfg": OmegaConf.create({"model": FCONV, "task": TRANSLATION})},
     "cutoff as namespace": as_namespace("model", adaptive_softmax_cutoff=CODE),
-    "filters": with_config(model={"character_filters": LAYERS, "character_embeddings": True}),
     "betas": with_config(optimizer={"adam_betas": f"{CODE} or (0.9, 0.98)"}),
     "speech task": with_config(task={"_name": "audio_finetuning", "post_save_script": "mkdir PWN"}),
-    "other file": with_config(model={"_name": "transformer_from_pretrained_xlm", "arch": None}),
     "name that is no name": with_config(model={"_name": ["fconv"]}),
     "no name": lambda state: {**state, "cfg": {"model": {"encoder_layers": LAYERS}, "task": TRANSLATION}},
     "resolver": with_config(task={"source_lang": "${oc.env:HOME}"}),
-    "resolver named elsewhere": with_config(model={"rname": "oc.env", "more": "${${model.rname}:HOME}"}),
     "address": with_config(bpe={"_name": "sentencepiece", "sentencepiece_model": "https://example.org/pwn.model"}),
     "bert": with_config(bpe={"_name": "bert", "bpe_vocab_file": None}),
     "options without end": with_config(task={"more": bomb()}),
@@ -135,18 +129,4 @@ FORMS: dict[str, Callable[[State], State]] = {
 def write(path: Path, good: State, form: str) -> Path:
     """Write the checkpoint in that form."""
     torch.save(FORMS[form](copy.deepcopy(good)), path)
-    return path
-
-
-def write_compressed(path: Path, good: State) -> Path:
-    """The same entries, compressed; torch reads them, whatever size they unfold to."""
-    torch.save(good, path.with_suffix(".plain"))
-    with zipfile.ZipFile(path.with_suffix(".plain")) as source, zipfile.ZipFile(path, "w") as target:
-        for entry in source.infolist():
-            target.writestr(entry.filename, source.read(entry), zipfile.ZIP_DEFLATED)
-    return path
-
-
-def write_bare_pickle(path: Path) -> Path:
-    path.write_bytes(pickle.dumps({"model": {}, "extra": Runs()}, protocol=2))
     return path

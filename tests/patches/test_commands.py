@@ -1,10 +1,15 @@
-"""fairseq's commands end with one line; library code raises."""
+"""fairseq's commands end with one line, reach no shell, and unpack archives safely; library code raises."""
 
+import io
 import sys
+import tarfile
 import traceback
+from pathlib import Path
 from types import CodeType
 
 import pytest
+from fairseq import file_utils
+from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf
@@ -66,3 +71,37 @@ def test_uncaught_errors_of_other_programs_keep_their_traceback(capsys: pytest.C
     error = _error_raised_in("/somewhere/server.py")
     sys.excepthook(type(error), error, error.__traceback__)
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_no_part_of_a_path_reaches_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = Path("data $(mkdir PWN)")
+    data.mkdir()
+    (data / "train.fasta").write_text(">one\nABC\n")
+    with pytest.raises(InputError, match=r"train\.fasta: data in FASTA files is not read"):
+        data_utils.load_indexed_dataset(str(data / "train"), Dictionary())
+    assert not Path("PWN").exists()
+
+
+def make_archive(path: Path, *names: str) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.size = 2
+            archive.addfile(entry, io.BytesIO(b"hi"))
+    return path
+
+
+def test_archives_write_into_their_folder_only_and_the_users_own_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r"mine\.gz: is a file; unpack it"):
+        file_utils.load_archive_file(str(make_archive(tmp_path / "mine.gz", "model/dict.en.txt")))
+    assert (tmp_path / "mine.gz").is_file()
+    fetched = make_archive(tmp_path / "fetched", "model/dict.en.txt", "model/x")
+    monkeypatch.setattr(file_utils, "cached_path", lambda name, cache_dir: str(fetched))
+    assert (Path(str(file_utils.load_archive_file("https://example.org/model.gz"))) / "dict.en.txt").read_text() == "hi"
+    fetched = make_archive(tmp_path / "worse", "model/dict.en.txt", "../../../PWN")
+    with pytest.raises(InputError, match="is no archive of a model"):
+        file_utils.load_archive_file("https://example.org/worse.gz")
+    assert not (tmp_path / "PWN").exists()

@@ -34,7 +34,7 @@ def test_bf16_on_a_gpu_is_fairseqs(data: Path) -> None:
     assert (cfg.common.bf16, cfg.common.tpu, str(cfg.task.cpu_precision)) == (True, False, "float32")
 
 
-@pytest.mark.parametrize("option", ["--fp16", "--amp", "--memory-efficient-fp16"])
+@pytest.mark.parametrize("option", ["--fp16", "--amp"])
 def test_what_only_a_gpu_has_is_refused(data: Path, option: str) -> None:
     with pytest.raises(InputError, match=r"is for GPUs; on a CPU give --cpu-precision bfloat16"):
         settle_precision(options_of(data, option))

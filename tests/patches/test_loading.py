@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from fairseq_ext.patches.loading import Late
+from fairseq_ext.patches.loading import Late, leave_compilers_out
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -46,3 +47,10 @@ def test_a_function_is_found_when_it_is_called() -> None:
     assert Late("os.path").join("a", "b") == "a/b"
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         Late("no_such_module").join("a", "b")
+
+
+def test_a_condition_that_fails_is_told_as_before() -> None:
+    leave_compilers_out()
+    torch._check(True, lambda: "never")
+    with pytest.raises(RuntimeError, match="^two is not three$"):
+        torch._check(2 == 3, lambda: "two is not three")

@@ -61,19 +61,6 @@ def step(output: Path, *inputs: Path, build: Callable[[Path], None] = nothing, a
     return Step(output, inputs, {}, build, side_by_side=at_once)
 
 
-@pytest.mark.slow
-def test_a_step_begins_when_its_inputs_are_made_and_no_later(tmp_path: Path) -> None:
-    wait = partial(meet, tmp_path / "meeting")
-    steps = [
-        step(tmp_path / "long", build=wait),
-        step(tmp_path / "short"),
-        step(tmp_path / "from-short", tmp_path / "short", build=wait),
-        step(tmp_path / "from-both", tmp_path / "short", tmp_path / "long" / "step.json"),
-    ]
-    run_steps(steps, jobs=2)
-    assert all((each.output / "step.json").is_file() for each in steps)
-
-
 def test_several_steps_run_at_once_on_a_gpu_if_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     run_steps([step(tmp_path / name, build=partial(meet, tmp_path / "meeting")) for name in "ab"], jobs=2)
@@ -117,7 +104,7 @@ from functools import partial
 from pathlib import Path
 from fairseq_ext.engine.steps import Step, run_steps
 from fairseq_ext.inputs.errors import run_command
-from tests.engine.test_step_process import wait_to_be_killed
+from tests.engine.test_steps_at_once import wait_to_be_killed
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
 folder = Path(sys.argv[1])
@@ -128,11 +115,10 @@ run_command(lambda: run_steps(steps, jobs=2))
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
-def test_what_stops_the_command_stops_its_steps(stop: signal.Signals, tmp_path: Path) -> None:
+def test_what_stops_the_command_stops_its_steps(tmp_path: Path) -> None:
     command = subprocess.Popen([sys.executable, "-c", STOPPED, str(tmp_path)], stderr=subprocess.DEVNULL, cwd=ROOT)
     wait_until(lambda: len(list(tmp_path.glob("pid*"))) == 2, "the steps did not begin")
-    command.send_signal(stop)  # to the command alone, which is less than what Ctrl-C does
-    assert command.wait(60) == {signal.SIGINT: 130}.get(stop, -stop)
+    command.send_signal(signal.SIGINT)  # to the command alone, which is less than what Ctrl-C does
+    assert command.wait(60) == 130
     wait_until_gone([int(path.name[3:]) for path in tmp_path.glob("pid*")])
     run_steps([step(tmp_path / name) for name in "ab"])  # no lock is held
