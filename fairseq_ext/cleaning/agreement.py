@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
+from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.cleaning.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import Pair

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field
 
-from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
+from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
@@ -57,17 +57,12 @@ class LanguageId(Filter):
     def check(self, langs: tuple[str, str]) -> None:
         self._classifier(langs)
 
-    def reasons(self, batch: Batch) -> list[str | None]:
-        classifier = self._classifier(batch.langs)
-        source, target = (self._side(batch, side, classifier) for side in (0, 1))
-        return [one or other for one, other in zip(source, target, strict=True)]
-
     def _classifier(self, langs: tuple[str, str]) -> Classifier:
         distractors = DISTRACTORS if self.distractors is None else self.distractors
         return load_classifier(self.backend, tuple(sorted({*map(base_language, langs), *distractors})))
 
-    def _side(self, batch: Batch, side: int, classifier: Classifier) -> list[str | None]:
-        texts, expected = [pair[side] for pair in batch.pairs], base_language(batch.langs[side])
+    def side_reasons(self, batch: Batch, side: int) -> list[str | None]:
+        classifier, texts, expected = self._classifier(batch.langs), batch.texts(side), base_language(batch.langs[side])
         shortest = _MIN_CHARACTERS[self.backend] if self.min_characters is None else self.min_characters
         rows = [row for row, text in enumerate(texts) if len(text) >= shortest]
         probabilities = classifier.probabilities([texts[row] for row in rows])

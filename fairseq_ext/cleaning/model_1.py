@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_ext.cleaning.lexical_evidence import stems
+from fairseq_ext.cleaning.dictionary import stems
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.inputs.errors import InputError
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_ext.classifiers.changed_labels import with_noise, write_changed_labels
-from fairseq_ext.classifiers.teacher import summarise
+from fairseq_ext.classifiers.teacher import summarise, with_noise, write_changed_labels
 from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,

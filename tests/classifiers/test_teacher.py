@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fairseq_ext.classifiers import labelling
+from fairseq_ext.classifiers.classifier import TfidfTeacher
 from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, train_and_label
-from fairseq_ext.classifiers.options import TfidfTeacher
 from fairseq_ext.classifiers.teacher import summarise
 from fairseq_ext.data.teacher_labels import load_probs, read_teacher_probs
 from fairseq_ext.engine.tasks import Engine
@@ -23,40 +23,19 @@ DOMAINS = sorted(NOUNS)
 class Memory:
     """Knows by heart the text it saw, in any case, and nothing else."""
 
-    fits = 0
-
-    def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        type(self).fits += 1
-        self.num_domains = num_domains
-        self.known = {text.casefold(): label for text, label in zip(texts, labels, strict=True)}
+    def __init__(self, folder: Path) -> None:
+        self.num_domains, self.known = json.loads((folder / "known.json").read_text())
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        rows = [
-            np.eye(self.num_domains)[self.known[text.casefold()]]
-            if text.casefold() in self.known
-            else np.full(self.num_domains, 1 / self.num_domains)
-            for text in texts
-        ]
-        return np.array(rows, dtype=np.float32)
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir()
-        known = {text: int(label) for text, label in self.known.items()}
-        (folder / "known.json").write_text(json.dumps([self.num_domains, known]))
-
-    @classmethod
-    def load(cls, folder: Path) -> "Memory":
-        classifier = cls()
-        classifier.num_domains, classifier.known = json.loads((folder / "known.json").read_text())
-        return classifier
+        uniform = np.full(self.num_domains, 1 / self.num_domains)
+        labels = (self.known.get(text.casefold()) for text in texts)
+        return np.array([uniform if label is None else np.eye(self.num_domains)[label] for label in labels])
 
 
-@pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> type[Memory]:
-    Memory.fits = 0
-    monkeypatch.setattr(labelling, "make_classifier", lambda options, seed: Memory())
-    monkeypatch.setattr(labelling, "load_classifier", lambda folder, backend: Memory.load(folder))
-    return Memory
+def memorise(folder: Path, options: object, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
+    folder.mkdir()
+    known = {text.casefold(): label for text, label in zip(texts, labels.tolist(), strict=True)}
+    (folder / "known.json").write_text(json.dumps([int(labels.max()) + 1, known]))
 
 
 def write_splits(folder: Path, train_texts: dict[str, list[str]]) -> Path:
@@ -76,16 +55,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_no_sentence_is_labelled_by_a_model_that_saw_it(
-    memory: type[Memory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_sentence_is_labelled_by_a_model_that_saw_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labelling, "train_classifier", memorise)
+    monkeypatch.setattr(labelling, "load_classifier", lambda folder, backend: Memory(folder))
     monkeypatch.setattr(labelling, "_BLOCK_SENTENCES", 5)
     # Every sentence also has a copy in capitals with the same label, which would give it away.
     forms = [form for word in map(chr, range(97, 123)) for form in (f"{word} text", f"{word} TEXT")]
     splits = write_splits(tmp_path / "splits", {"bank": forms[:26], "garden": forms[26:]})
     sentences = train_and_label(tmp_path / "teacher", splits, "en", TfidfTeacher(folds=4), 1, Engine(1))
     assert sentences == {"all": 52, "trained_on": 52}
-    assert memory.fits == 5
     for number, domain in enumerate(DOMAINS):
         assert (load_probs(tmp_path / "teacher" / domain / "train.npy", 2) == 0.5).all()
         held_out = load_probs(tmp_path / "teacher" / domain / "test.npy", 2)  # by the model that saw all
@@ -108,8 +86,8 @@ def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path:
         assert (np.diff(rows) > 0).all()
         assert (folds[rows] != model).all()
         assert 95 <= len(rows) <= 101
-        seen = np.bincount(text.domain_of(np.flatnonzero(folds != model)))
-        assert abs(np.bincount(text.domain_of(rows))[1] - 100 * seen[1] / seen.sum()) < 1
+        seen = np.array([(folds[:600] != model).sum(), (folds[600:] != model).sum()])
+        assert abs((rows >= 600).sum() - 100 * seen[1] / seen.sum()) < 1
     assert not np.array_equal(work.training_rows(3), dataclasses.replace(work, seed=2).training_rows(3))
     assert text.read(np.array([3, 599, 600, 625])) == ["d 3", "b 599", "tree a", "tree z"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.cleaning.clean import REPEATED, CleanBlock, Cleaning, clean_corpora
+from fairseq_ext.cleaning.clean import REPEATED, Cleaning, clean_block, clean_corpora
 from fairseq_ext.cleaning.filters import Empty, Length, LengthRatio
 from fairseq_ext.cleaning.report import Drop
 from fairseq_ext.corpora.blocks import BLOCK_PAIRS
@@ -102,13 +102,12 @@ def cleaned(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: Path) -> None:
-    sizes = {"A": 3, "B": 2}
-    task = CleanBlock(large, sizes, LANGS, CLEANING, None)
+    blocks = [("A", 0), ("A", 1), ("A", 2), ("B", 0), ("B", 1)]
     # As kills leave it: some blocks finished, of another a part under a name of its own, the output half written.
     for index in (1, 4):
         output = task_output(tmp_path / "clean" / TASKS_DIR, index)
         output.mkdir(parents=True)
-        task(index, output)
+        clean_block(large, blocks, LANGS, CLEANING, None, index, output)
     (tmp_path / "clean" / TASKS_DIR / ".000002.host.1").mkdir()
     (tmp_path / "clean" / "A.en").write_text("half a li")
     _clean(large, tmp_path / "clean", Engine(workers=2))

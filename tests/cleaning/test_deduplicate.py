@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from fairseq_ext.cleaning.deduplicate import find_repeats, pair_keys
+from fairseq_ext.cleaning.clean import find_repeats, pair_keys
 from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.text_files import Pair, collapse
 

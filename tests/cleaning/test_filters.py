@@ -6,8 +6,7 @@ import pytest
 
 from fairseq_ext.cleaning.agreement import Agreement
 from fairseq_ext.cleaning.characters import Characters
-from fairseq_ext.cleaning.filter import Filter
-from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
+from fairseq_ext.cleaning.filters import Empty, Encoding, Filter, Identical, Length, LengthRatio, LongWord
 from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.corpora.text_files import Pair, collapse
 from fairseq_ext.inputs.errors import InputError

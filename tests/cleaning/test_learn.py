@@ -6,10 +6,9 @@ import pytest
 
 from fairseq_ext.cleaning.clean import Cleaning, clean_corpora
 from fairseq_ext.cleaning.completeness import LENGTHS_FILE, Completeness
-from fairseq_ext.cleaning.dictionary import Dictionary
-from fairseq_ext.cleaning.filter import Filter
+from fairseq_ext.cleaning.dictionary import EVIDENCE_FILE, Dictionary
+from fairseq_ext.cleaning.filters import Filter
 from fairseq_ext.cleaning.learn import DICTIONARY_FILE, has_to_learn, learn_from_corpora, learn_from_pairs
-from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE
 from fairseq_ext.engine.tasks import Engine
 from tests.cleaning.test_clean import import_domains
 from tests.cleaning.test_model_1 import invented_pairs

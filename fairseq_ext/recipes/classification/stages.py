@@ -14,9 +14,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from fairseq_ext.classifiers.binarise import binarise_task
 from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
-from fairseq_ext.classifiers.training import task_arguments, task_choices
+from fairseq_ext.classifiers.training import binarise_task, task_arguments, task_choices
 from fairseq_ext.corpora.encoders import subword_files
 from fairseq_ext.corpora.line_split import LanguageModelSplit, text_path
 from fairseq_ext.corpora.split import SPLITS

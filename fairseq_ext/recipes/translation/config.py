@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from fairseq_ext.classifiers.options import TfidfTeacher
+from fairseq_ext.classifiers.classifier import TfidfTeacher
 from fairseq_ext.cleaning.clean import Cleaning
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.languages import check_language

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.classifiers.options import Teacher, TfidfTeacher
+from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher
 from fairseq_ext.cleaning.clean import Cleaning, clean_corpora
 from fairseq_ext.cleaning.dictionary import Dictionary
 from fairseq_ext.cleaning.learn import has_to_learn, learn_from_corpora

@@ -124,7 +124,7 @@ def _label_steps(config: Translation, run: Run) -> list[Step]:
 
 def changed_labels_step(config: Translation, system: TranslationSystem) -> Step:
     """The step that changes the classifier's labels as a system says, as a directory for ``--teacher-dir``."""
-    from fairseq_ext.classifiers.changed_labels import write_changed_labels
+    from fairseq_ext.classifiers.teacher import write_changed_labels
 
     for name in system.unlabelled:
         check_choice(name, config.domains, system.place("unlabelled"))
