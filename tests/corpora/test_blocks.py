@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.corpora import blocks
-from fairseq_ext.corpora.blocks import CorpusWriter, index_path, load_index, num_blocks, read_block
+from fairseq_ext.corpora.blocks import index_path, load_index, num_blocks, read_block, write_corpus
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
@@ -14,10 +14,7 @@ PAIRS = [Pair("ż" * (number % 5), f"target {number}") for number in range(9)] +
 
 
 def write(folder: Path, pairs: list[Pair]) -> Path:
-    with CorpusWriter(folder, "law", LANGS) as writer:
-        assert writer.write(pairs[:4]) == sum(bool(source and target) for source, target in pairs[:4])
-        writer.write(pairs[4:])
-        writer.write_index({"lines": len(pairs), "byte_order_marks": 0})
+    write_corpus(folder, "law", LANGS, pairs, {"lines": len(pairs), "byte_order_marks": 0})
     return folder
 
 
@@ -47,14 +44,13 @@ def test_blocks_end_early_where_lines_are_long(tmp_path: Path, monkeypatch: pyte
     assert [pair for block in read for pair in block] == pairs
 
 
-def test_files_of_another_import_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_import_are_refused(tmp_path: Path) -> None:
     write(tmp_path, PAIRS)
     with (tmp_path / "law.pl").open("ab") as file:
         file.write(b"one more\n")
     with pytest.raises(InputError, match=r"law\.pl: "):
         read_block(tmp_path, "law", LANGS, 0)
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 5)
-    for text in (index_path(tmp_path, "law").read_text(), "[]", '{"block": 5}'):
+    for text in ("[]", '{"block": 5}'):
         index_path(tmp_path, "law").write_text(text)
         with pytest.raises(InputError, match=r"law\.index\.json: .*again"):
             load_index(tmp_path, "law")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.corpora.found import find_corpora
+from fairseq_ext.corpora.entries import find_corpora
 from fairseq_ext.inputs.errors import InputError
 
 TMX = """<?xml version="1.0" encoding="utf-8"?>
@@ -63,7 +63,7 @@ def test_tables_and_memories_join_the_text_of_their_domain(folder: Path) -> None
     ("change", "place"),
     [
         ({"law.de": None}, "law.en"),
-        ({"law.de": "a\nb\n"}, "law.en 3 and law.de 2"),
+        ({"law.de": "a\nb\n"}, "law.en, line 3"),
         ({"law.de": None, "med.de": None}, "in en alone"),
         ({"law.tsv": "a\n"}, "law.tsv, line 1"),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_ext.corpora.message_text import (
+from fairseq_ext.corpora.gettext_catalogues import (
     clean_message,
     has_letters,
     is_message_key,

@@ -16,8 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_ext.cleaning.sides import SAMPLE, check_sides
-from fairseq_ext.corpora.entries import folder_entries, read_entry
-from fairseq_ext.corpora.found import Corpora, find_corpora
+from fairseq_ext.corpora.entries import Corpora, find_corpora, folder_entries, read_entry
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.processes import cores
 from fairseq_ext.engine.steps import atomic_write
