@@ -165,7 +165,7 @@ def _characters(text: str, longest: int) -> Iterator[str]:
 def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Sequence[str], folder: Path) -> None:
     """Check that files are what :func:`train` wrote, and fit together."""
     for kind in kinds:
-        length, ngrams = record.get(_LENGTHS[kind]), record.get(kind)
+        length, ngrams = record.get(_LENGTHS[kind]), record.get(kind, [])
         if type(length) is not int or not 1 <= length <= _LONGEST_NGRAM:
             where = folder / _NGRAMS_FILE
             raise InputError(f"{where}: {_LENGTHS[kind]}: {shown(length)} is no length of n-grams; {_REMEDY}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from tqdm import tqdm
 from fairseq_ext.classifiers.classifier import TransformersTeacher
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio, load_pretrained
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.inputs.models import read_model
 
 hide_broken_torchaudio()
@@ -66,7 +65,7 @@ def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labe
     tokenizer.save_pretrained(folder)
     # What was chosen for this machine is kept: every other labels as it did.
     settings = {"batch_size": options.batch_size, "max_length": options.max_length, "precision": precision}
-    (folder / _SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / _SETTINGS, settings)
 
 
 def load(folder: Path) -> TransformersClassifier:

@@ -10,8 +10,8 @@ import numpy as np
 import regex
 from pydantic import Field
 
+from fairseq_ext.cleaning.agreement import strip_markup
 from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
-from fairseq_ext.cleaning.markup import strip_markup
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number, Several

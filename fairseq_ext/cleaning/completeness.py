@@ -15,6 +15,7 @@ from pydantic import Field
 from fairseq_ext.cleaning.dictionary import EVIDENCE_FILE, LexicalEvidence, read_evidence
 from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.inputs.models import Number
 
 LENGTHS_FILE = "lengths.json"
@@ -116,8 +117,7 @@ def learn_lengths(pairs: Iterable[Pair], output: Path) -> None:
     characters = count_characters(set(pairs))
     ratios, classes = _log_ratios(characters), _classes(characters)
     rows = [_usual(np.sort(ratios[classes == number])) for number in range(len(EDGES) + 1)]
-    document = {"edges": list(EDGES), "usual": rows}
-    output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_json(output, {"edges": list(EDGES), "usual": rows})
 
 
 def _usual(ratios: np.ndarray) -> list[float]:

@@ -1,6 +1,6 @@
 """The filter that asks word translations: does the other side hold what this side says?
 
-The list of translations is given, or learned from the corpus itself (:mod:`fairseq_ext.cleaning.model_1`). A word whose
+The list of translations is given, or learned from the corpus itself (:mod:`fairseq_ext.cleaning.learn`). A word whose
 translations are nearly always there speaks against a pair by their absence, and a rare translation that is there speaks
 for it. The evidence is the logarithm of a ratio of likelihoods: of what is seen in pairs taken at random, to the same
 in translations. Rates are counted in the corpus itself.

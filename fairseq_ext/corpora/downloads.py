@@ -140,8 +140,8 @@ def _fetch_wheel(requirement: str, folder: Path) -> Path:
         result = run_child(command, capture_output=True, text=True, env=environment)
         for wheel in Path(temporary).glob("*.whl") if result.returncode == 0 else ():
             shutil.move(wheel, folder / wheel.name)
-    if wheel := find_wheel(requirement, folder):
-        return wheel
+    if fetched := find_wheel(requirement, folder):
+        return fetched
     complaints = result.stderr.strip().splitlines() or ["pip gave no reason"]
     errors = [line for line in complaints if line.startswith("ERROR")] or complaints
     raise InputError(

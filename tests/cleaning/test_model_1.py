@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.cleaning.model_1 import learn_dictionary
+from fairseq_ext.cleaning.learn import learn_dictionary
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
@@ -81,8 +81,8 @@ def test_probabilities_are_those_of_model_1(tmp_path: Path) -> None:
 def test_blocks_and_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = invented_pairs(300)
     whole = learn(pairs, tmp_path / "whole.tsv")
-    monkeypatch.setattr("fairseq_ext.cleaning.model_1._WORDS_A_BLOCK", 7)
-    monkeypatch.setattr("fairseq_ext.cleaning.model_1._ENTRIES_A_CHUNK", 7)
+    monkeypatch.setattr("fairseq_ext.cleaning.learn._WORDS_A_BLOCK", 7)
+    monkeypatch.setattr("fairseq_ext.cleaning.learn._ENTRIES_A_CHUNK", 7)
     assert learn(pairs, tmp_path / "cut.tsv") == whole
 
 

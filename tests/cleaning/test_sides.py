@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_ext.cleaning.sides import check_sides
+from fairseq_ext.cleaning.language_id import check_sides
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 

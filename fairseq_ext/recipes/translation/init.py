@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from fairseq_ext.cleaning.sides import SAMPLE, check_sides
+from fairseq_ext.cleaning.language_id import SAMPLE, check_sides
 from fairseq_ext.corpora.entries import Corpora, find_corpora, folder_entries, read_entry
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.processes import cores
