@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -75,10 +75,10 @@ def write_splits(
     write_lines(folder / DOMAINS_FILE, held_out)
     counts: dict[str, Counter[str]] = {}
     for name, chosen in held_out.items():
-        drawn: dict[str, Pair] = dict.fromkeys(chain(*chosen.values()))  # type: ignore[arg-type]
+        own, drawn = {*chain(*chosen.values())}, dict[str, Pair]()
         counts[name] = Counter()
         pairs = _progress(stream_parallel(*corpora[name], quiet=True), f"split {name}")
-        train = _training_pairs(pairs, roles, options, seed, drawn, counts[name])
+        train = _training_pairs(pairs, roles, own, drawn, counts[name], options, seed)
         write_parallel(*_files(folder / name, "train", langs), train)
         if not counts[name]["train"]:
             raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
@@ -127,12 +127,13 @@ def _smallest(keys: Iterable[str], size: int, seed: int) -> list[str]:
 def _training_pairs(
     pairs: Iterable[Pair],
     roles: Mapping[str, str],
-    options: Split,
-    seed: int,
+    own: Collection[str],
     drawn: dict[str, Pair],
     counts: Counter[str],
+    options: Split,
+    seed: int,
 ) -> Iterator[Pair]:
-    """Yield the pairs for training in the corpus's own order; draw and count the others on the way."""
+    """Yield the pairs for training in the corpus's own order; draw those of its own sources, and count, on the way."""
     for pair in pairs:
         if _num_words(pair) > options.max_words:
             counts["too long"] += 1
@@ -141,9 +142,9 @@ def _training_pairs(
             yield pair
         else:
             counts["held out"] += 1
-            if key in drawn:
+            if key in own:
                 # Of several translations, the one of smallest hash.
-                candidates = drawn[key] or pair, pair
+                candidates = drawn.get(key, pair), pair
                 drawn[key] = min(candidates, key=lambda each: (stable_hash(seed, *each), each))
 
 

@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import collapse
 
@@ -61,3 +62,9 @@ def test_results_are_collapsed_and_composed() -> None:
         assert result == [collapse(line) for line in result]
     composed = normalise_lines(lines, "en", Normalise(punctuation=None))
     assert all(unicodedata.is_normalized("NFC", line) for line in composed)
+
+
+def test_marks_in_a_row_stay() -> None:
+    for count, is_sorted in ((499, True), (500, False)):
+        marks = "\u0301\u0323" * count
+        assert (normal_form("NFC", f"q{marks}") == "q" + "\u0323" * count + "\u0301" * count) is is_sorted
