@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fairseq_ext.cleaning.clean import REPEATED, Cleaning, clean_block, clean_corpora
+from fairseq_ext.cleaning.clean import REPEATED, Cleaning, clean_block, clean_corpora, find_repeats, pair_keys
 from fairseq_ext.cleaning.filters import Empty, Length, LengthRatio
 from fairseq_ext.cleaning.report import Drop
 from fairseq_ext.corpora import blocks
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.normalise import Normalise
-from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.corpora.text_files import Pair, read_lines
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, task_output
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
@@ -110,3 +112,31 @@ def test_neither_workers_nor_kills_matter(large: Path, tmp_path: Path) -> None:
     (tmp_path / "clean" / "A.en").write_text("half a li")
     _clean(large, tmp_path / "clean", Engine(workers=2))
     assert hash_path(tmp_path / "clean") == hash_path(tmp_path / "once")
+
+
+FORMS = [
+    Pair("A dog", "Pies"),
+    Pair("a  DOG", "pies"),
+    Pair("A dog", "Psy"),
+    Pair("A dog 2", "Pies"),
+    Pair("A dogPies", ""),
+    Pair("Straße", "ﬁn"),
+    Pair("STRASSE", "fin"),
+]
+
+
+@pytest.mark.parametrize(("by", "expected"), [("pair", [1, 6]), ("source", [1, 2, 6]), ("target", [1, 3, 6])])
+def test_what_repeats_follows_the_sides_compared(by: str, expected: list[int]) -> None:
+    assert np.flatnonzero(find_repeats([pair_keys(FORMS, by)])).tolist() == expected
+
+
+def test_cuts_and_buckets_do_not_matter() -> None:
+    half = np.array([[1, 2], [1, 3], [1, 2]], dtype=np.uint64)
+    assert find_repeats([half]).tolist() == [False, False, True]
+    generator = random.Random(7)
+    pairs = [Pair(str(generator.randrange(300)), "x") for _ in range(1000)]
+    expected = [pair in pairs[:index] for index, pair in enumerate(pairs)]
+    keys = pair_keys(pairs, "pair")
+    for cuts in ([], [0, 500, 500, 999]):
+        for bucket_pairs in (2_000_000, 13):
+            assert find_repeats(np.split(keys, cuts), bucket_pairs).tolist() == expected

@@ -19,13 +19,6 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_imported_bpe(tmp_path_factory.mktemp("bpe"))
 
 
-def test_tokenizer_json_is_read_too(imported: Path, tmp_path: Path) -> None:
-    theirs = ByteLevelBPETokenizer.from_file(str(imported / "vocab.json"), str(imported / "merges.txt"))
-    theirs.save(str(tmp_path / "tokenizer.json"))
-    assert read_bpe(tmp_path, GPT2).ids == read_bpe(imported, GPT2).ids
-    assert list(read_bpe(tmp_path, GPT2).merges) == list(read_bpe(imported, GPT2).merges)
-
-
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -56,7 +56,6 @@ def test_the_folder_is_told_by_its_file(folder: Path) -> None:
         {"pieces": PIECES[1:]},
         {"pieces": [*PIECES, "cat"]},
         {"pieces": [*PIECES, "a b"]},
-        {"pieces": [*PIECES, "<s>"]},
         {"pieces": [*PIECES, 3]},
         {"lowercase": 1},
     ],
