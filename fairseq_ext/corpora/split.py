@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tqdm import tqdm
@@ -75,10 +74,10 @@ def write_splits(
     write_lines(folder / DOMAINS_FILE, held_out)
     counts: dict[str, Counter[str]] = {}
     for name, chosen in held_out.items():
-        own, drawn = {*chain(*chosen.values())}, dict[str, Pair]()
+        drawn: dict[str, Pair] = {}
         counts[name] = Counter()
         pairs = _progress(stream_parallel(*corpora[name], quiet=True), f"split {name}")
-        train = _training_pairs(pairs, roles, own, drawn, counts[name], options, seed)
+        train = _training_pairs(pairs, roles, drawn, counts[name], options, seed)
         write_parallel(*_files(folder / name, "train", langs), train)
         if not counts[name]["train"]:
             raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
@@ -127,13 +126,12 @@ def _smallest(keys: Iterable[str], size: int, seed: int) -> list[str]:
 def _training_pairs(
     pairs: Iterable[Pair],
     roles: Mapping[str, str],
-    own: Collection[str],
     drawn: dict[str, Pair],
     counts: Counter[str],
     options: Split,
     seed: int,
 ) -> Iterator[Pair]:
-    """Yield the pairs for training in the corpus's own order; draw those of its own sources, and count, on the way."""
+    """Yield the pairs for training in the corpus's own order; draw and count the others on the way."""
     for pair in pairs:
         if _num_words(pair) > options.max_words:
             counts["too long"] += 1
@@ -142,10 +140,9 @@ def _training_pairs(
             yield pair
         else:
             counts["held out"] += 1
-            if key in own:
-                # Of several translations, the one of smallest hash.
-                candidates = drawn.get(key, pair), pair
-                drawn[key] = min(candidates, key=lambda each: (stable_hash(seed, *each), each))
+            # Of several translations, the one of smallest hash.
+            candidates = drawn.get(key, pair), pair
+            drawn[key] = min(candidates, key=lambda each: (stable_hash(seed, *each), each))
 
 
 def _key(pair: Pair) -> str:

@@ -33,14 +33,15 @@ def test_blocks_make_up_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_blocks_end_early_where_lines_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_PAIRS", 3)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
-    # Bytes, line feeds included: 20 | 16, 5 -> | 40 | 4, 4, 4 | 4.
-    pairs = [Pair("ż" * 4, "x" * 10), Pair("x" * 14, ""), Pair("x", "yy"), Pair("x" * 38, "")]
+    # Bytes, line feeds included: 20 | 16, 4 | 16 | 5 | 40 | 4, 4, 4 | 4.
+    pairs = [Pair("ż" * 4, "x" * 10), Pair("x" * 14, ""), Pair("x", "y"), Pair("x" * 14, "")]
+    pairs += [Pair("x", "yy"), Pair("x" * 38, "")]
     pairs += [Pair("a", "b")] * 4
     write(tmp_path, pairs)
     index = load_index(tmp_path, "law")
-    assert index["first_pairs"] == [0, 1, 2, 3, 4, 7]
+    assert index["first_pairs"] == [0, 1, 3, 4, 5, 6, 9]
     read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
-    assert [len(block) for block in read] == [1, 1, 1, 1, 3, 1]
+    assert [len(block) for block in read] == [1, 2, 1, 1, 1, 3, 1]
     assert [pair for block in read for pair in block] == pairs
 
 

@@ -45,6 +45,7 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
         ),
         (["law", "a==1", "--target-lang", "a/b"], "--target-lang: 'a/b'"),
         (["law", "law.{lang}", "--target-lang", "pl"], r"law\.(en|pl)"),
+        (["law", "law.{lang}", "blank.tsv", "--target-lang", "pl", "--output", "new"], r"law: blank\.tsv: in no line"),
         (["law", "law.{lang}", "--target-lang", "pl", "--output", "out", "--overwrite"], r"out/law\.pl"),
     ],
 )
@@ -54,6 +55,8 @@ def test_command_refuses_what_cannot_be_right(
     make(tmp_path, "law.{lang}")
     (tmp_path / "out" / "law.pl").mkdir(parents=True)
     (tmp_path / "full").mkdir()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "blank.tsv").write_text("one\t\n")
     (tmp_path / "full" / "law.en").write_text("mine")
     before = read_tree(tmp_path)
     monkeypatch.chdir(tmp_path)
