@@ -63,13 +63,13 @@ FOUND = {
 def test_noise_in_real_text_is_found() -> None:
     sources = sorted(corpus("parallel/en-pl").glob("*.en"))
     texts = [
-        [path.with_suffix(f".{lang}").read_text(encoding="utf-8").split("\n")[:8000] for lang in LANGS]
+        [path.with_suffix(f".{lang}").read_text(encoding="utf-8").split("\n")[:4000] for lang in LANGS]
         for path in sources
     ]
     domains = [[Pair(*map(str.strip, pair)) for pair in zip(*sides, strict=True) if all(pair)] for sides in texts]
-    examples, others = draw_examples(domains, 1500)
+    examples, others = draw_examples(domains, 600)
     cleaning = Cleaning(filters={key: kind() for key, kind in FILTERS.items()}, normalise=Normalise())
-    learned_from = [pair for rest in others for pair in rest[:5000]]
+    learned_from = [pair for rest in others for pair in rest[:3000]]
     found = cells(measure(cleaning, examples, learned_from, LANGS, "en-pl"), TOGETHER)
     assert found[GOOD] < 1.7
     for noise, least in FOUND.items():

@@ -1,49 +1,82 @@
-"""Domain classifiers of any kind: made from options, and loaded from a folder."""
+"""Domain classifiers of any kind: their options (the section ``teacher`` of an experiment file), training and loading.
+
+A classifier that was trained is a folder, which says nothing but data: no pickled code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
+from pydantic import Field
 
-from fairseq_ext.classifiers.options import Teacher, TfidfTeacher
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.models import LARGEST, Count, Number, Section
 
 MODEL_FOLDER = "model"
-# By kind, module and class. Each imports its library, so it is imported only when it is asked for.
-_CLASSES = {
-    "tfidf": ("tfidf", "TfidfClassifier"),
-    "transformers": ("transformers_classifier", "TransformersClassifier"),
-}
+# Of more training sentences than this a classifier is trained on a sample, the same share of every domain.
+MAX_SENTENCES = 500_000
+# Modules, by kind. Each imports its library, so it is imported only when it is asked for.
+_MODULES = {"tfidf": "tfidf", "transformers": "transformers_classifier"}
+_TwoOrMore = Annotated[int, Field(ge=2, lt=LARGEST)]
+_Positive = Annotated[Number, Field(gt=0, lt=LARGEST)]
+
+
+class _Options(Section):
+    folds: _TwoOrMore = 5
+    max_sentences: Count = MAX_SENTENCES
+
+
+class TfidfTeacher(_Options):
+    """Options of the TF-IDF classifier; see :mod:`fairseq_ext.classifiers.tfidf`."""
+
+    backend: Literal["tfidf"] = "tfidf"
+    word_ngrams: Count = 2
+    char_ngrams: _TwoOrMore = 5
+    subword_ngrams: Count | None = None
+    """The longest sequence of subwords to count; none without it."""
+    subword_model: str | None = None
+    """The SentencePiece model that cuts them; by default the experiment's."""
+    min_count: Count = 2
+    inverse_regularisation: _Positive = 10.0
+
+
+class TransformersTeacher(_Options):
+    """Options of the fine-tuned classifier; see :mod:`fairseq_ext.classifiers.transformers_classifier`."""
+
+    backend: Literal["transformers"] = "transformers"
+    model: str
+    epochs: _Positive = 3.0
+    batch_size: Count = 32
+    learning_rate: _Positive = 2e-5
+    max_length: Count = 128
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+
+Teacher = TfidfTeacher | TransformersTeacher
 
 
 class Classifier(Protocol):
     """Predicts the domain of a sentence."""
 
-    def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        """Train from scratch on N texts and their domain numbers (N)."""
-
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """Return P(domain | text), N×D, float32, rows sum to 1."""
 
-    def save(self, folder: Path) -> None:
-        """Write all that :func:`load_classifier` needs, without pickled code."""
 
-
-def make_classifier(options: Teacher, seed: int) -> Classifier:
-    """Make an untrained classifier."""
-    classifier: Classifier = _class_of(options.backend)(options, seed)
-    return classifier
+def train_classifier(folder: Path, options: Teacher, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
+    """Train on N texts and their domain numbers (N), of which there is each from 0, and write the classifier."""
+    _module(options.backend).train(folder, options, texts, labels, seed)
 
 
 def load_classifier(folder: Path, backend: str) -> Classifier:
-    """Load what ``save`` wrote."""
-    if backend not in _CLASSES:
-        raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are {', '.join(_CLASSES)}")
-    classifier: Classifier = _class_of(backend).load(folder)
+    """Load what :func:`train_classifier` wrote."""
+    if backend not in _MODULES:
+        raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are {', '.join(_MODULES)}")
+    classifier: Classifier = _module(backend).load(folder)
     return classifier
 
 
@@ -54,6 +87,5 @@ def input_files(options: Teacher) -> list[Path]:
     return []
 
 
-def _class_of(backend: str) -> Any:
-    module, name = _CLASSES[backend]
-    return getattr(import_module(f"fairseq_ext.classifiers.{module}"), name)
+def _module(backend: str) -> Any:
+    return import_module(f"fairseq_ext.classifiers.{_MODULES[backend]}")

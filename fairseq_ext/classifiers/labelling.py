@@ -1,4 +1,4 @@
-"""Classifiers and their labels as tasks: training one is a task, labelling a block of sentences with it another.
+"""Classifiers and their labels as tasks: training one is a task, labelling a block of sentences another.
 
 ::
 
@@ -10,29 +10,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import compress, islice
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from fairseq_ext.classifiers.classifier import MODEL_FOLDER, Classifier, load_classifier, make_classifier
-from fairseq_ext.classifiers.options import Teacher
-from fairseq_ext.corpora.split import HELD_OUT, SPLITS, normalise_source, stable_hash
+from fairseq_ext.classifiers.classifier import MODEL_FOLDER, Teacher, load_classifier, train_classifier
+from fairseq_ext.corpora.split import SPLITS, normalise_source, stable_hash
 from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
 from fairseq_ext.data.teacher_labels import DTYPE, as_labels, label_path, open_labels, read_teacher_record, write_probs
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
+from fairseq_ext.engine.tasks import TASKS_DIR, Engine, run_tasks, task_output
 from fairseq_ext.inputs.array_file import map_array
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
-_BLOCK_SENTENCES = 200_000  # that a task labels; it reads the text up to its last
-_CHUNK_SENTENCES = 20_000  # that a classifier sees at once
+_BLOCK_SENTENCES = 50_000  # that a task labels, by all models in turn; it reads the text up to its last
 
 
 @dataclass(frozen=True)
@@ -47,33 +43,12 @@ class TextFiles:
         """The first row of each file, and the number of all rows."""
         return np.cumsum([0, *self.counts])
 
-    def domain_of(self, rows: np.ndarray) -> np.ndarray:
-        """The number of the file that each row is in."""
-        return np.searchsorted(self.bounds, rows, side="right") - 1
-
     def read(self, rows: np.ndarray) -> list[str]:
         """The sentences of some rows, which ascend."""
-        texts: list[str] = []
-        for file, start, stop in zip(self.files, self.bounds[:-1], self.bounds[1:], strict=True):
-            here = rows[slice(*np.searchsorted(rows, (start, stop)))] - start
-            if len(here):
-                is_wanted = np.zeros(here[-1] + 1, dtype=bool)
-                is_wanted[here] = True
-                texts += map(collapse, compress(stream_lines(file), is_wanted))
-        return texts
-
-
-@dataclass(frozen=True)
-class Block:
-    """Sentences that one model labels: its own fold, the last model the other sets.
-
-    Attributes:
-        rows: the first and the one after the last, among those of the set that the model labels.
-    """
-
-    model: int
-    split: str
-    rows: tuple[int, int]
+        is_wanted = np.zeros(rows[-1] + 1, dtype=bool)
+        is_wanted[rows] = True
+        lines = chain.from_iterable(map(stream_lines, self.files))
+        return [collapse(line) for line in compress(lines, is_wanted)]
 
 
 @dataclass(frozen=True)
@@ -86,24 +61,23 @@ class Labelling:
     """
 
     folder: Path
-    sets: dict[str, TextFiles] = field(hash=False)
+    sets: Mapping[str, TextFiles]
     options: Teacher
     seed: int
-
-    @property
-    def num_domains(self) -> int:
-        return len(self.sets["train"].files)
 
     def model(self, number: int) -> Path:
         """Where a trained model is: one for each fold, which did not see it, and one that saw all."""
         return task_output(self.folder / _MODELS, number) / MODEL_FOLDER
 
-    def folds(self) -> np.ndarray:
-        return map_array(self.folder / _FOLDS, "run the same command again")
+    def folds(self, split: str) -> np.ndarray:
+        """By which model each sentence of a set is labelled."""
+        if split == "train":
+            return map_array(self.folder / _FOLDS, "run the same command again")
+        return np.full(self.sets[split].bounds[-1], self.options.folds)
 
     def training_rows(self, number: int) -> np.ndarray:
         """The sentences that a model is trained on: all of other folds, or a sample of each domain."""
-        rows = np.flatnonzero(self.folds() != number)
+        rows = np.flatnonzero(self.folds("train") != number)
         if len(rows) <= self.options.max_sentences:
             return rows
         rng, share = np.random.default_rng([self.seed, number]), self.options.max_sentences / len(rows)
@@ -113,50 +87,34 @@ class Labelling:
     def fit(self, number: int, output: Path) -> None:
         """The task that trains a model."""
         rows, text = self.training_rows(number), self.sets["train"]
-        classifier = make_classifier(self.options, self.seed)
-        classifier.fit(text.read(rows), text.domain_of(rows), self.num_domains)
-        classifier.save(output / MODEL_FOLDER)
+        domains = np.searchsorted(text.bounds, rows, side="right") - 1
+        train_classifier(output / MODEL_FOLDER, self.options, text.read(rows), domains, self.seed)
 
-    def blocks(self) -> list[Block]:
-        """All that is to be labelled, model by model."""
-        folds = self.options.folds
-        sizes = np.bincount(self.folds(), minlength=folds).tolist()
-        parts = [("train", fold, size) for fold, size in enumerate(sizes)]
-        parts += [(split, folds, int(self.sets[split].bounds[-1])) for split in HELD_OUT]
-        return [Block(model, split, rows) for split, model, size in parts for rows in cut(size, _BLOCK_SENTENCES)]
-
-    def rows_of(self, block: Block) -> np.ndarray:
-        """Which rows of its set a block has."""
-        if block.split != "train":
-            return np.arange(*block.rows)
-        return np.flatnonzero(self.folds() == block.model)[slice(*block.rows)]
+    def blocks(self) -> list[tuple[str, int, int]]:
+        """All that is to be labelled: of which set, the first row and the one after the last."""
+        ends = {split: int(text.bounds[-1]) for split, text in self.sets.items()}
+        return [(split, *block) for split, end in ends.items() for block in cut(end)]
 
     def label(self, number: int, output: Path) -> None:
         """The task that labels a block."""
-        block = self.blocks()[number]
-        texts = self.sets[block.split].read(self.rows_of(block))
-        classifier = _loaded(self.model(block.model), self.options.backend)
-        probs = [classifier.predict(texts[slice(*chunk)]) for chunk in cut(len(texts), _CHUNK_SENTENCES)]
-        write_probs(output / _BLOCK_FILE, np.concatenate(probs))
-
-    def _read_block(self, number: int) -> np.ndarray:
-        """K×D."""
-        return open_labels(task_output(self.folder / _LABELS, number) / _BLOCK_FILE, self.num_domains).raw
+        split, start, stop = self.blocks()[number]
+        text, folds = self.sets[split], self.folds(split)[start:stop]
+        texts = text.read(np.arange(start, stop))
+        probs = np.empty((len(texts), len(text.files)), dtype=np.float32)
+        for model in np.unique(folds).tolist():
+            rows = np.flatnonzero(folds == model)
+            classifier = load_classifier(self.model(model), self.options.backend)
+            probs[rows] = classifier.predict([texts[row] for row in rows])
+        write_probs(output / _BLOCK_FILE, probs)
 
     def write_labels(self, teacher: Path) -> None:
-        """Put the blocks' rows where they belong, a file for each domain and set."""
-        blocks = self.blocks()
-        for split in SPLITS:
-            text = self.sets[split]
-            found = [(self.rows_of(block), number) for number, block in enumerate(blocks) if block.split == split]
-            for file, start, stop in zip(text.files, text.bounds[:-1], text.bounds[1:], strict=True):
-                here = [slice(*np.searchsorted(rows, (start, stop))) for rows, _ in found]
-                parts = (
-                    (rows[part] - start, self._read_block(number)[part])
-                    for (rows, number), part in zip(found, here, strict=True)
-                )
-                shape = int(stop - start), self.num_domains
-                write_rows(label_path(teacher, file.parent.name, split), shape, parts)
+        """Cut the blocks into a file for each domain and set."""
+        for split, text in self.sets.items():
+            numbers = [number for number, block in enumerate(self.blocks()) if block[0] == split]
+            paths = [task_output(self.folder / _LABELS, number) / _BLOCK_FILE for number in numbers]
+            labels = np.concatenate([open_labels(path, len(text.files)).raw for path in paths])
+            for file, rows in zip(text.files, np.split(labels, text.bounds[1:-1]), strict=True):
+                write_probs(label_path(teacher, file.parent.name, split), rows)
 
 
 def train_and_label(
@@ -178,9 +136,8 @@ def train_and_label(
     # Of n-grams one model a core; a network takes all cores, or the device, for itself unless more are asked for.
     engine = engine if options.backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
     run_tasks(work.fit, work.folder / _MODELS, options.folds + 1, engine, "teacher: train", unit="model")
-    blocks = work.blocks()
-    sizes = [block.rows[1] - block.rows[0] for block in blocks]
-    run_tasks(work.label, work.folder / _LABELS, len(blocks), engine, "teacher: label", sizes, unit="sentence")
+    sizes = [stop - start for _, start, stop in work.blocks()]
+    run_tasks(work.label, work.folder / _LABELS, len(sizes), engine, "teacher: label", sizes, unit="sentence")
     work.write_labels(teacher)
     final = work.model(options.folds)
     if final.exists():  # else moved by a run that was killed since
@@ -188,23 +145,9 @@ def train_and_label(
     return {"all": every, "trained_on": seen}
 
 
-def clear_tasks(teacher: Path) -> None:
-    """Delete what :func:`train_and_label` worked with; from then on it would begin anew."""
-    remove_tasks(teacher / TASKS_DIR)
-
-
-def cut(count: int, size: int) -> list[tuple[int, int]]:
+def cut(count: int) -> list[tuple[int, int]]:
     """The blocks of so many sentences: the first of each, and the one after its last."""
-    return [(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def write_rows(path: Path, shape: tuple[int, int], parts: Iterable[tuple[Any, np.ndarray]]) -> None:
-    """Write a file of N×D labels part by part: which rows, and their labels."""
-    with atomic_write(path) as temporary:
-        rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)
-        for where, labels in parts:
-            rows[where] = labels
-        rows.flush()
+    return [(start, min(start + _BLOCK_SENTENCES, count)) for start in range(0, count, _BLOCK_SENTENCES)]
 
 
 def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
@@ -225,7 +168,7 @@ def _write_folds(work: Labelling, domains: Sequence[str]) -> None:
         lines = (line for file in text.files for line in stream_lines(file))
         with atomic_write(path) as temporary:
             np.save(temporary, assign_folds(lines, num_folds, work.seed), allow_pickle=False)
-    by_domain = np.split(work.folds(), text.bounds[1:-1])
+    by_domain = np.split(work.folds("train"), text.bounds[1:-1])
     counts = np.array([np.bincount(folds, minlength=num_folds) for folds in by_domain])  # D×F
     seen = counts.sum(axis=1, keepdims=True) - counts  # by the model of each fold
     for fold in range(num_folds):
@@ -239,11 +182,6 @@ def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.choice(rows, min(count, len(rows)), replace=False, shuffle=False))
 
 
-@lru_cache(maxsize=1)
-def _loaded(model: Path, backend: str) -> Classifier:
-    return load_classifier(model, backend)
-
-
 def label_file(teacher: Path, text: Path, output: Path) -> None:
     """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``."""
     record, model = read_teacher_record(teacher), teacher / MODEL_FOLDER
@@ -251,9 +189,10 @@ def label_file(teacher: Path, text: Path, output: Path) -> None:
         raise InputError(f"{model}: not found; train the teacher again")
     classifier, count = load_classifier(model, record["backend"]), count_lines(text)
     lines = map(collapse, stream_lines(text))
-    parts = (
-        (slice(start, stop), as_labels(classifier.predict(list(islice(lines, stop - start)))))
-        for start, stop in cut(count, _CHUNK_SENTENCES)
-    )
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_rows(output, (count, len(record["domains"])), parts)
+    with atomic_write(output) as temporary:
+        shape = count, len(record["domains"])
+        rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)  # type: ignore[no-untyped-call]
+        for start, stop in cut(count):
+            rows[start:stop] = as_labels(classifier.predict(list(islice(lines, stop - start))))
+        rows.flush()

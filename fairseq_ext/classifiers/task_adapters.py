@@ -7,7 +7,6 @@ its SHA-256, and the base by that of its encoder, so that neither a damaged file
 from __future__ import annotations
 
 import hashlib
-import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +26,7 @@ from torch import Tensor
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.modules.task_parameters import SavedTask, is_of_task, task_names
@@ -70,7 +69,7 @@ def save_task(checkpoint: Path, task: str, folder: Path) -> None:
         "base_sha256": base_fingerprint(state, with_token_types=_has_token_types(state, task)),
     }
     with atomic_write(folder / MANIFEST_FILE) as temporary:
-        temporary.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(temporary, manifest)
 
 
 def load_task(folder: Path, checkpoint: Path, output: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +10,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_json, write_json
 
 TASK_FILE = "task.json"
 # fairseq's numbers of <s>, before the first text, and </s>, before the second: RoBERTa's own form.
@@ -49,8 +48,7 @@ class TaskFacts:
 
 def write_task_facts(folder: Path, facts: TaskFacts) -> None:
     """Write them into a task's folder."""
-    text = json.dumps(dataclasses.asdict(facts), indent=1, ensure_ascii=False)
-    (folder / TASK_FILE).write_text(text + "\n", encoding="utf-8")
+    write_json(folder / TASK_FILE, dataclasses.asdict(facts))
 
 
 def read_task_facts(folder: Path) -> TaskFacts:

@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts, write_task_facts
 from fairseq_ext.corpora.folded_text import fold
-from fairseq_ext.corpora.labelled_text import TABLES, Columns, Example, is_table, read_examples
+from fairseq_ext.corpora.labelled_text import TABLES, Example, read_examples
 from fairseq_ext.corpora.split import HELD_OUT, SPLITS, stable_hash
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
@@ -32,7 +32,7 @@ Share = Annotated[Number, Field(gt=0, lt=1)]
 
 
 def _check_table(path: Path) -> Path:
-    if not is_table(path):
+    if path.suffix not in TABLES:
         raise ValueError(f"{path} is no table; give {', '.join(TABLES)}")
     return path
 
@@ -91,10 +91,10 @@ class ClassificationTask(Section):
         return metrics or known[:1]
 
     @property
-    def columns(self) -> Columns:
-        """Where its tables have what."""
+    def columns(self) -> dict[str, Any]:
+        """Where its tables have what, as :func:`read_examples` takes it."""
         texts = (self.text,) if self.text2 is None else (self.text, self.text2)
-        return Columns(self.label, texts, is_number=self.kind == "regression")
+        return {"label": self.label, "texts": texts, "is_number": self.kind == "regression"}
 
     @property
     def tables(self) -> dict[str, Path]:
@@ -116,7 +116,7 @@ def write_task_splits(
     Which examples are held out, if the task has no such set, follows from the seed, its name and their texts. Every
     class gives the same share. All examples are in memory.
     """
-    sets = {role: read_examples(path, task.columns) for role, path in task.tables.items()}
+    sets = {role: read_examples(path, **task.columns) for role, path in task.tables.items()}
     missing = {"test": options.task_test, "valid": options.task_valid}
     shares = {role: share for role, share in missing.items() if role not in sets}
     examples, removed = _separate(_with_held_out(sets, _draw(name, task, sets["train"], shares, seed)))
@@ -127,7 +127,7 @@ def write_task_splits(
     facts = TaskFacts(
         kind=task.kind,
         labels=_labels(name, examples) if task.kind == "classification" else [],
-        num_inputs=len(task.columns.texts),
+        num_inputs=len(task.columns["texts"]),
         counts={role: len(examples[role]) for role in SPLITS},
         removed=removed,
     )

@@ -1,23 +1,32 @@
-"""Training the domain classifier of an experiment, and measuring its labels.
+"""Training the domain classifier of an experiment, measuring its labels, and making them worse on purpose.
 
 A classifier is sure of the sentences it was trained on, also of those nobody could place. Labels of training text
-therefore come from models that saw neither the sentence nor a copy of it.
+therefore come from models that saw neither the sentence nor a copy of it. Gates that are trained with labels some of
+which are wrong, or where domains have none, show how much they need right ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairseq_ext.classifiers.labelling import clear_tasks, train_and_label
-from fairseq_ext.classifiers.options import Teacher
-from fairseq_ext.corpora.split import SPLITS
-from fairseq_ext.data.teacher_labels import label_path, open_labels, write_teacher_record
-from fairseq_ext.engine.tasks import THIS_MACHINE, Engine
+from fairseq_ext.classifiers.classifier import Teacher
+from fairseq_ext.classifiers.labelling import train_and_label
+from fairseq_ext.corpora.split import HELD_OUT, SPLITS, stable_hash
+from fairseq_ext.data.teacher_labels import (
+    TeacherLabels,
+    label_path,
+    open_labels,
+    read_teacher_record,
+    write_probs,
+    write_teacher_record,
+)
+from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, remove_tasks
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
@@ -39,7 +48,7 @@ def train_teacher(
     sentences = train_and_label(folder, splits, lang, options, seed, engine)
     metrics = {split: summarise(count_labels(folder, domains, split), domains) for split in SPLITS}
     write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
-    clear_tasks(folder)
+    remove_tasks(folder / TASKS_DIR)  # from here on it would begin anew
     scores = ", ".join(f"{each['micro_f1']:.3f} on {split}" for split, each in metrics.items())
     return f"F1 {scores}; teacher.json has it by domain"
 
@@ -74,3 +83,49 @@ def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
     """Divide, with 0 / 0 = 0."""
     zeros = np.zeros_like(numerator, dtype=float)
     return np.divide(numerator, denominator, out=zeros, where=denominator != 0)
+
+
+def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: Collection[str], seed: int) -> str:
+    """Write a directory like the classifier's.
+
+    Args:
+        noise: share of every domain's training sentences whose label is made wrong.
+        unlabelled: domains whose training sentences have no label: a row of zeros.
+        seed: draws the sentences; those that are wrong at a lower share are wrong at a higher one, in the same way.
+
+    Returns:
+        What the labels of the training text have become, in words.
+    """
+    record = read_teacher_record(teacher)
+    domains = record["domains"]
+    for name in domains:
+        labels = open_labels(label_path(teacher, name, "train"), len(domains))
+        rng = np.random.default_rng(stable_hash(seed, "label noise", name))
+        changed = np.zeros_like(labels.raw) if name in unlabelled else with_noise(labels, noise, rng)
+        write_probs(label_path(folder, name, "train"), changed)
+        for split in HELD_OUT:
+            shutil.copyfile(label_path(teacher, name, split), label_path(folder, name, split))
+    matrix = count_labels(folder, domains, "train")
+    metrics = {**record["metrics"], "train": summarise(matrix, domains)}
+    facts = {"noise": noise, "unlabelled": list(unlabelled)}
+    write_teacher_record(folder, domains, record["backend"], metrics, **facts)
+    return f"{matrix.sum():,} training sentences are labelled, F1 {metrics['train']['micro_f1']:.3f}"
+
+
+def with_noise(labels: TeacherLabels, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Labels of which a share is another domain's.
+
+    In a row that is drawn, the likeliest domain and a random other one change places. So the classifier is as sure as
+    before, and only wrong: a row keeps its entropy, and gates could match it as closely as the right one. Where the
+    classifier was mistaken itself, the change may make it right.
+
+    Shape:
+        result: N×D; rows that are not drawn are bit for bit as they were
+    """
+    probs, best = np.array(labels.raw), labels.best()
+    # All numbers are drawn whatever the share is, so that of two shares the larger has the other's rows.
+    order = rng.permutation(len(probs))
+    others = (best + rng.integers(1, probs.shape[1], len(probs))) % probs.shape[1]
+    rows = order[: round(share * len(probs))]
+    probs[rows, best[rows]], probs[rows, others[rows]] = probs[rows, others[rows]], probs[rows, best[rows]]
+    return probs

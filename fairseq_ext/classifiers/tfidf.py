@@ -1,93 +1,93 @@
 """Domain classifier on n-grams of words, characters and subwords: a minute for tens of thousands of sentences.
 
-Multinomial logistic regression on sub-linear TF-IDF. On text as different as whole products it comes
-close to a fine-tuned encoder (Klimaszewski et al. 2023 use RoBERTa), and it needs no GPU.
+Multinomial logistic regression on sub-linear TF-IDF. On text as different as whole products it comes close to a
+fine-tuned encoder (Klimaszewski et al. 2023 use RoBERTa), and it needs no GPU. It is trained by scikit-learn, and
+predicts by numpy alone, the same numbers.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
-from fairseq_ext.classifiers.ngram_model import ARRAYS_FILE, LENGTHS, NGRAMS_FILE, WORD, NgramModel
-from fairseq_ext.classifiers.options import TfidfTeacher
+from fairseq_ext.classifiers.classifier import TfidfTeacher
 from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.array_file import read_arrays
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import is_texts, read_json
 
+_ARRAYS_FILE, _NGRAMS_FILE = "tfidf.npz", "tfidf.json"
+_LENGTHS = {kind: f"{kind}_ngrams" for kind in ("word", "char", "subword")}  # by kind of n-gram, the option
+_WORD = re.compile(r"\w+")  # anything between blanks and punctuation, one letter included: scikit-learn wants two
+_SPACES = re.compile(r"\s\s+")
+_LONGEST_NGRAM = 1000
 _MAX_ITERATIONS = 1000
+_REMEDY = "train the teacher again"
 
 
-class TfidfClassifier:
-    """See :class:`~fairseq_ext.classifiers.classifier.Classifier`; nothing is drawn."""
-
-    def __init__(self, options: TfidfTeacher, seed: int = 0) -> None:
-        del seed
-        self.options = options
-        self.vectorizers: dict[str, TfidfVectorizer] = _make_vectorizers(options)
-        self.coefficients = np.empty((0, 0))
-        self.intercepts = np.empty(0)
-
-    def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        try:
-            blocks = [each.fit_transform(texts) for each in self.vectorizers.values()]
-        except ValueError as error:
-            raise InputError(f"teacher.min_count: no n-gram is left ({error}); lower it") from None
-        features = scipy.sparse.hstack(blocks, format="csr")
-        # scikit-learn's lbfgs takes up to half as long again on so sparse features, and stops farther off in the mean.
-        regression = LogisticRegression(
-            C=self.options.inverse_regularisation, solver="newton-cg", max_iter=_MAX_ITERATIONS
-        )
-        # Sums of another number of threads are others in the last digit; and models are trained side by side.
-        with threadpool_limits(1):
-            regression.fit(features, labels)
-        if list(regression.classes_) != list(range(num_domains)):
-            raise ValueError(f"each of the {num_domains} domains needs text, got only {regression.classes_}")
-        self.coefficients, self.intercepts = _one_row_a_domain(regression.coef_, regression.intercept_)
-
-    def predict(self, texts: Sequence[str]) -> np.ndarray:
-        features = scipy.sparse.hstack([each.transform(texts) for each in self.vectorizers.values()], format="csr")
-        logits = features @ self.coefficients.T + self.intercepts
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32)
-
-    def save(self, folder: Path) -> None:
-        """Write the n-grams as JSON and the numbers as plain arrays: nothing in them can run code."""
-        folder.mkdir(parents=True, exist_ok=True)
-        arrays = {"coefficients": self.coefficients, "intercepts": self.intercepts}
-        arrays |= {f"{kind}_idf": vectorizer.idf_ for kind, vectorizer in self.vectorizers.items()}
-        np.savez(folder / ARRAYS_FILE, allow_pickle=False, **arrays)
-        record: dict[str, Any] = {LENGTHS[kind]: getattr(self.options, LENGTHS[kind]) for kind in self.vectorizers}
-        record |= {kind: each.get_feature_names_out().tolist() for kind, each in self.vectorizers.items()}
-        if self.options.subword_ngrams:
-            shutil.copyfile(str(self.options.subword_model), folder / MODEL_FILE)
-        (folder / NGRAMS_FILE).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    @staticmethod
-    def load(folder: Path) -> NgramModel:
-        """Load what :meth:`save` wrote; it predicts the same numbers."""
-        return NgramModel.load(folder)
+def train(folder: Path, options: TfidfTeacher, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
+    """Write the n-grams as JSON and the numbers as plain arrays; nothing is drawn, so the seed does not matter."""
+    del seed
+    vectorizers, coefficients, intercepts = fit(options, texts, labels)
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = {"coefficients": coefficients, "intercepts": intercepts}
+    arrays |= {f"{kind}_idf": vectorizer.idf_ for kind, vectorizer in vectorizers.items()}
+    np.savez(folder / _ARRAYS_FILE, allow_pickle=False, **arrays)
+    record = {_LENGTHS[kind]: getattr(options, _LENGTHS[kind]) for kind in vectorizers}
+    record |= {kind: each.get_feature_names_out().tolist() for kind, each in vectorizers.items()}
+    if options.subword_model and options.subword_ngrams:
+        shutil.copyfile(options.subword_model, folder / MODEL_FILE)
+    (folder / _NGRAMS_FILE).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _make_vectorizers(options: TfidfTeacher) -> dict[str, TfidfVectorizer]:
+def fit(
+    options: TfidfTeacher, texts: Sequence[str], labels: np.ndarray
+) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """scikit-learn's vectorizers by kind of n-gram; coefficients, D×F, of the kinds side by side; intercepts, D."""
+    import scipy.sparse
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    vectorizers = _make_vectorizers(options)
+    try:
+        blocks = [each.fit_transform(texts) for each in vectorizers.values()]
+    except ValueError as error:
+        raise InputError(f"teacher.min_count: no n-gram is left ({error}); lower it") from None
+    features = scipy.sparse.hstack(blocks, format="csr")
+    # scikit-learn's lbfgs takes up to half as long again on so sparse features, and stops farther off in the mean.
+    regression = LogisticRegression(C=options.inverse_regularisation, solver="newton-cg", max_iter=_MAX_ITERATIONS)
+    # Sums of another number of threads are others in the last digit; and models are trained side by side.
+    with threadpool_limits(1):
+        regression.fit(features, labels)
+    coefficients, intercepts = regression.coef_, regression.intercept_
+    if len(intercepts) == 1:  # of two domains, the second's row only, whose softmax partner is zero
+        coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
+        intercepts = np.concatenate([[0.0], intercepts])
+    return vectorizers, coefficients, intercepts
+
+
+def _make_vectorizers(options: TfidfTeacher) -> dict[str, Any]:
     """By kind of n-gram, in the order of the coefficients."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     shared = {"sublinear_tf": True, "min_df": options.min_count, "strip_accents": None}
-    # A word is anything between blanks and punctuation, one letter included: scikit-learn wants two.
-    words = TfidfVectorizer(ngram_range=(1, options.word_ngrams), token_pattern=WORD.pattern, lowercase=True, **shared)
+    words = TfidfVectorizer(ngram_range=(1, options.word_ngrams), token_pattern=_WORD.pattern, lowercase=True, **shared)
     characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, options.char_ngrams), lowercase=True, **shared)
     vectorizers = {"word": words, "char": characters}
     if options.subword_ngrams:
+        if options.subword_model is None:
+            raise InputError(f"teacher.subword_ngrams: needs teacher.subword_model, a {MODEL_FILE}")
+        processor = load_subwords(Path(options.subword_model))
         vectorizers["subword"] = TfidfVectorizer(
             ngram_range=(1, options.subword_ngrams),
-            tokenizer=_cutter(options),
+            tokenizer=lambda text: processor.encode(text, out_type=str),
             token_pattern=None,
             lowercase=False,
             **shared,
@@ -95,15 +95,89 @@ def _make_vectorizers(options: TfidfTeacher) -> dict[str, TfidfVectorizer]:
     return vectorizers
 
 
-def _cutter(options: TfidfTeacher) -> Callable[[str], list[str]]:
-    if options.subword_model is None:
-        raise InputError(f"teacher.subword_ngrams: needs teacher.subword_model, a {MODEL_FILE}")
-    processor = load_subwords(Path(options.subword_model))
-    return lambda text: processor.encode(text, out_type=str)
+def load(folder: Path) -> NgramModel:
+    """Load what :func:`train` wrote."""
+    record = read_json(folder / _NGRAMS_FILE, _REMEDY)
+    kinds = [kind for kind in _LENGTHS if kind != "subword" or kind in record]
+    names = ["coefficients", "intercepts", *(f"{kind}_idf" for kind in kinds)]
+    arrays = read_arrays(folder / _ARRAYS_FILE, names, _REMEDY)
+    _check_saved(record, arrays, kinds, folder)
+    subwords = load_subwords(folder / MODEL_FILE, _REMEDY) if "subword" in kinds else None
+    return NgramModel(record, arrays, kinds, subwords)
 
 
-def _one_row_a_domain(coefficients: np.ndarray, intercepts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """With two domains scikit-learn keeps the second's row only, whose softmax partner is zero."""
-    if len(intercepts) > 1:
-        return coefficients, intercepts
-    return np.vstack([np.zeros_like(coefficients), coefficients]), np.concatenate([[0.0], intercepts])
+class NgramModel:
+    """P(domain | text) of multinomial logistic regression on sub-linear TF-IDF."""
+
+    def __init__(self, record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: list[str], subwords: Any) -> None:
+        self._subwords, self._intercepts = subwords, arrays["intercepts"]
+        # All by kind of n-gram: the longest, the column of each, inverse document frequencies, and coefficients, F×D.
+        self._lengths = {kind: record[_LENGTHS[kind]] for kind in kinds}
+        self._columns = {kind: {ngram: column for column, ngram in enumerate(record[kind])} for kind in kinds}
+        self._weights = {kind: arrays[f"{kind}_idf"] for kind in kinds}
+        ends = np.cumsum([len(record[kind]) for kind in kinds])[:-1]
+        rows = np.split(np.ascontiguousarray(arrays["coefficients"].T), ends)
+        self._rows = dict(zip(kinds, rows, strict=True))
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """Return P(domain | text), N×D, float32."""
+        logits = np.stack([self._logits(text) for text in texts]) if texts else np.zeros((0, len(self._intercepts)))
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    def _logits(self, text: str) -> np.ndarray:
+        logits = self._intercepts
+        for kind, columns in self._columns.items():
+            counts = Counter(columns[ngram] for ngram in self._ngrams(kind, text) if ngram in columns)
+            if counts:
+                found = np.fromiter(counts, np.int64, len(counts))
+                values = 1 + np.log(np.fromiter(counts.values(), np.float64, len(counts)))
+                values *= self._weights[kind][found]
+                logits = logits + (values / np.sqrt(values @ values)) @ self._rows[kind][found]
+        return logits
+
+    def _ngrams(self, kind: str, text: str) -> Iterator[str]:
+        longest = self._lengths[kind]
+        if kind == "char":
+            return _characters(text.lower(), longest)
+        if kind == "word":
+            return _sequences(_WORD.findall(text.lower()), longest)
+        return _sequences(self._subwords.encode(text, out_type=str), longest)
+
+
+def _sequences(words: list[str], longest: int) -> Iterator[str]:
+    for length in range(1, min(longest, len(words)) + 1):
+        for start in range(len(words) - length + 1):
+            yield " ".join(words[start : start + length])
+
+
+def _characters(text: str, longest: int) -> Iterator[str]:
+    """N-grams of two characters or more within words, with a blank on each side of a word."""
+    for word in _SPACES.sub(" ", text).split():
+        padded = f" {word} "
+        for length in range(2, longest + 1):
+            yield padded[:length]
+            yield from (padded[start : start + length] for start in range(1, len(padded) - length + 1))
+            if length >= len(padded):  # a short word counts once
+                break
+
+
+def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Sequence[str], folder: Path) -> None:
+    """Check that files are what :func:`train` wrote, and fit together."""
+    for kind in kinds:
+        length, ngrams = record.get(_LENGTHS[kind]), record.get(kind, [])
+        if type(length) is not int or not 1 <= length <= _LONGEST_NGRAM:
+            where = folder / _NGRAMS_FILE
+            raise InputError(f"{where}: {_LENGTHS[kind]}: {shown(length)} is no length of n-grams; {_REMEDY}")
+        if not is_texts(ngrams) or not 0 < len(ngrams) == len(set(ngrams)):
+            raise InputError(f"{folder / _NGRAMS_FILE}: {kind} is no list of different n-grams; {_REMEDY}")
+    domains = len(arrays["intercepts"]) if arrays["intercepts"].ndim == 1 else 0
+    shapes = {
+        "coefficients": (domains, sum(len(record[kind]) for kind in kinds)),
+        "intercepts": (domains,),
+        **{f"{kind}_idf": (len(record[kind]),) for kind in kinds},
+    }
+    for name, shape in shapes.items():
+        array = arrays[name]
+        if not domains or array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise InputError(f"{folder / _ARRAYS_FILE}: {name} is no finite array of shape {shape}; {_REMEDY}")

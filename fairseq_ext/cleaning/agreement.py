@@ -1,4 +1,4 @@
-"""The filter that compares what a translation keeps: numbers, addresses and markup."""
+"""The filter that compares what a translation keeps: numbers, addresses, elements and placeholders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
-from fairseq_ext.cleaning.markup import MAYBE, addresses, elements, placeholders, strip_placeholders
+from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.models import Number
@@ -24,6 +23,28 @@ _NO_DIGITS = re.compile(r"\D")
 _POSITION = re.compile(r"\d+\$")
 _MAX_NAMED = 5
 _MAX_CHARACTERS = 10_000
+# Whether anything here, or a digit, may occur: most sentences end here, so this is to be quick.
+_MAYBE = re.compile(r"[\d<%{$&@]|//|www\.")
+_ADDRESS = re.compile(
+    r"""(?:https?|ftp)://[!#-;=?-~]+        # in ASCII, as Japanese text may go on without a space
+    | (?<![\w.@])www\.[!#-;=?-~]+
+    | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)+
+    """,
+    re.ASCII | re.VERBOSE | re.IGNORECASE,
+)
+_ADDRESS_PART = re.compile(r"[^/.]*[/.]?")
+_AFTER_ADDRESS = ".,;:!?)]}'\"*"
+_TAG = re.compile(r"<(/?)([a-z][\w:.-]*+)([^<>]*+)>", re.ASCII | re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"=\s*[\"']")
+_ESCAPED = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'))
+_PLACEHOLDER = re.compile(
+    r"""%(?:\d++\$|\(\w++\))[-#0+]*+\d*+(?:\.\d++)?(?:hh?|ll?|[jtz])?[a-z@]     # %1$s, %(name)s
+    | (?<![\d%])%[-#0+]*+\d*+(?:\.\d++)?(?:hh?|ll?|[jtz])?[sdifgeuxcro@](?![a-z])    # %s, %5.2f, but no 100%d
+    | (?<![\w^\\])\$?\{[ ]?[\w.]*+[ ]?(?:[:!][^{}\s]*+)?\}    # {}, {0}, {{name}}, ${name}, but no e^{x}, \sqrt{x}
+    | (?<![\w$])\$[a-z_]\w*+(?!\$)    # $name, but no $x$
+    """,
+    re.ASCII | re.VERBOSE | re.IGNORECASE,
+)
 
 
 class Agreement(Filter):
@@ -51,7 +72,7 @@ class Agreement(Filter):
 
     def reasons(self, batch: Batch) -> Iterator[str | None]:
         langs = {base_language(lang) for lang in batch.langs}
-        maybe = MAYBE.search
+        maybe = _MAYBE.search
         return (self._compare(pair, langs) if maybe(pair[0]) or maybe(pair[1]) else None for pair in batch.pairs)
 
     def _compare(self, pair: Pair, langs: Collection[str]) -> str | None:
@@ -72,7 +93,8 @@ class Agreement(Filter):
 def _share(source: set[str], target: set[str]) -> float:
     """Share of numbers found on both sides among those that should be."""
     found, lost = len(source & target), (source - target, target - source)
-    certain = (sum(map(_is_never_written_out, side)) for side in lost)
+    # Those that are never written out in words.
+    certain = (sum(len(number) > 2 and not number.endswith("00") for number in side) for side in lost)
     against = max(min(map(len, lost)), *certain)
     return found / (found + against) if against else 1.0
 
@@ -87,10 +109,6 @@ def numbers(text: str) -> set[str]:
         text = _NO_ASCII_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text)
     text = _THOUSANDS.sub(lambda match: _NO_DIGITS.sub("", match[0]), text)
     return {number.lstrip("0") or "0" for number in _DIGITS.findall(text)}
-
-
-def _is_never_written_out(number: str) -> bool:
-    return len(number) > 2 and not number.endswith("00")
 
 
 def _compare_markup(pair: Pair) -> str | None:
@@ -110,3 +128,54 @@ def _difference(what: str, source: set[str] | Counter[str], target: set[str] | C
     found = zip(SIDES, (source - target, target - source), strict=True)  # type: ignore[operator]
     parts = [f"only in the {side}: {' '.join(sorted(items)[:_MAX_NAMED])}" for side, items in found if items]
     return f"{what} {', '.join(parts)}"
+
+
+def addresses(text: str, langs: Collection[str] = ()) -> set[str]:
+    """Web and mail addresses, in lower case.
+
+    Args:
+        text: any.
+        langs: codes that are left out where they are a part of their own, since a page's address differs by
+            them in two languages: ``en.example.org/a`` and ``example.org/pl/a`` are equal then.
+    """
+    if "@" not in text and "//" not in text and "www." not in text:
+        return set()
+    found = (match.lower().rstrip(_AFTER_ADDRESS) for match in _ADDRESS.findall(text))
+    # "https://" alone is none.
+    return {_without(langs, address) for address in found if not address.endswith("//")}
+
+
+def _without(langs: Collection[str], address: str) -> str:
+    parts = _ADDRESS_PART.findall(address)
+    return "".join(part for part in parts if part.rstrip("/.") not in langs).rstrip("/.")
+
+
+def elements(text: str) -> Counter[str]:
+    """Names of HTML or XML tags: closing ones (``/b``) and those with attributes (``a``).
+
+    ``<name>`` alone may as well be a blank to fill in, which is translated: an element shows by its other
+    tag. Attributes are not compared: some hold text.
+    """
+    for escaped, character in _ESCAPED:
+        text = text.replace(escaped, character)
+    tags = _TAG.findall(text) if "<" in text else ()
+    return Counter(slash + name.lower() for slash, name, rest in tags if slash or _ATTRIBUTE.search(rest))
+
+
+def placeholders(text: str) -> Counter[str]:
+    """Placeholders of printf, Python, Java, gettext and shells."""
+    return Counter(_PLACEHOLDER.findall(text)) if _may_have_placeholders(text) else Counter()
+
+
+def strip_placeholders(text: str) -> str:
+    """The text without placeholders."""
+    return _PLACEHOLDER.sub(" ", text) if _may_have_placeholders(text) else text
+
+
+def strip_markup(text: str) -> str:
+    """The text without addresses, tags and placeholders."""
+    return strip_placeholders(_TAG.sub(" ", _ADDRESS.sub(" ", text)))
+
+
+def _may_have_placeholders(text: str) -> bool:
+    return "%" in text or "{" in text or "$" in text

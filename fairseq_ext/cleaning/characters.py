@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated
 
@@ -10,8 +10,8 @@ import numpy as np
 import regex
 from pydantic import Field
 
-from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
-from fairseq_ext.cleaning.markup import strip_markup
+from fairseq_ext.cleaning.agreement import strip_markup
+from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number, Several
@@ -76,33 +76,22 @@ class Characters(Filter):
                         f"characters: {side}_scripts: {script!r} is no script of Unicode; give names like Latin"
                     )
 
-    def reasons(self, batch: Batch) -> Iterable[str | None]:
-        source, target = (self._side(batch, *side) for side in enumerate(self._scripts(batch.langs)))
-        return [one or other for one, other in zip(source, target, strict=True)]
-
-    def _side(self, batch: Batch, side: int, scripts: tuple[str, ...]) -> list[str | None]:
-        reasons: list[str | None] = [None] * len(batch.pairs)
-        shares = self._shares([pair[side] for pair in batch.pairs], scripts)
-        for row in np.flatnonzero((shares < (self.min_letters, self.min_share)).any(axis=1)).tolist():
-            letters, script = shares[row].tolist()
-            if script < self.min_share:
-                reasons[row] = f"{_percent(script)} of the {SIDES[side]}'s letters are of its scripts"
+    def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
+        texts, scripts = batch.texts(side), self._scripts(batch.langs)[side]
+        expected, letters, characters = count_letters(texts, scripts).T
+        of_letters, of_scripts = _divide(letters, characters), _divide(expected, letters)
+        suspects = np.flatnonzero(of_scripts < self.min_share).tolist()
+        expected, letters, _ = count_letters([strip_markup(texts[row]) for row in suspects], scripts).T
+        of_scripts[suspects] = _divide(expected, letters)
+        for share, script_share in zip(of_letters.tolist(), of_scripts.tolist(), strict=True):
+            if script_share < self.min_share:
+                yield f"{_percent(script_share)} of the {SIDES[side]}'s letters are of its scripts"
             else:
-                reasons[row] = f"{_percent(letters)} of the {SIDES[side]} is letters"
-        return reasons
+                yield f"{_percent(share)} of the {SIDES[side]} is letters" if share < self.min_letters else None
 
     def _scripts(self, langs: tuple[str, str]) -> list[tuple[str, ...]]:
         given = (self.source_scripts, self.target_scripts)
         return [tuple(given[side] or scripts_of(langs[side], f"{SIDES[side]}_scripts")) for side in (0, 1)]
-
-    def _shares(self, texts: Sequence[str], scripts: tuple[str, ...]) -> np.ndarray:
-        """The share of letters, and that of the language's scripts among these. Shape: N×2"""
-        expected, letters, characters = count_letters(texts, scripts).T
-        shares = np.stack([_divide(letters, characters), _divide(expected, letters)], axis=1)
-        suspects = np.flatnonzero(shares[:, 1] < self.min_share).tolist()
-        expected, letters, _ = count_letters([strip_markup(texts[row]) for row in suspects], scripts).T
-        shares[suspects, 1] = _divide(expected, letters)
-        return shares
 
 
 def _divide(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

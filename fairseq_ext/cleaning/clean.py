@@ -1,17 +1,20 @@
 """From imported to clean corpora: normalise, filter, drop repetitions, and account for every pair.
 
-Every block of pairs is a task of its own (:mod:`fairseq_ext.engine.tasks`). Putting the blocks
-together again, in the corpus's order, is all that one process does alone.
+Every block of pairs is a task of its own (:mod:`fairseq_ext.engine.tasks`). Putting the blocks together again, in the
+corpus's order, is all that one process does alone. Repeated pairs are found by 128-bit hashes of their folded text,
+which are kept on disk by block and sorted bucket by bucket, so that memory does not grow with the corpus, but for one
+byte a pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, create_model
@@ -19,14 +22,24 @@ from pydantic import Field, create_model
 from fairseq_ext.cleaning.agreement import Agreement
 from fairseq_ext.cleaning.characters import Characters
 from fairseq_ext.cleaning.completeness import Completeness
-from fairseq_ext.cleaning.deduplicate import find_repeats, pair_keys
 from fairseq_ext.cleaning.dictionary import Dictionary
-from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
-from fairseq_ext.cleaning.filters import Empty, Encoding, Identical, Length, LengthRatio, LongWord
+from fairseq_ext.cleaning.filters import (
+    SIDES,
+    Batch,
+    Empty,
+    Encoding,
+    Filter,
+    Identical,
+    Length,
+    LengthRatio,
+    LongWord,
+    run_filters,
+)
 from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.cleaning.report import Drop, Tally, write_cleaning_report
 from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
 from fairseq_ext.corpora.files import open_binary
+from fairseq_ext.corpora.folded_text import fold
 from fairseq_ext.corpora.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import Pair, write_lines
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks, task_output
@@ -50,6 +63,7 @@ FILTERS: dict[str, type[Filter]] = {
 REPEATED = "repeated"
 _REPEATS = "repeats an earlier pair"
 _KEPT = ("", "")
+_BUCKET_PAIRS = 2_000_000
 # Of a block: each pair behind the filter that dropped it and why; keys of the others; how many normalisation changed.
 _ROWS, _KEYS, _CHANGED = "rows.tsv", "keys.npy", "changed.txt"
 
@@ -92,29 +106,25 @@ class Cleaning(Section):
             each.check(langs)
 
 
-@dataclass(frozen=True)
-class CleanBlock:
-    """The task that cleans one block; ``num_blocks`` are those of each domain, in the order of the tasks."""
-
-    corpora: Path
-    num_blocks: Mapping[str, int]
-    langs: tuple[str, str]
-    cleaning: Cleaning
-    learned: Path | None
-
-    def __call__(self, index: int, output: Path) -> None:
-        """Clean the block of this number, counted over all domains, into an empty directory."""
-        name, block = [(name, block) for name, count in self.num_blocks.items() for block in range(count)][index]
-        raw = read_block(self.corpora, name, self.langs, block)
-        pairs = normalise_pairs(raw, self.langs, self.cleaning.normalise)
-        accepted, rejected = run_filters(self.cleaning.filters, Batch(pairs, self.langs, Learned(self.learned)))
-        # Text in corpora is collapsed, so neither tabs nor line feeds occur in it.
-        rows = ("\t".join((*rejected.get(row, _KEPT), *pair)) for row, pair in enumerate(pairs))
-        write_lines(output / _ROWS, rows)
-        if self.cleaning.deduplicate:
-            np.save(output / _KEYS, pair_keys((pairs[row] for row in accepted), self.cleaning.deduplicate))
-        changed = sum(one != other for one, other in zip(raw, pairs, strict=True))
-        (output / _CHANGED).write_text(str(changed), encoding="ascii")
+def clean_block(
+    corpora: Path,
+    blocks: Sequence[tuple[str, int]],
+    langs: tuple[str, str],
+    cleaning: Cleaning,
+    learned: Path | None,
+    index: int,
+    output: Path,
+) -> None:
+    """Clean the block of this index, given by its domain and number, into an empty directory."""
+    raw = read_block(corpora, blocks[index][0], langs, blocks[index][1])
+    pairs = normalise_pairs(raw, langs, cleaning.normalise)
+    accepted, rejected = run_filters(cleaning.filters, Batch(pairs, langs, learned))
+    # Text in corpora is collapsed, so neither tabs nor line feeds occur in it.
+    write_lines(output / _ROWS, ("\t".join((*rejected.get(row, _KEPT), *pair)) for row, pair in enumerate(pairs)))
+    if cleaning.deduplicate:
+        np.save(output / _KEYS, pair_keys((pairs[row] for row in accepted), cleaning.deduplicate))
+    changed = sum(one != other for one, other in zip(raw, pairs, strict=True))
+    (output / _CHANGED).write_text(str(changed), encoding="ascii")
 
 
 def clean_corpora(
@@ -133,15 +143,13 @@ def clean_corpora(
     """
     cleaning.check(langs)
     indices = {name: load_index(corpora, name) for name in domains}
-    sizes = {name: num_blocks(index) for name, index in indices.items()}
-    task = CleanBlock(corpora.resolve(), sizes, langs, cleaning, learned and learned.resolve())
-    count = sum(sizes.values())
-    run_tasks(task, folder / TASKS_DIR, count, engine, "clean")
-    blocks = (task_output(folder / TASKS_DIR, index) for index in range(count))
-    tallies = {}
-    for name, size in sizes.items():
-        tallies[name] = Tally(indices[name]["tally"])
-        _assemble(folder, name, langs, [next(blocks) for _ in range(size)], cleaning, tallies[name])
+    blocks = [(name, number) for name, index in indices.items() for number in range(num_blocks(index))]
+    task = partial(clean_block, corpora.resolve(), blocks, langs, cleaning, learned and learned.resolve())
+    run_tasks(task, folder / TASKS_DIR, len(blocks), engine, "clean")
+    tallies = {name: Tally(index["tally"]) for name, index in indices.items()}
+    for name, tally in tallies.items():
+        own = [task_output(folder / TASKS_DIR, row) for row, (domain, _) in enumerate(blocks) if domain == name]
+        _assemble(folder, name, langs, own, cleaning, tally)
     write_cleaning_report(folder, langs, _options(cleaning), tallies)
     remove_tasks(folder / TASKS_DIR)
     kept, pairs = (sum(tally.counts[key] for tally in tallies.values()) for key in ("kept", "pairs"))
@@ -170,45 +178,68 @@ def _assemble(
     folder: Path, name: str, langs: tuple[str, str], blocks: Sequence[Path], cleaning: Cleaning, tally: Tally
 ) -> None:
     """Write a domain's corpus from its blocks, without the repetitions, and count what happened to it."""
-    repeats = _find_repeats(blocks, cleaning)
+    # Of each pair that the filters kept, whether it repeats an earlier one.
+    repeats: Iterator[bool] = repeat(False)
+    if cleaning.deduplicate:
+        repeats = iter(find_repeats([np.load(block / _KEYS, mmap_mode="r") for block in blocks]))
     line = 0
     with ExitStack() as stack:
         source, target = (stack.enter_context((folder / f"{name}.{lang}").open("wb")) for lang in langs)
-        rejected_file = stack.enter_context(_open_rejected(folder, name)) if cleaning.write_rejected else None
+        rejected = None
+        if cleaning.write_rejected:
+            (folder / "rejected").mkdir(exist_ok=True)
+            rejected = stack.enter_context(open_binary(folder / "rejected" / f"{name}.tsv.gz", "wb"))
+            rejected.write(("\t".join(Drop._fields) + "\n").encode())
         for block in blocks:
             first, drops = line, []
-            for line, row in enumerate(_read_rows(block), start=first + 1):
-                drop = Drop(line, *row)
-                if not drop.filter and not next(repeats):
-                    source.write(f"{drop.source}\n".encode())
-                    target.write(f"{drop.target}\n".encode())
-                else:
-                    drops.append(drop if drop.filter else drop._replace(filter=REPEATED, reason=_REPEATS))
+            with (block / _ROWS).open(encoding="utf-8", newline="\n") as rows:
+                for line, row in enumerate(rows, start=first + 1):
+                    drop = Drop(line, *row.removesuffix("\n").split("\t"))
+                    if not drop.filter and not next(repeats):
+                        source.write(f"{drop.source}\n".encode())
+                        target.write(f"{drop.target}\n".encode())
+                    else:
+                        drops.append(drop if drop.filter else drop._replace(filter=REPEATED, reason=_REPEATS))
             changed = int((block / _CHANGED).read_text(encoding="ascii"))
             pairs = line - first
             tally.add_block({"pairs": pairs, "changed": changed, "kept": pairs - len(drops)}, drops)
-            if rejected_file:
-                rejected_file.writelines(("\t".join(map(str, drop)) + "\n").encode() for drop in drops)
+            if rejected:
+                rejected.writelines(("\t".join(map(str, drop)) + "\n").encode() for drop in drops)
     if not tally.counts["kept"]:
         raise InputError(f"{name}: no pair passed ({tally.summary()}); loosen clean.filters")
 
 
-def _read_rows(block: Path) -> Iterator[list[str]]:
-    with (block / _ROWS).open(encoding="utf-8", newline="\n") as file:
-        for row in file:
-            yield row.removesuffix("\n").split("\t")
+def pair_keys(pairs: Iterable[Pair], by: str) -> np.ndarray:
+    """Hashes, N×2 (uint64), that are equal where ``pair``, ``source`` or ``target`` of pairs repeat each other."""
+    if by == "pair":
+        texts = (f"{fold(source)}\0{fold(target)}" for source, target in pairs)
+    else:
+        side = SIDES.index(by)
+        texts = (fold(pair[side]) for pair in pairs)
+    digests = (hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
 
 
-def _find_repeats(blocks: Sequence[Path], cleaning: Cleaning) -> Iterator[bool]:
-    """Of each pair that the filters kept, whether it repeats an earlier one of the domain."""
-    if cleaning.deduplicate is None:
-        return repeat(False)
-    return iter(find_repeats([np.load(block / _KEYS, mmap_mode="r") for block in blocks]))
+def find_repeats(blocks: Sequence[np.ndarray], bucket_pairs: int = _BUCKET_PAIRS) -> np.ndarray:
+    """Which pairs repeat an earlier one.
 
+    Args:
+        blocks: keys in the corpus's order, cut anywhere; memory-mapped files will do.
+        bucket_pairs: about how many keys are sorted at a time.
 
-@contextmanager
-def _open_rejected(folder: Path, name: str) -> Iterator[IO[bytes]]:
-    (folder / "rejected").mkdir(exist_ok=True)
-    with open_binary(folder / "rejected" / f"{name}.tsv.gz", "wb") as file:
-        file.write(("\t".join(Drop._fields) + "\n").encode())
-        yield file
+    Shape:
+        result: N (bool), of all blocks together
+    """
+    sizes = [len(block) for block in blocks]
+    starts = np.cumsum([0, *sizes])
+    repeats = np.zeros(int(starts[-1]), dtype=bool)
+    num_buckets = -(-len(repeats) // bucket_pairs)
+    for bucket in range(num_buckets):
+        chosen = [np.flatnonzero(block[:, 0] % num_buckets == bucket) for block in blocks]
+        keys = np.concatenate([block[rows] for block, rows in zip(blocks, chosen, strict=True)])
+        positions = np.concatenate([rows + start for rows, start in zip(chosen, starts, strict=False)])
+        # The sort is stable, so the first of equal keys stays the first in the corpus.
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        equal = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
+        repeats[positions[order[1:][equal]]] = True
+    return repeats

@@ -12,9 +12,10 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field
 
-from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
-from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence
+from fairseq_ext.cleaning.dictionary import EVIDENCE_FILE, LexicalEvidence, read_evidence
+from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.corpora.text_files import Pair
+from fairseq_ext.inputs.json_file import write_json
 from fairseq_ext.inputs.models import Number
 
 LENGTHS_FILE = "lengths.json"
@@ -52,8 +53,9 @@ class Completeness(Filter):
     """Pairs with at most so many characters on the longer side pass: a term may be short here and long there."""
 
     def reasons(self, batch: Batch) -> Iterator[str | None]:
-        lengths = batch.learned.load(LENGTHS_FILE, LengthRatios.read)
-        evidence = batch.learned.load(EVIDENCE_FILE, lambda path: LexicalEvidence.read(path) if path.exists() else None)
+        assert batch.learned is not None
+        lengths, words = LengthRatios.read(batch.learned / LENGTHS_FILE), batch.learned / EVIDENCE_FILE
+        evidence = read_evidence(words) if words.exists() else None
         characters = count_characters(batch.pairs)
         deviations = lengths.deviations(np.maximum(characters, 1))
         # What lengths alone show to be within the limit is not looked at.
@@ -115,8 +117,7 @@ def learn_lengths(pairs: Iterable[Pair], output: Path) -> None:
     characters = count_characters(set(pairs))
     ratios, classes = _log_ratios(characters), _classes(characters)
     rows = [_usual(np.sort(ratios[classes == number])) for number in range(len(EDGES) + 1)]
-    document = {"edges": list(EDGES), "usual": rows}
-    output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_json(output, {"edges": list(EDGES), "usual": rows})
 
 
 def _usual(ratios: np.ndarray) -> list[float]:

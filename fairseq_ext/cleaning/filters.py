@@ -1,19 +1,71 @@
-"""Filters of lengths, words, equal sides and encodings."""
+"""What a filter is: of every pair it says why it is dropped, or nothing. And those of lengths, words and encodings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from ftfy.badness import is_bad
 from pydantic import Field
 
-from fairseq_ext.cleaning.filter import SIDES, Batch, Filter, by_side
 from fairseq_ext.corpora.folded_text import BLANK
 from fairseq_ext.corpora.languages import has_spaces
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import Number
+from fairseq_ext.inputs.models import Number, Section
+
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some thousand pairs, white space collapsed, and the folder of what filters have learned from the corpora."""
+
+    pairs: Sequence[Pair]
+    langs: tuple[str, str]
+    learned: Path | None = None
+
+    def texts(self, side: int) -> list[str]:
+        """One side of the pairs."""
+        return [pair[side] for pair in self.pairs]
+
+
+class Filter(Section):
+    """A section of an experiment file: its fields are the options of the filter."""
+
+    def check(self, langs: tuple[str, str]) -> None:
+        """Raise InputError if the filter cannot judge these languages."""
+
+    def reasons(self, batch: Batch) -> Iterable[str | None]:
+        """Why each pair is dropped, in a few words; None where it is kept. The source's reason comes first."""
+        sides = (self.side_reasons(batch, side) for side in (0, 1))
+        return [one or other for one, other in zip(*sides, strict=True)]
+
+    def side_reasons(self, batch: Batch, side: int) -> Iterable[str | None]:
+        """The same of a filter that looks at each side by itself."""
+        raise NotImplementedError
+
+
+def run_filters(filters: Mapping[str, Filter], batch: Batch) -> tuple[list[int], dict[int, tuple[str, str]]]:
+    """Run filters one after the other, each on the pairs that the ones before it accepted.
+
+    Returns the rows of the accepted pairs; of the others, by row, the name of the filter and its reason.
+    """
+    pairs = batch.pairs
+    rows, rejected = list(range(len(pairs))), {}
+    for name, each in filters.items():
+        accepted = []
+        for row, reason in zip(rows, each.reasons(batch), strict=True):
+            if reason is None:
+                accepted.append(row)
+            else:
+                rejected[row] = (name, reason)
+        if len(accepted) < len(rows):
+            rows, batch = accepted, replace(batch, pairs=[pairs[row] for row in accepted])
+    return rows, rejected
 
 
 def count_words(text: str) -> int:
@@ -24,8 +76,8 @@ def count_words(text: str) -> int:
 class Empty(Filter):
     """Drops pairs with a side that has no text, or none but invisible characters."""
 
-    def reasons(self, batch: Batch) -> Iterator[str | None]:
-        return by_side(batch, lambda text, side: f"no {side} text" if BLANK.fullmatch(text) else None)
+    def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
+        return (f"no {SIDES[side]} text" if BLANK.fullmatch(text) else None for text in batch.texts(side))
 
 
 class Length(Filter):
@@ -39,14 +91,13 @@ class Length(Filter):
     max_characters: Annotated[int, Field(ge=1)] = 1000
     """Largest number of characters of a side."""
 
-    def reasons(self, batch: Batch) -> Iterator[str | None]:
-        return by_side(batch, self._reason)
-
-    def _reason(self, text: str, side: str) -> str | None:
-        words = count_words(text)
-        if not self.min_words <= words <= self.max_words:
-            return f"{words} {side} words"
-        return f"{len(text)} {side} characters" if len(text) > self.max_characters else None
+    def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
+        for text in batch.texts(side):
+            words = count_words(text)
+            if not self.min_words <= words <= self.max_words:
+                yield f"{words} {SIDES[side]} words"
+            else:
+                yield f"{len(text)} {SIDES[side]} characters" if len(text) > self.max_characters else None
 
 
 class LengthRatio(Filter):
@@ -90,17 +141,14 @@ class LongWord(Filter):
     max_characters: Annotated[int, Field(ge=1, le=1_000_000)] = 40
     """Of the longest word allowed."""
 
-    def reasons(self, batch: Batch) -> Iterator[str | None]:
+    def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
         has_long_word = re.compile(rf"[^ ]{{{self.max_characters + 1}}}").search
-        looked_at = [side for side, lang in zip(SIDES, batch.langs, strict=True) if has_spaces(lang)]
-
-        def reason(text: str, side: str) -> str | None:
-            if side not in looked_at or not has_long_word(text):
-                return None
-            longest = max((len(word) for word in text.split() if "://" not in word), default=0)
-            return f"a {side} word of {longest} characters" if longest > self.max_characters else None
-
-        return by_side(batch, reason)
+        is_looked_at = has_spaces(batch.langs[side])
+        for text in batch.texts(side):
+            longest = 0
+            if is_looked_at and has_long_word(text):
+                longest = max((len(word) for word in text.split() if "://" not in word), default=0)
+            yield f"a {SIDES[side]} word of {longest} characters" if longest > self.max_characters else None
 
 
 class Identical(Filter):
@@ -145,9 +193,9 @@ class Encoding(Filter):
     Text without accents is not touched.
     """
 
-    def reasons(self, batch: Batch) -> Iterator[str | None]:
-        wrong = "was read in another encoding than its own"
-        return by_side(batch, lambda text, side: f"the {side} {wrong}" if is_misread(text) else None)
+    def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
+        wrong = f"the {SIDES[side]} was read in another encoding than its own"
+        return (wrong if is_misread(text) else None for text in batch.texts(side))
 
 
 def is_misread(text: str) -> bool:

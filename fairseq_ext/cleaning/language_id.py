@@ -15,9 +15,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field
 
-from fairseq_ext.cleaning.filter import SIDES, Batch, Filter
+from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.corpora.languages import base_language
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number, Several
 
@@ -34,6 +35,11 @@ _END = b"\xff"
 _LONGEST_NGRAM = 6  # bytes, of both packages' models
 _PIECE_BYTES = 128
 _CHUNK_BYTES = 1 << 20
+# Of the check of whole corpora.
+SAMPLE = 1000  # pairs that are looked at
+_LEAST = 50  # pairs of which something can be said
+_LEAST_CHARACTERS = 20
+_MOST = 0.7  # share of a side that is in the other side's language, or like the other side
 
 
 class LanguageId(Filter):
@@ -57,17 +63,12 @@ class LanguageId(Filter):
     def check(self, langs: tuple[str, str]) -> None:
         self._classifier(langs)
 
-    def reasons(self, batch: Batch) -> list[str | None]:
-        classifier = self._classifier(batch.langs)
-        source, target = (self._side(batch, side, classifier) for side in (0, 1))
-        return [one or other for one, other in zip(source, target, strict=True)]
-
     def _classifier(self, langs: tuple[str, str]) -> Classifier:
         distractors = DISTRACTORS if self.distractors is None else self.distractors
         return load_classifier(self.backend, tuple(sorted({*map(base_language, langs), *distractors})))
 
-    def _side(self, batch: Batch, side: int, classifier: Classifier) -> list[str | None]:
-        texts, expected = [pair[side] for pair in batch.pairs], base_language(batch.langs[side])
+    def side_reasons(self, batch: Batch, side: int) -> list[str | None]:
+        classifier, texts, expected = self._classifier(batch.langs), batch.texts(side), base_language(batch.langs[side])
         shortest = _MIN_CHARACTERS[self.backend] if self.min_characters is None else self.min_characters
         rows = [row for row, text in enumerate(texts) if len(text) >= shortest]
         probabilities = classifier.probabilities([texts[row] for row in rows])
@@ -80,6 +81,37 @@ class LanguageId(Filter):
             likeliest = f"{classifier.langs[found]} ({probabilities[index, found]:.2f})"
             reasons[rows[index]] = f"{SIDES[side]} is {likeliest}, not {expected} ({probabilities[index, column]:.2f})"
         return reasons
+
+
+def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> None:
+    """Check that source and target are not exchanged, and not both in the same language.
+
+    Nothing is said of few or short pairs, and of languages that py3langid does not know. ``where`` names the corpus.
+    """
+    source, target = map(base_language, langs)
+    long = [pair for pair in pairs if min(map(len, pair)) >= _LEAST_CHARACTERS]
+    if len(long) < _LEAST or source == target:
+        return
+    translated = [pair for pair in long if pair[0] != pair[1]]
+    if len(translated) < (1 - _MOST) * len(long):
+        raise InputError(f"{where}: the {source} side and the {target} side are the same text; give translations")
+    if len(translated) < _LEAST:
+        return
+    try:
+        classifier = load_classifier("py3langid", tuple(sorted({source, target})))
+    except InputError:
+        return
+    column = classifier.langs.index(target)
+    sides = [np.mean(classifier.probabilities([pair[side] for pair in translated])[:, column] > 0.5) for side in (0, 1)]
+    is_target = [share > _MOST for share in sides]
+    is_source = [share < 1 - _MOST for share in sides]
+    if is_target[0] and is_source[1]:
+        raise InputError(
+            f"{where}: the {source} side is in {target} and the {target} side in {source}; exchange the files' names"
+        )
+    if is_target[0] or is_source[1]:
+        side, lang = ("source", target) if is_target[0] else ("target", source)
+        raise InputError(f"{where}: the {side} side is in {lang}, like the other one; give translations")
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,13 +82,12 @@ def write_cleaning_report(
             "Samples of dropped pairs": _samples(domains, filters, langs),
         },
     )
-    write_report(folder, page, Records(list(_records(domains))))
-
-
-def _records(domains: Mapping[str, Tally]) -> Iterator[Record]:
-    for name, tally in domains.items():
-        for metric, value in tally.counts.items():
-            yield Record(domain=name, metric=metric, value=value, n=tally.counts["pairs"])
+    records = [
+        Record(domain=name, metric=metric, value=value, n=tally.counts["pairs"])
+        for name, tally in domains.items()
+        for metric, value in tally.counts.items()
+    ]
+    write_report(folder, page, Records(records))
 
 
 def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -> Table:
@@ -128,20 +127,15 @@ def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[
     tables = []
     for name in filters:
         rows = {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
-        headings = {"reason": "reason", "source": langs[0], "target": langs[1]}
-        columns = [
-            Column(heading, partial(_field_of, rows, field), is_text=True) for field, heading in headings.items()
-        ]
+        fields = {"reason": "reason", "source": langs[0], "target": langs[1]}
+        columns = [Column(heading, partial(_field_of, rows, field), is_text=True) for field, heading in fields.items()]
         if rows:
             tables.append(Table(name, "domain and line", list(rows), columns))
     return tables
 
 
-def _field_of(rows: Mapping[str, Any], field: str, row: str) -> str:
-    return _cut(getattr(rows[row], field))
-
-
-def _cut(text: str) -> str:
+def _field_of(rows: Mapping[str, Drop], field: str, row: str) -> str:
+    text: str = getattr(rows[row], field)
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1].rstrip() + "…"
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -58,8 +57,8 @@ def load_index(folder: Path, name: str) -> CorpusIndex:
         index = _INDEX.validate_python(read_json(path, "import it again"))
     except ValidationError as error:
         raise InputError(f"{path}: {error.errors()[0]['msg']}; import the corpus again") from None
-    if index["block"] != BLOCK_PAIRS or len(index["first_pairs"]) != len(index["offsets"]):
-        raise InputError(f"{path}: was written for blocks of another size; import the corpus again")
+    if len(index["first_pairs"]) != len(index["offsets"]):
+        raise InputError(f"{path}: is not of one piece; import the corpus again")
     return index
 
 
@@ -86,56 +85,27 @@ def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> 
     return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
-class CorpusWriter:
-    """Writes a domain's two files ``NAME.LANG`` pair by pair, and its index at the end."""
-
-    def __init__(self, folder: Path, name: str, langs: tuple[str, str]) -> None:
-        self._index_path = index_path(folder, name)
-        self._paths = [folder / f"{name}.{lang}" for lang in langs]
-        self._offsets: list[list[int]] = []
-        self._first_pairs: list[int] = []
-        self._stack = ExitStack()
-        self.pairs = 0
-        # Of the block begun last: none yet.
-        self._end_pair = 0
-        self._free_bytes = 0
-
-    def __enter__(self) -> Self:
-        self._source, self._target = (self._stack.enter_context(path.open("wb")) for path in self._paths)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def write(self, pairs: Iterable[Pair]) -> int:
-        """Append pairs, and return how many of them have text on both sides."""
-        with_text = 0
+def write_corpus(
+    folder: Path, name: str, langs: tuple[str, str], pairs: Iterable[Pair], tally: Mapping[str, int]
+) -> CorpusIndex:
+    """Write a domain's two files ``NAME.LANG``, and its index with what import has counted when all pairs are read."""
+    first_pairs: list[int] = []
+    offsets: list[list[int]] = []
+    # Of the block begun last: none yet.
+    num_pairs = end_pair = free_bytes = 0
+    with (folder / f"{name}.{langs[0]}").open("wb") as sources, (folder / f"{name}.{langs[1]}").open("wb") as targets:
         for source, target in pairs:
             lines = f"{source}\n".encode(), f"{target}\n".encode()
             num_bytes = len(lines[0]) + len(lines[1])
-            if self.pairs == self._end_pair or self._free_bytes < num_bytes:
-                self._begin_block()
-            self._source.write(lines[0])
-            self._target.write(lines[1])
-            with_text += bool(source and target)
-            self._free_bytes -= num_bytes
-            self.pairs += 1
-        return with_text
-
-    def write_index(self, tally: Mapping[str, int]) -> CorpusIndex:
-        """Write the index with what import counted, and return it."""
-        index = CorpusIndex(
-            block=BLOCK_PAIRS,
-            first_pairs=self._first_pairs,
-            offsets=self._offsets,
-            pairs=self.pairs,
-            tally={key: count for key, count in sorted(tally.items()) if count},
-        )
-        self._index_path.write_text(json.dumps(index) + "\n", encoding="utf-8")
-        return index
-
-    def _begin_block(self) -> None:
-        self._first_pairs.append(self.pairs)
-        self._offsets.append([self._source.tell(), self._target.tell()])
-        self._end_pair = self.pairs + BLOCK_PAIRS
-        self._free_bytes = BLOCK_BYTES
+            if num_pairs == end_pair or free_bytes < num_bytes:
+                first_pairs.append(num_pairs)
+                offsets.append([sources.tell(), targets.tell()])
+                end_pair, free_bytes = num_pairs + BLOCK_PAIRS, BLOCK_BYTES
+            sources.write(lines[0])
+            targets.write(lines[1])
+            free_bytes -= num_bytes
+            num_pairs += 1
+    counted = {key: count for key, count in sorted(tally.items()) if count}
+    index = CorpusIndex(block=BLOCK_PAIRS, first_pairs=first_pairs, offsets=offsets, pairs=num_pairs, tally=counted)
+    index_path(folder, name).write_text(json.dumps(index) + "\n", encoding="utf-8")
+    return index

@@ -113,11 +113,6 @@ def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]
     Only wheels are taken: asking pip for a source archive's metadata runs the package's build script.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [requirement for requirement in requirements if find_wheel(requirement, folder) is None]
-    if missing:
-        print(f"fetching {len(missing)} packages, {missing[0]} first", file=sys.stderr, flush=True)
-    if len(missing) > 1:
-        _run_pip(missing, folder)  # by one pip, which is fastest; what it refuses together is fetched one by one
     return {name: find_wheel(name, folder) or _fetch_wheel(name, folder) for name in requirements}
 
 
@@ -136,24 +131,20 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
 
 
 def _fetch_wheel(requirement: str, folder: Path) -> Path:
-    complaints = _run_pip([requirement], folder).strip().splitlines()
-    if wheel := find_wheel(requirement, folder):
-        return wheel
-    errors = [line for line in complaints if line.startswith("ERROR")] or complaints or ["pip gave no reason"]
+    """Let pip fetch it into a temporary folder, and move the complete file."""
+    print(f"fetching {requirement}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]
+        command = [sys.executable, "-P", "-m", "pip", "download", *options, requirement]
+        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+        result = run_child(command, capture_output=True, text=True, env=environment)
+        for wheel in Path(temporary).glob("*.whl") if result.returncode == 0 else ():
+            shutil.move(wheel, folder / wheel.name)
+    if fetched := find_wheel(requirement, folder):
+        return fetched
+    complaints = result.stderr.strip().splitlines() or ["pip gave no reason"]
+    errors = [line for line in complaints if line.startswith("ERROR")] or complaints
     raise InputError(
         f"{requirement}: cannot be fetched ({errors[-1]}); check the network and the version, or fetch the package "
         "yourself and give the archive's path"
     )
-
-
-def _run_pip(requirements: Sequence[str], folder: Path) -> str:
-    """Let pip fetch all of them or none into a temporary folder, move complete files, and return what pip says."""
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
-        options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]
-        command = [sys.executable, "-P", "-m", "pip", "download", *options, *requirements]
-        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
-        result = run_child(command, capture_output=True, text=True, env=environment)
-        if result.returncode == 0:
-            for wheel in Path(temporary).glob("*.whl"):
-                shutil.move(wheel, folder / wheel.name)
-    return result.stderr

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from fairseq_ext.corpora.byte_level_bpe import DICT_FILE, GPT2, MERGES_FILE, ROB
 from fairseq_ext.corpora.line_split import text_path
 from fairseq_ext.corpora.subwords import MODEL_FILE, encode_in_blocks, encode_lines, load_subwords
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
-from fairseq_ext.corpora.wordpiece import WORDPIECE_FILE, WordPieceEncoder, read_imported_wordpiece
+from fairseq_ext.corpora.wordpiece import WORDPIECE_FILE, read_imported_wordpiece, wordpiece_encoder
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
@@ -25,21 +24,6 @@ WORDPIECE_FILES = (DICT_FILE, WORDPIECE_FILE)
 Encoder = Callable[[Iterable[str]], Iterator[str]]
 
 
-@dataclass(frozen=True)
-class EncodeFile:
-    """The task that turns one file of a folder into space-separated pieces; ``files`` are domain and set of each."""
-
-    texts: Path
-    subwords: Path
-    files: Sequence[tuple[str, str]]
-
-    def __call__(self, index: int, output: Path) -> None:
-        """Write the file of this number as ``DOMAIN/SPLIT.txt`` into an empty directory."""
-        name, role = self.files[index]
-        lines = stream_lines(text_path(self.texts, name, role))
-        write_lines(text_path(output, name, role), load_encoder(self.subwords)(lines))
-
-
 def take_gpt2_subwords(folder: Path, imported: Path) -> None:
     """Copy the vocabulary of an imported GPT-2."""
     read_imported_bpe(imported, GPT2)
@@ -48,10 +32,16 @@ def take_gpt2_subwords(folder: Path, imported: Path) -> None:
 
 
 def encode_texts(folder: Path, texts: Path, subwords: Path, files: Sequence[tuple[str, str]], engine: Engine) -> None:
-    """Encode files below ``texts`` into the same places of ``folder``; see :class:`EncodeFile`."""
-    task = EncodeFile(texts.resolve(), subwords.resolve(), files)
+    """Encode files below ``texts`` into the same places of ``folder``; they are given by domain and set."""
+    task = partial(_encode_file, texts.resolve(), subwords.resolve(), files)
     run_tasks(task, folder / TASKS_DIR, len(files), engine, "encode")
     move_outputs(folder / TASKS_DIR, len(files), folder)
+
+
+def _encode_file(texts: Path, subwords: Path, files: Sequence[tuple[str, str]], index: int, output: Path) -> None:
+    """The task that turns one file into space-separated pieces."""
+    lines = stream_lines(text_path(texts, *files[index]))
+    write_lines(text_path(output, *files[index]), load_encoder(subwords)(lines))
 
 
 def subword_files(subwords: Path) -> tuple[str, ...]:
@@ -84,7 +74,7 @@ def load_encoder(subwords: Path) -> Encoder:
     if MODEL_FILE in files:
         return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
     if WORDPIECE_FILE in files:
-        return WordPieceEncoder(read_imported_wordpiece(subwords)).encode_lines
+        return wordpiece_encoder(read_imported_wordpiece(subwords))
     return partial(_encode_bpe, subwords)
 
 

@@ -12,10 +12,10 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_ext.corpora.blocks import CorpusIndex, CorpusWriter
+from fairseq_ext.corpora.blocks import CorpusIndex, write_corpus
 from fairseq_ext.corpora.entries import Form, check_entries, entry_form, fetch_entries, read_entry
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.corpora.raw_text import Markup
@@ -40,17 +40,21 @@ def import_domain(
     """
     tally: Counter[str] = Counter()
     seen: set[Pair] = set()
-    total = 0
-    with CorpusWriter(folder, name, langs) as writer:
+
+    def pairs() -> Iterator[Pair]:
+        total = 0
         for entry in entries:
-            pairs = read_entry(entry, langs, on_bad_utf8, tally, downloads, markup=markup, seen=seen)
-            with_text = writer.write(pairs)
-            total += with_text
+            with_text = 0
+            for pair in read_entry(entry, langs, on_bad_utf8, tally, downloads, markup=markup, seen=seen):
+                with_text += bool(pair.source and pair.target)
+                yield pair
             if not with_text and entry_form(entry, langs) not in (Form.CATALOGUES, Form.PACKAGE):
                 raise InputError(f"{name}: {entry}: in no line both sides have text")
+            total += with_text
         if not total:
             raise InputError(f"{name}: no finished {langs[1]!r} translation in {', '.join(entries)}")
-        return writer.write_index(tally)
+
+    return write_corpus(folder, name, langs, pairs(), tally)
 
 
 def write_domain(

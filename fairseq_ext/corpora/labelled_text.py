@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,30 +26,17 @@ class Example(NamedTuple):
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The names of a table's columns of labels, which for a regression are numbers, and of one or two texts."""
+def read_examples(path: Path, label: str, texts: Sequence[str], *, is_number: bool = False) -> list[Example]:
+    """Read a table's examples, in order, their texts made canonical, by the names of its columns.
 
-    label: str
-    texts: tuple[str, ...]
-    is_number: bool = False
-
-
-def read_examples(path: Path, columns: Columns) -> list[Example]:
-    """Read a table's examples, in order, their texts made canonical.
-
-    Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may enclose line feeds.
+    The labels of a regression are numbers. Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may
+    enclose line feeds.
     """
     rows = TABLES[path.suffix](path)
-    examples = [_example(row, columns, f"{path}, line {number}") for number, row in rows]
+    examples = [_example(row, label, texts, is_number, f"{path}, line {number}") for number, row in rows]
     if not examples:
         raise InputError(f"{path}: has a header and no examples")
     return examples
-
-
-def is_table(path: Path) -> bool:
-    """Whether the name of a file says that it is a table of a form that can be read."""
-    return path.suffix in TABLES
 
 
 def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -81,23 +67,26 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 TABLES = {".tsv": _table_rows, ".csv": _table_rows, ".jsonl": _jsonl_rows}
 
 
-def _example(row: dict[str, Any], columns: Columns, where: str) -> Example:
-    for name in (columns.label, *columns.texts):
+def _example(
+    row: dict[str, Any], label_column: str, text_columns: Sequence[str], is_number: bool, where: str
+) -> Example:
+    columns = (label_column, *text_columns)
+    for name in columns:
         if name not in row:
             raise InputError(
                 f"{where}: no column {name!r}; there are {', '.join(map(repr, row))} (a task's keys label, text and "
                 "text2 name its columns)"
             )
         # JSON has numbers; a table has only text.
-        kinds = str | int | float if name == columns.label else str
+        kinds = str | int | float if name == label_column else str
         if not isinstance(row[name], kinds) or BLANK.fullmatch(str(row[name])):
             raise InputError(f"{where}: {name}: expected text, got {shown(row[name])}")
-    label, *texts = (canonical(str(row[name]), Counter()) for name in (columns.label, *columns.texts))
-    if columns.is_number and not _is_number(label):
-        raise InputError(f"{where}: {columns.label}: {label!r} is no number; classes have kind: classification")
-    if not columns.is_number and (" " in label or label in _RESERVED):
+    label, *texts = (canonical(str(row[name]), Counter()) for name in columns)
+    if is_number and not _is_number(label):
+        raise InputError(f"{where}: {label_column}: {label!r} is no number; classes have kind: classification")
+    if not is_number and (" " in label or label in _RESERVED):
         allowed = f"use one word, and none of {', '.join(_RESERVED)}"
-        raise InputError(f"{where}: {columns.label}: {label!r} cannot be a label; {allowed}")
+        raise InputError(f"{where}: {label_column}: {label!r} cannot be a label; {allowed}")
     return Example(label, tuple(texts))
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tqdm import tqdm
@@ -36,22 +35,6 @@ class Split(Section):
     valid: Count = 1000
     test: Count = 1000
     max_words: Count = 250
-
-
-@dataclass
-class _Domain:
-    """What becomes of a domain's pairs."""
-
-    # The normalised sources of ``valid`` and ``test``, in order; and a pair for each.
-    held_out: Mapping[str, Sequence[str]]
-    drawn: dict[str, Pair] = field(default_factory=dict)
-    # Pairs for ``train``; ``too long`` for any set; ``held out``, in this or another domain.
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def num_shared(self) -> int:
-        """Pairs in no set because their source is held out, here with another translation or in another domain."""
-        return self.counts["held out"] - len(self.drawn)
 
 
 def normalise_source(text: str) -> str:
@@ -83,22 +66,29 @@ def write_splits(
     memory. Returns how many pairs came where, in words.
     """
     roles: dict[str, str] = {}
-    domains = {}
+    held_out = {}
     for name, paths in sorted(corpora.items()):
         pairs = _progress(stream_parallel(*paths), f"hold out {name}")
         keys = (_key(pair) for pair in pairs if _num_words(pair) <= options.max_words)
-        domains[name] = _Domain(_choose(name, keys, roles, options, seed))
-    write_lines(folder / DOMAINS_FILE, domains)
-    for name, domain in domains.items():
+        held_out[name] = _choose(name, keys, roles, options, seed)
+    write_lines(folder / DOMAINS_FILE, held_out)
+    counts: dict[str, Counter[str]] = {}
+    for name, chosen in held_out.items():
+        drawn: dict[str, Pair] = {}
+        counts[name] = Counter()
         pairs = _progress(stream_parallel(*corpora[name], quiet=True), f"split {name}")
-        train = _training_pairs(pairs, domain, roles, options, seed)
+        train = _training_pairs(pairs, roles, drawn, counts[name], options, seed)
         write_parallel(*_files(folder / name, "train", langs), train)
-        if not domain.counts["train"]:
+        if not counts[name]["train"]:
             raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
-        for role, chosen in domain.held_out.items():
-            write_parallel(*_files(folder / name, role, langs), [domain.drawn[key] for key in chosen])
-    write_lines(folder / SIZES_FILE, _sizes_table(domains, options))
-    return _summary(domains, options)
+        for role, sources in chosen.items():
+            write_parallel(*_files(folder / name, role, langs), [drawn[key] for key in sources])
+    _write_table(folder, counts, options)
+    train_pairs, too_long = (sum(count[key] for count in counts.values()) for key in ("train", "too long"))
+    return (
+        f"{train_pairs:,} pairs to train on; of each of {len(counts)} domains {options.valid} to validate and "
+        f"{options.test} to test; {too_long:,} were too long"
+    )
 
 
 def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Split, seed: int) -> dict[str, list[str]]:
@@ -134,22 +124,25 @@ def _smallest(keys: Iterable[str], size: int, seed: int) -> list[str]:
 
 
 def _training_pairs(
-    pairs: Iterable[Pair], domain: _Domain, roles: Mapping[str, str], options: Split, seed: int
+    pairs: Iterable[Pair],
+    roles: Mapping[str, str],
+    drawn: dict[str, Pair],
+    counts: Counter[str],
+    options: Split,
+    seed: int,
 ) -> Iterator[Pair]:
     """Yield the pairs for training in the corpus's own order; draw and count the others on the way."""
-    own = {key for keys in domain.held_out.values() for key in keys}
     for pair in pairs:
         if _num_words(pair) > options.max_words:
-            domain.counts["too long"] += 1
+            counts["too long"] += 1
         elif (key := _key(pair)) not in roles:
-            domain.counts["train"] += 1
+            counts["train"] += 1
             yield pair
         else:
-            domain.counts["held out"] += 1
-            if key in own:
-                # Of several translations, the one of smallest hash.
-                candidates = domain.drawn.get(key, pair), pair
-                domain.drawn[key] = min(candidates, key=lambda each: (stable_hash(seed, *each), each))
+            counts["held out"] += 1
+            # Of several translations, the one of smallest hash.
+            candidates = drawn.get(key, pair), pair
+            drawn[key] = min(candidates, key=lambda each: (stable_hash(seed, *each), each))
 
 
 def _key(pair: Pair) -> str:
@@ -169,19 +162,12 @@ def _progress(pairs: Iterator[Pair], label: str) -> Iterable[Pair]:
     return tqdm(pairs, desc=label, unit=" pairs", unit_scale=True, leave=False, disable=None)
 
 
-def _sizes_table(domains: Mapping[str, _Domain], options: Split) -> list[str]:
-    """What became of the pairs of each domain."""
-    rows = [
-        f"{name:<16}{domain.counts['train']:>10}{options.valid:>8}{options.test:>8}"
-        f"{domain.counts['too long']:>10}{domain.num_shared:>20}"
-        for name, domain in domains.items()
-    ]
-    return [f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}", *rows]
-
-
-def _summary(domains: Mapping[str, _Domain], options: Split) -> str:
-    train, too_long = (sum(domain.counts[key] for domain in domains.values()) for key in ("train", "too long"))
-    return (
-        f"{train:,} pairs to train on; of each of {len(domains)} domains {options.valid} to validate and "
-        f"{options.test} to test; {too_long:,} were too long"
-    )
+def _write_table(folder: Path, counts: Mapping[str, Counter[str]], options: Split) -> None:
+    """Write what became of the pairs of each domain; some are in no set, as their source is held out elsewhere."""
+    rows = [f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}"]
+    for name, count in counts.items():
+        elsewhere = count["held out"] - options.valid - options.test
+        rows.append(
+            f"{name:<16}{count['train']:>10}{options.valid:>8}{options.test:>8}{count['too long']:>10}{elsewhere:>20}"
+        )
+    write_lines(folder / SIZES_FILE, rows)

@@ -8,7 +8,7 @@ pieces in their own order. A word that cannot be cut is ``<unk>``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -96,27 +96,22 @@ def read_imported_wordpiece(folder: Path) -> WordPiece:
     return vocabulary
 
 
-class WordPieceEncoder:
-    """Text to pieces."""
+def wordpiece_encoder(vocabulary: WordPiece) -> Callable[[Iterable[str]], Iterator[str]]:
+    """The function that yields each line as pieces joined by single spaces; only a block of lines is in memory."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-    def __init__(self, vocabulary: WordPiece) -> None:
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    numbers = {piece: number for number, piece in enumerate(vocabulary.pieces)}
+    options = {"max_input_chars_per_word": LONGEST_WORD, "continuing_subword_prefix": PREFIX}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token=_UNKNOWN, **options))
+    choices = {key: value for key, value in asdict(vocabulary).items() if key != "pieces"}
+    tokenizer.normalizer = normalizers.BertNormalizer(clean_text=True, **choices)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
-        numbers = {piece: number for number, piece in enumerate(vocabulary.pieces)}
-        options = {"max_input_chars_per_word": LONGEST_WORD, "continuing_subword_prefix": PREFIX}
-        self._tokenizer = Tokenizer(models.WordPiece(numbers, unk_token=_UNKNOWN, **options))
-        self._tokenizer.normalizer = normalizers.BertNormalizer(
-            clean_text=True,
-            handle_chinese_chars=vocabulary.handle_chinese_chars,
-            strip_accents=vocabulary.strip_accents,
-            lowercase=vocabulary.lowercase,
-        )
-        self._tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-
-    def encode_lines(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield each line as pieces joined by single spaces; only a block of lines is in memory."""
-        for encoding in encode_in_blocks(partial(self._tokenizer.encode_batch, add_special_tokens=False), lines):
+    def encode(lines: Iterable[str]) -> Iterator[str]:
+        for encoding in encode_in_blocks(partial(tokenizer.encode_batch, add_special_tokens=False), lines):
             yield " ".join(_FAIRSEQS_UNKNOWN if piece == _UNKNOWN else piece for piece in encoding.tokens)
+
+    return encode
 
 
 def join_pieces(pieces: str) -> str:

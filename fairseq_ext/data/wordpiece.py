@@ -6,7 +6,7 @@ from pathlib import Path
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 
-from fairseq_ext.corpora.wordpiece import PREFIX, WordPieceEncoder, join_pieces, read_wordpiece
+from fairseq_ext.corpora.wordpiece import PREFIX, join_pieces, read_wordpiece, wordpiece_encoder
 from fairseq_ext.inputs.option import option
 
 
@@ -22,11 +22,11 @@ class WordPieceBpe:
     """fairseq's interface to :mod:`fairseq_ext.corpora.wordpiece`."""
 
     def __init__(self, cfg: WordPieceConfig) -> None:
-        self._encoder = WordPieceEncoder(read_wordpiece(Path(cfg.wordpiece_file)))
+        self._encode = wordpiece_encoder(read_wordpiece(Path(cfg.wordpiece_file)))
 
     def encode(self, x: str) -> str:
         """A text as pieces joined by spaces."""
-        return next(self._encoder.encode_lines([x]))
+        return next(self._encode([x]))
 
     def decode(self, x: str) -> str:
         """The words of pieces joined by spaces, a space between any two."""

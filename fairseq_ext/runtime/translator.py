@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.classifiers.classifier import load_classifier
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.normalise import normalise_lines
 from fairseq_ext.corpora.raw_text import canonical
@@ -87,7 +88,7 @@ class SystemTranslator:
         text = Text.read(directory, manifest.languages[1])
         classifier = None
         if manifest.classifier is not None:
-            classifier = _load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
+            classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
         translator = cls(manifest, Model(encoder, decoder, 1, device), text, classifier, threads)
         translator.terms = translator.spelled(Glossary.read(terms) if terms else None)
         return translator
@@ -265,13 +266,3 @@ class SystemTranslator:
             weights=layers.mean(0).tolist(),
             tokens=TokenGates(self.text.symbols(best.tokens), best.gates.mean(1).tolist()),
         )
-
-
-def _load_classifier(folder: Path, kind: str) -> Any:
-    if kind == "tfidf":
-        from fairseq_ext.classifiers.ngram_model import NgramModel
-
-        return NgramModel.load(folder)
-    from fairseq_ext.classifiers.classifier import load_classifier  # of other kinds, which need torch
-
-    return load_classifier(folder, kind)

@@ -1,32 +1,28 @@
-"""Sets are read whole and in order, and logits are those of every text alone."""
+"""Sets are read whole and in order, logits are those of every text alone, and lines are labelled by them."""
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from fairseq.data import indexed_dataset
 
-from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of, parameters_of
+from fairseq_ext.classifiers.predictions import ExampleSet, classify, load_model, logits_of, parameters_of, to_input
+from fairseq_ext.corpora import encoders
+from fairseq_ext.inputs.errors import InputError
 from tests import toy_task_data, toy_tasks
 from tests.toy_task_data import COUNTS, write_model, write_task
+from tests.verbs import verb
 
 
 def raw_set(path: Path) -> list[list[int]]:
     dataset = indexed_dataset.make_dataset(str(path), "mmap")
     return [dataset[number].tolist() for number in range(len(dataset))]
-
-
-def test_texts_are_opened_and_in_the_order_of_the_data(tmp_path: Path) -> None:
-    data = write_task(tmp_path / "films")
-    examples = ExampleSet.load(data, "test", toy_tasks.POSITIONS)
-    assert [text.tolist() for text in examples.texts] == [[0, *row] for row in raw_set(data / "input0/test")]
-    labels = [row[0] - toy_task_data.FIRST_WORD for row in raw_set(data / "label/test")]
-    assert examples.targets.tolist() == labels
-    assert examples.targets.dtype == np.int64
-    assert len(labels) == COUNTS["test"]
 
 
 def test_pairs_are_joined_as_in_roberta(tmp_path: Path) -> None:
@@ -42,17 +38,48 @@ def test_pairs_are_joined_as_in_roberta(tmp_path: Path) -> None:
     assert numbers.tolist() == [number / 4 for number in range(COUNTS["valid"])]
 
 
-def test_logits_are_those_of_each_text_alone(tmp_path: Path) -> None:
+def test_texts_are_in_order_and_logits_those_of_each_alone(tmp_path: Path) -> None:
     data = write_task(tmp_path / "films")
     model = load_model(write_model(tmp_path / "model.pt", "films"), data / "input0", cpu=True)
-    texts = ExampleSet.load(data, "test", model.max_positions()).texts
-    found = logits_of(model, "films", texts, batch_size=4)
+    examples = ExampleSet.load(data, "test", model.max_positions())
+    assert [text.tolist() for text in examples.texts] == [[0, *row] for row in raw_set(data / "input0/test")]
+    labels = [row[0] - toy_task_data.FIRST_WORD for row in raw_set(data / "label/test")]
+    assert (examples.targets.tolist(), examples.targets.dtype) == (labels, np.int64)
+    found = logits_of(model, "films", examples.texts, batch_size=4)
     with torch.no_grad():
-        alone = torch.cat([model(text[None], classification_head_name="films")[0] for text in texts])
-    assert found.shape == (COUNTS["test"], 3)
-    assert found.dtype == np.float32
+        alone = torch.cat([model(text[None], classification_head_name="films")[0] for text in examples.texts])
+    assert (found.shape, found.dtype) == ((COUNTS["test"], 3), np.float32)
     np.testing.assert_allclose(found, alone.numpy(), atol=2e-6)
     assert len(np.unique(found, axis=0)) > 5
+
+
+def test_lines_are_labelled_by_their_probabilities() -> None:
+    model = toy_tasks.randomise(toy_tasks.make_model("films"), "films")
+    assert to_input(model, "films", ["w0 w1", "w2"]).tolist() == [0, 4, 5, 2, 2, 6, 2]
+    assert to_input(model, "films", ["w0"]).tolist() == [0, 4, 2]
+    assert len(to_input(model, "films", [" ".join(["w0"] * 50)])) == toy_tasks.POSITIONS
+    answers = list(classify(model, "films", ["w3 w4 w5 w6", "w0 w1\tw2", "w7"], iter, batch_size=2))
+    with torch.no_grad():
+        logits, _ = model(torch.tensor([[0, 4, 5, 2, 2, 6, 2]]), classification_head_name="films")
+    probabilities = logits.softmax(-1)[0]
+    best = int(probabilities.argmax())
+    assert answers[1] == f"{toy_tasks.LABELS[best]}\t{probabilities[best]:.4f}"
+    assert len(answers) == 3
+    with pytest.raises(InputError, match="'books'"):
+        next(classify(model, "books", ["w1"], iter))
+    with pytest.raises(InputError, match="line 2: "):
+        list(classify(model, "films", ["w1", "w1\tw2\tw3"], iter))
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_task(tmp_path / "films")
+    checkpoint = write_model(tmp_path / "model.pt", "films")
+    monkeypatch.setattr(encoders, "load_encoder", lambda folder: iter)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"w1 w2\nw3\n")))
+    verb("classify")([str(checkpoint), "films", "--subwords", str(data / "input0"), "--cpu"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(line.partition("\t")[0] in toy_tasks.LABELS for line in lines)
 
 
 WIDTH, FFN, LAYERS = 32, 64, 2

@@ -1,4 +1,4 @@
-"""Teacher training: out-of-fold labels, rows in place, resuming, the command lines."""
+"""Teacher training: out-of-fold labels, rows in place, the command lines; and labels made wrong or taken away."""
 
 import dataclasses
 import json
@@ -9,10 +9,20 @@ import numpy as np
 import pytest
 
 from fairseq_ext.classifiers import labelling
+from fairseq_ext.classifiers.classifier import TfidfTeacher
 from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, train_and_label
-from fairseq_ext.classifiers.options import TfidfTeacher
-from fairseq_ext.classifiers.teacher import summarise
-from fairseq_ext.data.teacher_labels import open_labels, read_teacher_probs
+from fairseq_ext.classifiers.teacher import summarise, with_noise, write_changed_labels
+from fairseq_ext.corpora.split import SPLITS
+from fairseq_ext.data.teacher_labels import (
+    TeacherLabels,
+    as_labels,
+    check_labels,
+    label_path,
+    open_labels,
+    read_teacher_probs,
+    write_probs,
+    write_teacher_record,
+)
 from fairseq_ext.engine.tasks import Engine
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
@@ -23,40 +33,19 @@ DOMAINS = sorted(NOUNS)
 class Memory:
     """Knows by heart the text it saw, in any case, and nothing else."""
 
-    fits = 0
-
-    def fit(self, texts: Sequence[str], labels: np.ndarray, num_domains: int) -> None:
-        type(self).fits += 1
-        self.num_domains = num_domains
-        self.known = {text.casefold(): label for text, label in zip(texts, labels, strict=True)}
+    def __init__(self, folder: Path) -> None:
+        self.num_domains, self.known = json.loads((folder / "known.json").read_text())
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        rows = [
-            np.eye(self.num_domains)[self.known[text.casefold()]]
-            if text.casefold() in self.known
-            else np.full(self.num_domains, 1 / self.num_domains)
-            for text in texts
-        ]
-        return np.array(rows, dtype=np.float32)
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir()
-        known = {text: int(label) for text, label in self.known.items()}
-        (folder / "known.json").write_text(json.dumps([self.num_domains, known]))
-
-    @classmethod
-    def load(cls, folder: Path) -> "Memory":
-        classifier = cls()
-        classifier.num_domains, classifier.known = json.loads((folder / "known.json").read_text())
-        return classifier
+        uniform = np.full(self.num_domains, 1 / self.num_domains)
+        labels = (self.known.get(text.casefold()) for text in texts)
+        return np.array([uniform if label is None else np.eye(self.num_domains)[label] for label in labels])
 
 
-@pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> type[Memory]:
-    Memory.fits = 0
-    monkeypatch.setattr(labelling, "make_classifier", lambda options, seed: Memory())
-    monkeypatch.setattr(labelling, "load_classifier", lambda folder, backend: Memory.load(folder))
-    return Memory
+def memorise(folder: Path, options: object, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
+    folder.mkdir()
+    known = {text.casefold(): label for text, label in zip(texts, labels.tolist(), strict=True)}
+    (folder / "known.json").write_text(json.dumps([int(labels.max()) + 1, known]))
 
 
 def write_splits(folder: Path, train_texts: dict[str, list[str]]) -> Path:
@@ -76,16 +65,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_no_sentence_is_labelled_by_a_model_that_saw_it(
-    memory: type[Memory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_sentence_is_labelled_by_a_model_that_saw_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labelling, "train_classifier", memorise)
+    monkeypatch.setattr(labelling, "load_classifier", lambda folder, backend: Memory(folder))
     monkeypatch.setattr(labelling, "_BLOCK_SENTENCES", 5)
     # Every sentence also has a copy in capitals with the same label, which would give it away.
     forms = [form for word in map(chr, range(97, 123)) for form in (f"{word} text", f"{word} TEXT")]
     splits = write_splits(tmp_path / "splits", {"bank": forms[:26], "garden": forms[26:]})
     sentences = train_and_label(tmp_path / "teacher", splits, "en", TfidfTeacher(folds=4), 1, Engine(1))
     assert sentences == {"all": 52, "trained_on": 52}
-    assert memory.fits == 5
     for number, domain in enumerate(DOMAINS):
         assert (open_labels(tmp_path / "teacher" / domain / "train.npy", 2)[:] == 0.5).all()
         held_out = open_labels(tmp_path / "teacher" / domain / "test.npy", 2)[:]  # by the model that saw all
@@ -108,8 +96,8 @@ def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path:
         assert (np.diff(rows) > 0).all()
         assert (folds[rows] != model).all()
         assert 95 <= len(rows) <= 101
-        seen = np.bincount(text.domain_of(np.flatnonzero(folds != model)))
-        assert abs(np.bincount(text.domain_of(rows))[1] - 100 * seen[1] / seen.sum()) < 1
+        seen = np.array([(folds[:600] != model).sum(), (folds[600:] != model).sum()])
+        assert abs((rows >= 600).sum() - 100 * seen[1] / seen.sum()) < 1
     assert not np.array_equal(work.training_rows(3), dataclasses.replace(work, seed=2).training_rows(3))
     assert text.read(np.array([3, 599, 600, 625])) == ["d 3", "b 599", "tree a", "tree z"]
 
@@ -142,3 +130,47 @@ def test_summary_by_hand() -> None:
     assert summary["per_domain"]["b"] == {"sentences": 2, "precision": 0.3333, "recall": 0.5, "f1": 0.4}
     # Never predicted: 0 / 0 counts as 0.
     assert summary["per_domain"]["c"] == {"sentences": 1, "precision": 0.0, "recall": 0.0, "f1": 0.0}
+
+
+TRAINED = ["it", "law", "med"]
+SIZES = {"train": 40, "valid": 5, "test": 6}
+
+
+def write_teacher(folder: Path) -> Path:
+    """A classifier that is always right and never sure."""
+    for number, name in enumerate(TRAINED):
+        for split, size in SIZES.items():
+            write_probs(label_path(folder, name, split), np.eye(3)[[number] * size] * 0.7 + 0.1)
+    metrics = {split: summarise(np.diag([size] * 3), TRAINED) for split, size in SIZES.items()}
+    write_teacher_record(folder, TRAINED, "tfidf", metrics)
+    return folder
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_just_the_share_of_rows_has_another_domain_on_top(share: float) -> None:
+    probs = np.random.default_rng(0).dirichlet([0.3] * 5, size=1000)
+    labels = TeacherLabels(Path("train.npy"), as_labels(probs))
+    changed = with_noise(labels, share, np.random.default_rng(3))
+    is_other = (changed != labels.raw).any(1)
+    assert is_other.sum() == 1000 * share
+    assert (changed.argmax(1) == labels.best()).sum() == 1000 * (1 - share)
+    np.testing.assert_array_equal(np.sort(changed, axis=1), np.sort(labels.raw, axis=1))  # as sure as before
+    assert ((changed != labels.raw).sum(1)[is_other] == 2).all()
+
+
+def test_training_labels_change_and_the_others_stay(tmp_path: Path) -> None:
+    teacher = write_teacher(tmp_path / "teacher")
+    said = write_changed_labels(tmp_path / "out", teacher, noise=0.5, unlabelled=["law"], seed=1)
+    assert said == "80 training sentences are labelled, F1 0.500"
+    assert check_labels(tmp_path / "out") == 9
+    read = {name: read_teacher_probs(tmp_path / "out", name, "train", TRAINED, 40)[:] for name in TRAINED}
+    assert not read["law"].any()
+    assert [(read[name].argmax(1) == row).sum() for row, name in ((0, "it"), (2, "med"))] == [20, 20]
+    for name in TRAINED:
+        for split in SPLITS[1:]:
+            same = [label_path(folder, name, split).read_bytes() for folder in (teacher, tmp_path / "out")]
+            assert same[0] == same[1]
+    record = json.loads((tmp_path / "out/teacher.json").read_text())
+    assert record["metrics"]["train"]["confusion"][1] == [0, 0, 0]
+    assert record["metrics"]["valid"]["confusion"] == np.diag([5] * 3).tolist()
+    assert (record["noise"], record["unlabelled"]) == (0.5, ["law"])

@@ -118,7 +118,3 @@ def test_a_base_without_types_is_refused(bert: tuple[Path, Any], tmp_path: Path)
     save_task(tmp_path / "first.pt", "pairs", tmp_path / "pairs")
     with pytest.raises(InputError, match="is not the base"):
         load_task(tmp_path / "pairs", tmp_path / "old.pt", tmp_path / "both.pt")
-    # What has no types does not ask for them.
-    toy_tasks.write_checkpoint(tmp_path / "plain.pt", make_model(folder))
-    save_task(tmp_path / "plain.pt", "pairs", tmp_path / "plain")
-    load_task(tmp_path / "plain", tmp_path / "old.pt", tmp_path / "both.pt")

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_ext.classifiers.classifier import load_classifier, make_classifier
-from fairseq_ext.classifiers.options import TransformersTeacher
+from fairseq_ext.classifiers.classifier import TransformersTeacher, load_classifier, train_classifier
 from fairseq_ext.inputs.errors import InputError
 
 TEXTS = ["credit account", "tree garden", "account", "garden"] * 16
@@ -44,18 +43,16 @@ def test_it_learns_and_survives_saving(encoder: Path, tmp_path: Path) -> None:
         model=str(encoder), epochs=12, batch_size=8, learning_rate=5e-3, max_length=8, device="cpu",
         precision="bfloat16",
     )  # fmt: skip
-    classifier = make_classifier(options, seed=1)
-    classifier.fit(TEXTS, LABELS, 2)
+    train_classifier(tmp_path, options, TEXTS, LABELS, seed=1)
+    classifier = load_classifier(tmp_path, "transformers")
     probs = classifier.predict(TEXTS)
     np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-5)
     assert (probs.argmax(axis=1) == LABELS).all()
     # Rows keep their places although batches are made by length.
     one_by_one = np.concatenate([classifier.predict([text]) for text in TEXTS[:4]])
     np.testing.assert_allclose(one_by_one, probs[:4], atol=0.02)
-    classifier.save(tmp_path)
     settings = json.loads((tmp_path / "classifier.json").read_text())
     assert settings["precision"] == "bfloat16"
-    np.testing.assert_array_equal(load_classifier(tmp_path, "transformers").predict(TEXTS), probs)
     del settings["precision"]  # as of an earlier version: float32
     (tmp_path / "classifier.json").write_text(json.dumps(settings))
     exact = load_classifier(tmp_path, "transformers").predict(TEXTS)

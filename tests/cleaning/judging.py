@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
+from fairseq_ext.cleaning.filters import Batch, Filter, run_filters
 from fairseq_ext.corpora.text_files import Pair
 
 
@@ -10,5 +10,5 @@ def judge(
     criterion: Filter, *pairs: tuple[str, str], langs: tuple[str, str] = ("en", "pl"), learned: Path | None = None
 ) -> list[str | None]:
     """The reason for which each pair is dropped, None where it is kept."""
-    _, rejected = run_filters({"it": criterion}, Batch([Pair(*pair) for pair in pairs], langs, Learned(learned)))
+    _, rejected = run_filters({"it": criterion}, Batch([Pair(*pair) for pair in pairs], langs, learned))
     return [rejected[row][1] if row in rejected else None for row in range(len(pairs))]

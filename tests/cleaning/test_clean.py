@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fairseq_ext.cleaning.clean import REPEATED, CleanBlock, Cleaning, clean_corpora
+from fairseq_ext.cleaning.clean import REPEATED, Cleaning, clean_block, clean_corpora, find_repeats, pair_keys
 from fairseq_ext.cleaning.filters import Empty, Length, LengthRatio
 from fairseq_ext.cleaning.report import Drop
-from fairseq_ext.corpora.blocks import BLOCK_PAIRS
+from fairseq_ext.corpora import blocks
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.normalise import Normalise
-from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.corpora.text_files import Pair, read_lines
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, task_output
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
@@ -76,40 +78,65 @@ def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
     assert {metric: report["A", metric] for metric in counts} == counts
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+BLOCK_PAIRS = 200
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two domains of several blocks, with repetitions from block to block and bad pairs at the blocks' edges."""
 
     def pair(number: int) -> tuple[str, str]:
         words = 9 if number % BLOCK_PAIRS in (0, BLOCK_PAIRS - 1) else 2 + number % 3
-        return f"{number % 15000} " + "a " * words, f"{number % 15000} " + "b " * words
+        return f"{number % 150} " + "a " * words, f"{number % 150} " + "b " * words
 
-    pairs = [pair(number) for number in range(2 * BLOCK_PAIRS + 500)]
-    return import_domains(tmp_path_factory.mktemp("large"), A=pairs, B=pairs[: BLOCK_PAIRS + 1])
-
-
-@pytest.fixture(scope="module")
-def cleaned(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("cleaned") / "clean"
-    report = _clean(large, output)
-    # A repetition far away has been found, and one of the kept pairs is in the last block.
-    assert report["A", f"dropped by {REPEATED}"] > BLOCK_PAIRS
-    assert report["A", "pairs"] == 2 * BLOCK_PAIRS + 500
-    dropped = sum(value for (name, metric), value in report.items() if name == "A" and metric.startswith("dropped by"))
-    assert report["A", "kept"] + dropped == report["A", "pairs"]
-    return output
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", BLOCK_PAIRS)
+    pairs = [pair(number) for number in range(2 * BLOCK_PAIRS + 50)]
+    return import_domains(tmp_path / "large", A=pairs, B=pairs[: BLOCK_PAIRS + 1])
 
 
 @pytest.mark.slow
-def test_neither_workers_nor_kills_matter(large: Path, cleaned: Path, tmp_path: Path) -> None:
-    sizes = {"A": 3, "B": 2}
-    task = CleanBlock(large, sizes, LANGS, CLEANING, None)
+def test_neither_workers_nor_kills_matter(large: Path, tmp_path: Path) -> None:
+    report = _clean(large, tmp_path / "once")
+    # A repetition far away has been found, and one of the kept pairs is in the last block.
+    assert report["A", f"dropped by {REPEATED}"] > BLOCK_PAIRS
+    assert report["A", "pairs"] == 2 * BLOCK_PAIRS + 50
+    dropped = sum(value for (name, metric), value in report.items() if name == "A" and metric.startswith("dropped by"))
+    assert report["A", "kept"] + dropped == report["A", "pairs"]
+    numbered = [("A", 0), ("A", 1), ("A", 2), ("B", 0), ("B", 1)]
     # As kills leave it: some blocks finished, of another a part under a name of its own, the output half written.
     for index in (1, 4):
         output = task_output(tmp_path / "clean" / TASKS_DIR, index)
         output.mkdir(parents=True)
-        task(index, output)
+        clean_block(large, numbered, LANGS, CLEANING, None, index, output)
     (tmp_path / "clean" / TASKS_DIR / ".000002.host.1").mkdir()
     (tmp_path / "clean" / "A.en").write_text("half a li")
     _clean(large, tmp_path / "clean", Engine(workers=2))
-    assert hash_path(tmp_path / "clean") == hash_path(cleaned)
+    assert hash_path(tmp_path / "clean") == hash_path(tmp_path / "once")
+
+
+FORMS = [
+    Pair("A dog", "Pies"),
+    Pair("a  DOG", "pies"),
+    Pair("A dog", "Psy"),
+    Pair("A dog 2", "Pies"),
+    Pair("A dogPies", ""),
+    Pair("Straße", "ﬁn"),
+    Pair("STRASSE", "fin"),
+]
+
+
+@pytest.mark.parametrize(("by", "expected"), [("pair", [1, 6]), ("source", [1, 2, 6]), ("target", [1, 3, 6])])
+def test_what_repeats_follows_the_sides_compared(by: str, expected: list[int]) -> None:
+    assert np.flatnonzero(find_repeats([pair_keys(FORMS, by)])).tolist() == expected
+
+
+def test_cuts_and_buckets_do_not_matter() -> None:
+    half = np.array([[1, 2], [1, 3], [1, 2]], dtype=np.uint64)
+    assert find_repeats([half]).tolist() == [False, False, True]
+    generator = random.Random(7)
+    pairs = [Pair(str(generator.randrange(300)), "x") for _ in range(1000)]
+    expected = [pair in pairs[:index] for index, pair in enumerate(pairs)]
+    keys = pair_keys(pairs, "pair")
+    for cuts in ([], [0, 500, 500, 999]):
+        for bucket_pairs in (2_000_000, 13):
+            assert find_repeats(np.split(keys, cuts), bucket_pairs).tolist() == expected

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.cleaning.completeness import EDGES, LENGTHS_FILE, Completeness, LengthRatios, learn_lengths
-from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE
+from fairseq_ext.cleaning.dictionary import EVIDENCE_FILE
 from fairseq_ext.corpora.text_files import Pair
 from tests.cleaning.judging import judge
 

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.cleaning.dictionary import Dictionary, read_word_list
+from fairseq_ext.cleaning.dictionary import (
+    EVIDENCE_FILE,
+    Dictionary,
+    LexicalEvidence,
+    learn_evidence,
+    read_evidence,
+    read_word_list,
+    stems,
+    stems_of,
+)
 from fairseq_ext.cleaning.learn import DICTIONARY_FILE
-from fairseq_ext.cleaning.lexical_evidence import EVIDENCE_FILE, LexicalEvidence, learn_evidence, stems, stems_of
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 from tests.cleaning.judging import judge
@@ -19,7 +27,7 @@ PAIRS = [Pair("cat", "kot"), Pair("cat dog", "kot pies"), Pair("cat runs", "bieg
 def learn(folder: Path, pairs: Sequence[Pair], words: str = "cat\tkot\ndog\tpies\n") -> LexicalEvidence:
     (folder / DICTIONARY_FILE).write_text(words, encoding="utf-8")
     learn_evidence(pairs, read_word_list(folder / DICTIONARY_FILE), folder / EVIDENCE_FILE)
-    return LexicalEvidence.read(folder / EVIDENCE_FILE)
+    return read_evidence(folder / EVIDENCE_FILE)
 
 
 def invented(folder: Path) -> LexicalEvidence:

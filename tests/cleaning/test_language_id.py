@@ -1,17 +1,15 @@
 """The language filter decides as the packages do whose models it evaluates, and what it loses is known."""
 
-from functools import cache
-from typing import Any
+from copy import copy
 
 import numpy as np
 import pytest
 
-from fairseq_ext.cleaning.language_id import DISTRACTORS, LanguageId, load_classifier
+from fairseq_ext.cleaning.language_id import DISTRACTORS, check_sides, load_classifier
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
 BACKENDS = (pytest.param("langid", marks=pytest.mark.slow), "py3langid")  # the first one takes seconds to unpack
-ENGLISH = "The committee will meet again on Thursday to discuss the budget."
-POLISH = "Komisja zbierze się ponownie w czwartek, aby omówić budżet."
 ODD_TEXTS = [
     "",
     "a",
@@ -22,34 +20,27 @@ ODD_TEXTS = [
     "日本語のテキストです",
     "😀",
 ]
-ODD_TEXTS += ["e\u0301te\u0301 a\u0300 la plage", ENGLISH, POLISH]
-
-
-@cache
-def package(backend: str) -> Any:
-    """The package's own classifier over all the languages it knows."""
-    if backend == "langid":
-        from langid import langid
-
-        return langid.LanguageIdentifier.from_modelstring(langid.model, norm_probs=True)
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-def assert_same_as_package(backend: str, langs: tuple[str, ...], texts: list[str]) -> None:
-    classifier, reference = load_classifier(backend, langs), package(backend)
-    reference.set_languages(langs)
-    probabilities = classifier.probabilities(texts)
-    expected = [reference.classify(text) for text in texts]
-    assert [classifier.langs[best] for best in probabilities.argmax(axis=1)] == [lang for lang, _ in expected]
-    np.testing.assert_allclose(probabilities.max(axis=1), [value for _, value in expected], atol=1e-5)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+ODD_TEXTS += ["e\u0301te\u0301 a\u0300 la plage", "The committee will meet again", "Komisja zbierze się ponownie"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_odd_text_is_classified_as_by_the_package(backend: str) -> None:
-    assert_same_as_package(backend, DISTRACTORS, ODD_TEXTS)
+def test_odd_text_is_classified_as_by_the_package(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if backend == "langid":
+        from langid import langid
+
+        reference = langid.LanguageIdentifier.from_modelstring(langid.model, norm_probs=True)
+        monkeypatch.setattr(langid.LanguageIdentifier, "from_modelstring", lambda _: copy(reference))
+    else:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+        reference = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    classifier = load_classifier(backend, DISTRACTORS)
+    reference.set_languages(DISTRACTORS)
+    probabilities = classifier.probabilities(ODD_TEXTS)
+    expected = [reference.classify(text) for text in ODD_TEXTS]
+    assert [classifier.langs[best] for best in probabilities.argmax(axis=1)] == [lang for lang, _ in expected]
+    np.testing.assert_allclose(probabilities.max(axis=1), [value for _, value in expected], atol=1e-5)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
 def test_neighbours_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +52,36 @@ def test_neighbours_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(classifier.probabilities(ODD_TEXTS), together)
 
 
-def test_unknown_languages_are_named() -> None:
-    with pytest.raises(InputError, match="tlh"):
-        LanguageId(distractors=["de", "tlh"]).check(("en", "pl"))
+ENGLISH = [f"the committee adopted its report number {number} this morning" for number in range(60)]
+GERMAN = [f"der Ausschuss hat heute Morgen den Bericht Nummer {number} angenommen" for number in range(60)]
+REWORDED = [f"this morning the members agreed on document {number} of the committee" for number in range(60)]
+
+
+def check(sources: list[str], targets: list[str], langs: tuple[str, str] = ("en", "de")) -> None:
+    check_sides([Pair(*sides) for sides in zip(sources, targets, strict=True)], langs, "law")
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "said"),
+    [
+        (GERMAN, ENGLISH, "law: the en side is in de and the de side in en"),
+        (ENGLISH, REWORDED, "law: the target side is in en"),
+        (GERMAN, [line.replace("heute", "gestern") for line in GERMAN], "law: the source side is in de"),
+        (ENGLISH, ENGLISH, "law: the en side and the de side are the same text"),
+    ],
+)
+def test_wrong_languages_are_named(sources: list[str], targets: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        check(sources, targets)
+
+
+def test_some_untranslated_lines_are_no_reason() -> None:
+    check(ENGLISH, GERMAN[:35] + ENGLISH[35:])  # 42 % are copies, as in lists of names
+    check([*ENGLISH, *GERMAN[:20]], [*GERMAN, *ENGLISH[:20]])
+
+
+def test_nothing_is_said_of_few_or_short_lines() -> None:
+    check(GERMAN[:49], ENGLISH[:49])
+    with pytest.raises(InputError):
+        check(GERMAN[:50], ENGLISH[:50])
+    check(["der Bericht"] * 100, ["the report"] * 100)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.corpora import blocks
-from fairseq_ext.corpora.blocks import CorpusWriter, index_path, load_index, num_blocks, read_block
+from fairseq_ext.corpora.blocks import index_path, load_index, num_blocks, read_block, write_corpus
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
@@ -14,10 +14,7 @@ PAIRS = [Pair("ż" * (number % 5), f"target {number}") for number in range(9)] +
 
 
 def write(folder: Path, pairs: list[Pair]) -> Path:
-    with CorpusWriter(folder, "law", LANGS) as writer:
-        assert writer.write(pairs[:4]) == sum(bool(source and target) for source, target in pairs[:4])
-        writer.write(pairs[4:])
-        writer.write_index({"lines": len(pairs), "byte_order_marks": 0})
+    write_corpus(folder, "law", LANGS, pairs, {"lines": len(pairs), "byte_order_marks": 0})
     return folder
 
 
@@ -36,25 +33,25 @@ def test_blocks_make_up_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_blocks_end_early_where_lines_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_PAIRS", 3)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
-    # Bytes, line feeds included: 20 | 16, 5 -> | 40 | 4, 4, 4 | 4.
-    pairs = [Pair("ż" * 4, "x" * 10), Pair("x" * 14, ""), Pair("x", "yy"), Pair("x" * 38, "")]
+    # Bytes, line feeds included: 20 | 16, 4 | 16 | 5 | 40 | 4, 4, 4 | 4.
+    pairs = [Pair("ż" * 4, "x" * 10), Pair("x" * 14, ""), Pair("x", "y"), Pair("x" * 14, "")]
+    pairs += [Pair("x", "yy"), Pair("x" * 38, "")]
     pairs += [Pair("a", "b")] * 4
     write(tmp_path, pairs)
     index = load_index(tmp_path, "law")
-    assert index["first_pairs"] == [0, 1, 2, 3, 4, 7]
+    assert index["first_pairs"] == [0, 1, 3, 4, 5, 6, 9]
     read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
-    assert [len(block) for block in read] == [1, 1, 1, 1, 3, 1]
+    assert [len(block) for block in read] == [1, 2, 1, 1, 1, 3, 1]
     assert [pair for block in read for pair in block] == pairs
 
 
-def test_files_of_another_import_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_import_are_refused(tmp_path: Path) -> None:
     write(tmp_path, PAIRS)
     with (tmp_path / "law.pl").open("ab") as file:
         file.write(b"one more\n")
     with pytest.raises(InputError, match=r"law\.pl: "):
         read_block(tmp_path, "law", LANGS, 0)
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 5)
-    for text in (index_path(tmp_path, "law").read_text(), "[]", '{"block": 5}'):
+    for text in ("[]", '{"block": 5}'):
         index_path(tmp_path, "law").write_text(text)
         with pytest.raises(InputError, match=r"law\.index\.json: .*again"):
             load_index(tmp_path, "law")

@@ -9,14 +9,7 @@ from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 from tokenizers.implementations import ByteLevelBPETokenizer
 
-from fairseq_ext.corpora.byte_level_bpe import (
-    DICT_FILE,
-    END_OF_TEXT,
-    GPT2,
-    read_bpe,
-    read_imported_bpe,
-)
-from fairseq_ext.corpora.text_files import write_lines
+from fairseq_ext.corpora.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, read_imported_bpe
 from fairseq_ext.inputs.errors import InputError
 from tests.convert.tiny_gpt2 import make_imported_bpe
 
@@ -24,13 +17,6 @@ from tests.convert.tiny_gpt2 import make_imported_bpe
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_imported_bpe(tmp_path_factory.mktemp("bpe"))
-
-
-def test_tokenizer_json_is_read_too(imported: Path, tmp_path: Path) -> None:
-    theirs = ByteLevelBPETokenizer.from_file(str(imported / "vocab.json"), str(imported / "merges.txt"))
-    theirs.save(str(tmp_path / "tokenizer.json"))
-    assert read_bpe(tmp_path, GPT2).ids == read_bpe(imported, GPT2).ids
-    assert list(read_bpe(tmp_path, GPT2).merges) == list(read_bpe(imported, GPT2).merges)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +34,8 @@ def test_other_vocabularies_are_refused(imported: Path, tmp_path: Path, spoil: A
     (tmp_path / "merges.txt").write_bytes((imported / "merges.txt").read_bytes())
     with pytest.raises(InputError, match=r"vocab\.json: "):
         read_bpe(tmp_path, GPT2)
-
-
-def test_a_dictionary_of_other_symbols_is_refused(imported: Path, tmp_path: Path) -> None:
-    for name in ("vocab.json", "merges.txt"):
-        (tmp_path / name).write_bytes((imported / name).read_bytes())
-    lines = (imported / DICT_FILE).read_text().splitlines()
-    write_lines(tmp_path / DICT_FILE, [*lines[1:], lines[0]])
+    (tmp_path / "vocab.json").write_bytes((imported / "vocab.json").read_bytes())
+    (tmp_path / "dict.txt").write_text("".join(sorted((imported / "dict.txt").read_text().splitlines(keepends=True))))
     with pytest.raises(InputError, match=r"dict\.txt: "):
         read_imported_bpe(tmp_path, GPT2)
 

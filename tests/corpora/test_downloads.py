@@ -1,7 +1,6 @@
 """Fetching: from OPUS, played by a function here, and by pip, played by a stand-in. What fails is one line."""
 
 import io
-import json
 import subprocess
 import zipfile
 from pathlib import Path
@@ -27,29 +26,27 @@ def moses_zip() -> bytes:
     return buffer.getvalue()
 
 
+class Answer(io.BytesIO):
+    def __init__(self, data: bytes, promised: int = 0) -> None:
+        super().__init__(data)
+        self.headers = {"Content-Length": str(promised)}
+
+
 class Opus:
     """Answers as OPUS's API and as the store of its files, in the place of ``urlopen``."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, list[str]]] = []
-        self.file = moses_zip()
-        self.sent_bytes = len(self.file)
-        self.error: Exception | None = None
-        self.answer: Any = {"corpora": [{"corpus": "Books", "url": "https://store/en-pl.txt.zip"}]}
+        self.sent, self.file = moses_zip(), moses_zip()
+        self.answer = '{"corpora": [{"corpus": "Books", "url": "https://store/en-pl.txt.zip"}]}'
 
-    def __call__(self, address: str, timeout: float) -> "Answer":
+    def __call__(self, address: str, timeout: float) -> Answer:
         if address.startswith("https://opus.nlpl.eu/opusapi/"):
             self.asked.append(parse_qs(urlsplit(address).query))
-            return Answer(self.answer.encode() if isinstance(self.answer, str) else json.dumps(self.answer).encode())
-        if self.error:
-            raise self.error
-        return Answer(self.file[: self.sent_bytes], len(self.file))
-
-
-class Answer(io.BytesIO):
-    def __init__(self, data: bytes, promised: int = 0) -> None:
-        super().__init__(data)
-        self.headers = {"Content-Length": str(promised)}
+            return Answer(self.answer.encode())
+        if not self.sent:
+            raise URLError("refused")
+        return Answer(self.sent, len(self.file))
 
 
 @pytest.fixture
@@ -73,13 +70,13 @@ def test_zip_is_fetched_once(opus: Opus, tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     "changes",
     [
-        {"sent_bytes": 100},
-        {"error": URLError("refused")},
+        {"sent": moses_zip()[:100]},
+        {"sent": b""},
         {"answer": "<html>maintenance</html>"},
-        {"answer": {"corpora": [{"url": "file:///etc/hostname"}]}},
+        {"answer": '{"corpora": [{"url": "file:///etc/hostname"}]}'},
     ],
 )
-def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, changes: dict[str, object]) -> None:
     for name, value in changes.items():
         setattr(opus, name, value)
     with pytest.raises(InputError, match=f"^{ENTRY}: ") as caught:
@@ -89,20 +86,17 @@ def test_failures_are_one_line_and_leave_nothing(opus: Opus, tmp_path: Path, cha
 
 
 class Pip:
-    """Puts wheels where pip is told to, or fails as pip does where a package is bad."""
+    """Puts a wheel where pip is told to, or fails as pip does where a package is bad."""
 
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
 
     def __call__(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         self.commands.append(command)
-        place = command.index("--dest") + 1
-        requirements = command[place + 1 :]
-        fails = "bad==1" in requirements
-        for name, version in (requirement.split("==") for requirement in ([] if fails else requirements)):
-            wheel = f"{name.replace('.', '_').lower()}-{version}-py3-none-any.whl"
-            (Path(command[place]) / wheel).write_bytes(b"wheel")
-        return subprocess.CompletedProcess(command, int(fails), "", "ERROR: No matching distribution")
+        place, (name, version) = Path(command[-2]), command[-1].split("==")
+        if name != "bad":
+            (place / f"{name.replace('.', '_').lower()}-{version}-py3-none-any.whl").write_bytes(b"wheel")
+        return subprocess.CompletedProcess(command, int(name == "bad"), "", "ERROR: No matching distribution")
 
 
 def test_wheel_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

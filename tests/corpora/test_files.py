@@ -17,8 +17,6 @@ from fairseq_ext.inputs.errors import InputError
 LINES = [b"%d %d\n" % (number, number**3 * 7919) for number in range(10_000)]
 TEXT = b"".join(LINES)
 WANTED = re.compile(r"(?:.*/)?de\.po")
-PO = b'msgid "one"\nmsgstr "eins"\n'
-compressed = pytest.mark.parametrize("suffix", SUFFIXES)
 
 
 def write(path: Path, text: bytes) -> bytes:
@@ -44,7 +42,7 @@ def test_what_is_written_is_read_and_depends_on_the_text_alone(tmp_path: Path, s
     assert suffix != ".gz" or packed[4:8] == bytes(4), "no time in the header"
 
 
-@compressed
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_damage_never_passes_for_whole(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"x{suffix}"
     packed = write(path, TEXT)
@@ -57,14 +55,8 @@ def test_damage_never_passes_for_whole(tmp_path: Path, suffix: str) -> None:
             read(path, data)
 
 
-def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, link
-    return info
-
-
 def test_size_below_zero_leads_to_no_endless_reading(tmp_path: Path) -> None:
-    info = member("de.po")
+    info = tarfile.TarInfo("de.po")
     info.size = -512
     (tmp_path / "x.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
     with pytest.raises(InputError, match=r"x\.tar"):
@@ -82,20 +74,6 @@ def test_limit_is_one_of_all_files_together(tmp_path: Path, monkeypatch: pytest.
     assert sum(map(len, read_members(bomb(1 << 20), WANTED).values())) == 1 << 20
     with pytest.raises(InputError, match=r"x\.whl/b/de\.po: with it"):
         read_members(bomb(2 << 20), WANTED)
-
-
-def test_spoilt_zips_name_what_is_wrong(tmp_path: Path) -> None:
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("de.po", PO)
-    whole = path.read_bytes()
-    encrypted = bytearray(whole)
-    for place in (whole.index(b"PK\3\4") + 6, whole.index(b"PK\1\2") + 8):
-        encrypted[place] |= 1
-    for spoilt in (encrypted, whole.replace(b"eins", b"zwei"), whole[: len(whole) // 2]):
-        path.write_bytes(spoilt)
-        with pytest.raises(InputError, match=r"x\.zip(/de\.po)?: damaged or cut off"):
-            read_members(path, WANTED)
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,13 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        (["law", "trytond", "--target-lang", "pl"], "law: trytond"),
+        (
+            ["law", "law.{lang}", "--target-lang", "pl", "--output", "full"],
+            r"full/law\.en: is there already; ",
+        ),
         (["law", "a==1", "--target-lang", "a/b"], "--target-lang: 'a/b'"),
         (["law", "law.{lang}", "--target-lang", "pl"], r"law\.(en|pl)"),
+        (["law", "law.{lang}", "blank.tsv", "--target-lang", "pl", "--output", "new"], r"law: blank\.tsv: in no line"),
         (["law", "law.{lang}", "--target-lang", "pl", "--output", "out", "--overwrite"], r"out/law\.pl"),
     ],
 )
@@ -50,6 +54,10 @@ def test_command_refuses_what_cannot_be_right(
 ) -> None:
     make(tmp_path, "law.{lang}")
     (tmp_path / "out" / "law.pl").mkdir(parents=True)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "blank.tsv").write_text("one\t\n")
+    (tmp_path / "full" / "law.en").write_text("mine")
     before = read_tree(tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=place):
@@ -73,13 +81,3 @@ def test_kill_between_the_sides_leaves_no_wrong_pair(tmp_path: Path, monkeypatch
         verb("corpora")(["law", str(tmp_path / "y.tsv"), *command, "--overwrite"])
     with pytest.raises(InputError, match="its other side law.pl is missing"):
         folder_entries(out, LANGS)
-
-
-def test_files_that_are_there_stay_unless_told_otherwise(tmp_path: Path) -> None:
-    (tmp_path / "law.pl").write_text("mine")
-    command = ["law", make(tmp_path, "x.tsv"), "--target-lang=pl", f"--output={tmp_path}"]
-    with pytest.raises(InputError, match=r"law\.pl: is there already; give --overwrite"):
-        verb("corpora")(command)
-    assert (tmp_path / "law.pl").read_text() == "mine"
-    verb("corpora")([*command, "--overwrite"])
-    assert (tmp_path / "law.pl").read_text() != "mine"

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.corpora.labelled_text import Columns, Example, read_examples
+from fairseq_ext.corpora.labelled_text import Example, read_examples
 from fairseq_ext.inputs.errors import InputError
 
-COLUMNS = Columns("label", ("text",))
-PAIRS = Columns("y", ("one", "two"))
-NUMBERS = Columns("label", ("text",), is_number=True)
+PAIRS = ("y", "one", "two")
 
 
-def read(path: Path, text: str | bytes, columns: Columns = COLUMNS) -> list[Example]:
+def read(
+    path: Path, text: str | bytes, columns: tuple[str, ...] = ("label", "text"), is_number: bool = False
+) -> list[Example]:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_examples(path, columns)
+    return read_examples(path, columns[0], columns[1:], is_number=is_number)
 
 
 def test_the_forms_say_the_same(tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ def test_bad_rows_are_named(tmp_path: Path, name: str, text: str | bytes, messag
 @pytest.mark.parametrize("label", ["high", "nan", "inf"])
 def test_a_regression_needs_numbers(tmp_path: Path, label: str) -> None:
     with pytest.raises(InputError, match=rf"line 2: label: '{label}' is no number"):
-        read(tmp_path / "x.tsv", f"label\ttext\n{label}\tb\n", NUMBERS)
+        read(tmp_path / "x.tsv", f"label\ttext\n{label}\tb\n", is_number=True)

@@ -1,11 +1,14 @@
 """Normalised text is sacremoses' text, although most lines never reach its substitutions."""
 
+import io
 import random
 import unicodedata
 
 import pytest
+import sentencepiece
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_ext.corpora.folded_text import fold, normal_form
 from fairseq_ext.corpora.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import collapse
 
@@ -61,3 +64,45 @@ def test_results_are_collapsed_and_composed() -> None:
         assert result == [collapse(line) for line in result]
     composed = normalise_lines(lines, "en", Normalise(punctuation=None))
     assert all(unicodedata.is_normalized("NFC", line) for line in composed)
+
+
+def test_marks_in_a_row_stay() -> None:
+    for count, is_sorted in ((499, True), (500, False)):
+        marks = "\u0301\u0323" * count
+        assert (normal_form("NFC", f"q{marks}") == "q" + "\u0323" * count + "\u0301" * count) is is_sorted
+
+
+# What nobody sees, by what SentencePiece makes of it: nothing or a character of its own, and a space.
+DROPPED = (
+    "\x01\x08\x0e\x7f\x9f\u00ad\u034f\u115f\u180b\u200d\u202a\u202c\u2060\u2063\u2069\u3164\ufe0e\ufe0f\ufffb"
+    "\U000e0067\U000e0100"
+)
+SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
+
+
+@pytest.fixture(scope="module")
+def sentencepiece_model() -> sentencepiece.SentencePieceProcessor:
+    model = io.BytesIO()
+    lines = iter(["the file is saved", "a file is here", "save the files"] * 20)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=lines, model_writer=model, vocab_size=30, hard_vocab_limit=False, minloglevel=2
+    )
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+@pytest.mark.slow
+def test_equal_encodings_have_equal_keys(sentencepiece_model: sentencepiece.SentencePieceProcessor) -> None:
+    def encoded(text: str) -> str:
+        return "".join(sentencepiece_model.encode(text, out_type=str))
+
+    rng = random.Random(5)
+    alphabet = "aAeé \u0301\u0308ßﬁſ½٣\u0345Ωᾳ각ᄀ\u1161か\u3099" + 2 * (DROPPED + SPACES)
+    texts = [f"a{chr(code)}e" for code in range(0x3400) if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")]
+    texts += ["".join(rng.choices(alphabet, k=rng.randint(0, 10))) for _ in range(20_000)]
+    texts = [collapse(text) for text in texts]
+    # A key that the encoding has, too, is the same for all text of this encoding.
+    wrong = [text for text in texts if fold(text) != fold(encoded(text))]
+    assert not wrong
+    sprinkled = [collapse(rng.choice(SPACES).join((" the file", "is ", " saved"))) for _ in range(50)]
+    assert {encoded(text) for text in sprinkled} == {encoded("the file is saved")}
+    assert {fold(text) for text in sprinkled} == {"the file is saved"}

@@ -124,7 +124,6 @@ def test_text_of_unknown_characters_does_not_yield_special_symbols(tmp_path: Pat
     "tag",
     [
         "<domain:garden>",
-        "＜domain:garden＞",
         "<dom\x01ain:garden>",
     ],
 )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.classifiers.options import TfidfTeacher
-from fairseq_ext.classifiers.tfidf import TfidfClassifier
+from fairseq_ext.classifiers.classifier import TfidfTeacher, train_classifier
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.runtime.manifest import Manifest
 from fairseq_ext.translators.exported import Parts, writing
@@ -20,9 +19,8 @@ KNOWN_BY = {"law": "w1", "med": "w2", "sub": "w3"}
 
 def write_classifier(folder: Path) -> Path:
     texts = [f"{word} {word}" for word in KNOWN_BY.values() for _ in range(4)]
-    classifier = TfidfClassifier(TfidfTeacher(char_ngrams=2))
-    classifier.fit(texts, np.repeat(np.arange(len(KNOWN_BY)), 4), len(KNOWN_BY))
-    classifier.save(folder)
+    labels = np.repeat(np.arange(len(KNOWN_BY)), 4)
+    train_classifier(folder, TfidfTeacher(char_ngrams=2), texts, labels, seed=1)
     return folder
 
 

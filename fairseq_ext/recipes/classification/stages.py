@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from fairseq_ext.classifiers.binarise import binarise_task
 from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
-from fairseq_ext.classifiers.training import task_arguments, task_choices
+from fairseq_ext.classifiers.training import binarise_task, task_arguments, task_choices
 from fairseq_ext.corpora.encoders import subword_files
 from fairseq_ext.corpora.line_split import LanguageModelSplit, text_path
 from fairseq_ext.corpora.split import SPLITS
@@ -80,7 +78,7 @@ def preparation_steps(config: Classification, engine: Engine = THIS_MACHINE) -> 
 def _task_step(config: Classification, name: str) -> Step:
     task, split = config.tasks[name], config.split
     # Metrics make no difference to the data.
-    columns = {"kind": task.kind, "columns": asdict(task.columns), "tables": list(task.tables)}
+    columns = {"kind": task.kind, "columns": task.columns, "tables": list(task.tables)}
     shares = {"task_valid": split.task_valid, "task_test": split.task_test}
     most = {} if split.task_train is None else {"task_train": split.task_train}
     return Step(

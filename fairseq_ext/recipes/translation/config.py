@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from fairseq_ext.classifiers.options import TfidfTeacher
+from fairseq_ext.classifiers.classifier import TfidfTeacher
 from fairseq_ext.cleaning.clean import Cleaning
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.languages import check_language

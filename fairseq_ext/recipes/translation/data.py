@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.classifiers.options import Teacher, TfidfTeacher
+from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher
 from fairseq_ext.cleaning.clean import Cleaning, clean_corpora
 from fairseq_ext.cleaning.dictionary import Dictionary
+from fairseq_ext.cleaning.language_id import SAMPLE, check_sides
 from fairseq_ext.cleaning.learn import has_to_learn, learn_from_corpora
-from fairseq_ext.cleaning.sides import SAMPLE, check_sides
 from fairseq_ext.convert.steps import base_files
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries

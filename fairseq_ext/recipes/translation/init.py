@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairseq_ext.corpora.found import Corpora, find_corpora
+from fairseq_ext.corpora.entries import Corpora, find_corpora
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.processes import cores
 from fairseq_ext.engine.steps import atomic_write

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from fairseq_ext.classifiers.options import TfidfTeacher, TransformersTeacher
+from fairseq_ext.classifiers.classifier import TfidfTeacher, TransformersTeacher
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError

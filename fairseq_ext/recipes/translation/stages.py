@@ -117,7 +117,7 @@ def changed_labels(config: Translation, name: str) -> list[Step]:
     system, teacher = config.systems[name], config.work_dir / "teacher"
     if not (system.label_noise or system.unlabelled):
         return []
-    from fairseq_ext.classifiers.changed_labels import write_changed_labels
+    from fairseq_ext.classifiers.teacher import write_changed_labels
 
     for domain in system.unlabelled:
         check_choice(domain, config.domains, system.place("unlabelled"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_ext.cleaning.clean import Cleaning, normalise_pairs
-from fairseq_ext.cleaning.filter import Batch, Filter, Learned, run_filters
+from fairseq_ext.cleaning.filters import Batch, Filter, run_filters
 from fairseq_ext.cleaning.learn import has_to_learn, learn_from_pairs
 from fairseq_ext.corpora.text_files import Pair, collapse
 from fairseq_ext.inputs.errors import InputError
@@ -182,9 +182,8 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         if has_to_learn(cleaning.filters):
             learn_from_pairs(Path(folder), learn_from, langs, cleaning)
-        learned = Learned(Path(folder))
         batches = {
-            name: Batch(normalise_pairs(pairs, langs, cleaning.normalise), langs, learned)
+            name: Batch(normalise_pairs(pairs, langs, cleaning.normalise), langs, Path(folder))
             for name, pairs in sets.items()
         }
         chains = {TOGETHER: cleaning.filters, **{name: {name: each} for name, each in cleaning.filters.items()}}

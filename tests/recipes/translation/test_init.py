@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.corpora.found import Corpora, find_corpora
+from fairseq_ext.corpora.entries import Corpora, find_corpora
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import init
 from fairseq_ext.recipes.translation.config import load_config
