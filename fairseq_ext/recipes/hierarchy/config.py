@@ -176,6 +176,13 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
         system = self.systems[name]
         return system.tree in self.induced_trees or (system.start is not None and self.needs_induced_tree(system.start))
 
+    def _base(self, name: str) -> str | None:
+        """The nearest model without adapters that a system starts from."""
+        start = self.systems[name].start
+        while start is not None and self.systems[start].adapters is not None:
+            start = self.systems[start].start
+        return start
+
     def _encoder(self, tree: str) -> str:
         first = next((name for name, system in self.systems.items() if system.start is None), "")
         return self.induced_trees[tree].system or first
@@ -191,6 +198,18 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
             check_choice(self._encoder(name), plain, f"{self.path}: tree: {name}: system")
         for name in self.evaluate.every_path:
             check_choice(name, with_tree, f"{self.path}: evaluate: every_path")
+        return self
+
+    @model_validator(mode="after")
+    def _check_clusters(self) -> Hierarchy:
+        """Blocks choose paths by the hidden states of the model that the tree was induced from."""
+        for name in self.systems if self.evaluate.choose_tokens else ():
+            tree, base = self.systems[name].tree, self._base(name)
+            if self.clusters_of(name) and base not in (None, self._encoder(str(tree))):
+                raise ValueError(
+                    f"evaluate: choose_tokens: the adapters of {name!r} are on {base!r}, but {tree!r} was induced from "
+                    f"{self._encoder(str(tree))!r}; write choose_tokens: []"
+                )
         return self
 
     @model_validator(mode="after")
