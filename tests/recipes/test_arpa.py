@@ -10,7 +10,26 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.arpa import ArpaModel
-from tests.recipes.reranking.test_sentence_scores import ARPA
+
+# log10 of probabilities and of back-off weights, blanks being tabs.
+ARPA = """\
+\\data\\
+ngram 1=5
+ngram 2=2
+
+\\1-grams:
+-1.5\t<unk>
+-99\t<s>\t-0.25
+-1.0\t</s>
+-0.5\ta\t-0.125
+-0.75\tb
+
+\\2-grams:
+-0.25\t<s> a
+-0.375\ta b
+
+\\end\\
+"""
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import torch
 from fairseq.data import data_utils
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.states import average_states
 from fairseq_ext.recipes.encoding import LanguageModel, block_length, draw_blocks
 from tests.recipes.small_lm import BLOCK, make_checkpoint, make_data
 
@@ -31,11 +30,11 @@ def model(data: Path, checkpoint: Path) -> LanguageModel:
     return LanguageModel.load(checkpoint, data, cpu=True)
 
 
-def test_averages_leave_out_padding() -> None:
-    features = torch.arange(24.0).reshape(2, 4, 3)
-    tokens = torch.tensor([[5, 6, 1, 1], [1, 1, 7, 8]])  # padding at either end
-    average = average_states(features, tokens, pad=1)
-    assert torch.equal(average, torch.stack([features[0, :2].mean(0), features[1, 2:].mean(0)]))
+def test_averages_leave_out_padding(data: Path, model: LanguageModel) -> None:
+    blocks = draw_blocks(data, "law", "train", model.dictionary, length=BLOCK, count=3, seed=1)
+    padded = blocks.clone()
+    padded[:, 5:] = model.dictionary.pad()
+    np.testing.assert_allclose(model.encode(padded), model.encode(blocks[:, :5]), rtol=1e-5, atol=1e-6)
 
 
 def test_states_are_the_decoders_last_averaged(data: Path, model: LanguageModel) -> None:
