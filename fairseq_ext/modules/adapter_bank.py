@@ -1,4 +1,4 @@
-"""The bank: all adapters of one layer, stored stacked and computed as one."""
+"""Adapter banks: all adapters of one layer, stacked in tensors and computed together."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen, fold_nor
 
 
 class Bank(nn.Module):
-    """D adapters of one place, with a row each in stacked parameters.
+    """D adapters at one place in a model, one row each in stacked parameters.
 
     Attributes:
-        row_names: the parameters with one row an adapter.
-        last: the one of these that every path to a loss passes last.
+        row_names: names of the parameters with one row per adapter.
+        last: the parameter among them that is applied last on every path to a loss.
     """
 
     row_names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Bank(nn.Module):
     num_adapters: int
 
     def forward(self, x: Tensor, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None) -> Tensor:
-        """Compute the A active adapters (None: all), and add their mixture to ``onto`` (None: ``x``).
+        """Compute the A active adapters (None: all) and add their mixture to ``onto`` (None: ``x``).
 
         Shape:
             x: T×B×H; weights: broadcastable to T×B×A; onto, result: T×B×P
@@ -37,40 +37,40 @@ class Bank(nn.Module):
     def mix_chosen(
         self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
     ) -> Tensor:
-        """Compute, of the active adapters, those that each position chose, and add their mixture to ``onto``.
+        """Compute the active adapters that each position chose and add their mixture to ``onto``.
 
         Shape:
-            x: T×B×H; rows: of T·B positions; weights: T·B×k; onto, result: T×B×P
+            x: T×B×H; rows: rows of T·B positions; weights: T·B×k; onto, result: T×B×P
         """
         raise NotImplementedError
 
     def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
-        """What gives the rows of these adapters, A×…, of a parameter by its name."""
+        """Return a function from a parameter's name to its rows for these adapters, A×…."""
         if active is None:
             return partial(getattr, self)
-        if len(active) == 1:  # of a single one a view
+        if len(active) == 1:  # a view, not a copy
             return lambda name: getattr(self, name)[active[0] : active[0] + 1]
         chosen = torch.tensor(active, device=getattr(self, self.last).device)
         return lambda name: getattr(self, name).index_select(0, chosen)
 
 
 class AdapterBank(Bank):
-    """D bottleneck adapters computed as one: ``x + Σ_d w_d · up_d(relu(down_d(norm_d(x))))``.
+    """D bottleneck adapters computed together: ``x + Σ_d w_d · up_d(relu(down_d(norm_d(x))))``.
 
     The adapter is that of Bapna & Firat (2019, §3); the mixture is Klimaszewski et al. (2023, Eq. 1-2)
     with Σ_d w_d = 1, so that the residual is just x. One normalisation serves all adapters: the gains
     and offsets of their layer norms fold into ``down``, and the mixture becomes one H→D·b projection, a
-    ReLU, one scaling of each b-wide block by its weight, and one D·b→H projection.
+    ReLU, a scaling of each b-wide block by its weight, and one D·b→H projection.
 
-    A fresh bank computes ``x`` exactly: ``up`` starts at zero and ``down`` near zero, a truncated normal
-    as in Houlsby et al. (2019, §3.6). Never are both zero, or nothing would ever learn.
+    A new bank computes ``x`` exactly: ``up`` starts at zero and ``down`` near zero, from a truncated normal
+    as in Houlsby et al. (2019, §3.6). If both started at zero, neither would get a gradient.
 
     Args:
-        embed_dim: H.
-        bottleneck_dim: b.
+        embed_dim: H, model dimension.
+        bottleneck_dim: b, bottleneck dimension of an adapter.
         num_adapters: D.
-        init_scale: standard deviation of ``down``, truncated at two of them.
-        shared_norm: one gain and offset for all adapters instead of one each.
+        init_scale: standard deviation of ``down`` at initialisation, truncated at two standard deviations.
+        shared_norm: whether all adapters share one gain and offset.
 
     Shape:
         x, result: T×B×H; weights: broadcastable to T×B×A, rows sum to 1
@@ -98,12 +98,12 @@ class AdapterBank(Bank):
         self.norm_bias = nn.Parameter(torch.zeros(num_norms, embed_dim))
         self.down_weight = nn.Parameter(torch.empty(num_adapters, bottleneck_dim, embed_dim))
         self.down_bias = nn.Parameter(torch.zeros(num_adapters, bottleneck_dim))
-        # D×b×H, transposed against nn.Linear: the D·b→H projection of the whole bank is then a view.
+        # D×b×H, the transpose of nn.Linear's layout: the D·b→H projection of the whole bank is then a view.
         self.up_weight = nn.Parameter(torch.zeros(num_adapters, bottleneck_dim, embed_dim))
         self.up_bias = nn.Parameter(torch.zeros(num_adapters, embed_dim))
         nn.init.trunc_normal_(self.down_weight, std=init_scale, a=-2 * init_scale, b=2 * init_scale)
-        # Down projections with their norms folded in, while there is nothing to train. They are buffers, and so follow
-        # the model to another device or type, but no part of the state dict.
+        # Down projections with folded norms, set for inference only. As non-persistent buffers they follow the model
+        # to another device or dtype but stay out of the state dict.
         self.register_buffer("folded_weight", None, persistent=False)
         self.register_buffer("folded_bias", None, persistent=False)
 
@@ -125,7 +125,7 @@ class AdapterBank(Bank):
         return (x if onto is None else onto) + mixed.view_as(x)
 
     def _down(self, rows: Callable[[str], Tensor]) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor]:
-        """The norms of A adapters, A×H each, unless they are folded; and the down projections, A×b×H and A×b."""
+        """Return the norms of A adapters, A×H each (None if folded), and the down projections, A×b×H and A×b."""
         if self.folded_weight is not None:
             return None, None, rows("folded_weight"), rows("folded_bias")
         norms = partial(getattr, self) if self.shared_norm else rows
@@ -134,13 +134,13 @@ class AdapterBank(Bank):
         return gains, offsets, weight, rows("down_bias")
 
     def folded(self, rows: Callable[[str], Tensor]) -> tuple[Tensor, Tensor]:
-        """The down projections of A adapters with their layer norms folded in: A×b×H and A×b."""
+        """Return the down projections of A adapters with their layer norms folded in: A×b×H and A×b."""
         weight, bias = fold_norms(*self._down(rows))
         assert bias is not None
         return weight, bias
 
     def make_generation_fast_(self, **_: object) -> None:
-        """fairseq's hook before decoding: fold the layer norms once instead of at every step."""
+        """Fold the layer norms once instead of at every step; fairseq calls this hook before decoding."""
         with torch.no_grad():
             self.folded_weight, self.folded_bias = self.folded(self._rows_of(None))
 
@@ -158,13 +158,13 @@ class AdapterBank(Bank):
 
 
 class _AddWeightedUp(torch.autograd.Function):
-    """``residual + scaled @ up``, where ``scaled`` is ``hidden`` with every b-wide block times its weight.
+    """``residual + scaled @ up``, where ``scaled`` is ``hidden`` with every b-wide block multiplied by its weight.
 
-    The backward pass scales ``hidden`` again instead of having it kept: in training a bank then remembers
-    D·b numbers a token, not twice as many.
+    The backward pass recomputes ``scaled`` instead of saving it: in training, a bank then stores
+    D·b numbers per token rather than twice as many.
 
     Shape:
-        residual: N×H, of any type; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H, all three of one type;
+        residual: N×H, of any dtype; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H, all three of one dtype;
         result: N×H
     """
 
@@ -179,7 +179,7 @@ class _AddWeightedUp(torch.autograd.Function):
         hidden, weights, up = ctx.saved_tensors
         _, needs_hidden, needs_weights, needs_up = ctx.needs_input_grad
         grad_hidden = grad_weights = grad_up = None
-        # In the types of the forward pass, whatever is switched on where the backward pass begins.
+        # Use the dtypes of the forward pass even if autocast is enabled around the backward pass.
         with without_autocast(grad):
             grad_product = grad.to(up.dtype).view(*hidden.shape[:-1], -1)
             if needs_hidden or needs_weights:
@@ -195,38 +195,38 @@ class _AddWeightedUp(torch.autograd.Function):
 
 
 def add_up(residual: Tensor, hidden: Tensor, weights: Tensor, up: Tensor) -> Tensor:
-    """``residual + Σ_d w_d · up_d(hidden_d)``.
+    """Return ``residual + Σ_d w_d · up_d(hidden_d)``.
 
     Shape:
-        residual: …×H; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H; result: …×H, in the residual's type
+        residual: …×H; hidden: …×A·b; weights: broadcastable to …×A; up: A·b×H; result: …×H, in the residual's dtype
     """
-    # Under autocast only the residual keeps its type.
+    # Under autocast, only the residual keeps its dtype.
     low_weights, low_up = weights.to(hidden.dtype), up.to(hidden.dtype)
     return _AddWeightedUp.apply(residual.flatten(0, -2), hidden, low_weights, low_up).view_as(residual)
 
 
 def _linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """``relu(x @ weight.T + bias)``; as one operator where there is nothing to train."""
+    """Return ``relu(x @ weight.T + bias)``, computed by one fused operator if gradients are disabled."""
     if torch.is_grad_enabled() or autocasts(x) or x.dtype != weight.dtype:
         return F.relu(F.linear(x, weight, bias))
     return torch._addmm_activation(bias, x.flatten(0, -2), weight.t()).unflatten(0, x.shape[:-1])
 
 
 def _add_biases(x: Tensor, weights: Tensor, up_bias: Tensor) -> Tensor:
-    """``x + Σ_d w_d · b_d``, in the type of x: T×B×H, broadcastable to T×B×A, and A×H → T×B×H."""
+    """Return ``x + Σ_d w_d · b_d`` in the dtype of x: T×B×H, broadcastable to T×B×A, and A×H → T×B×H."""
     if weights.shape[:-1] != x.shape[:-1] or up_bias.dtype != x.dtype or autocasts(x):
         return x + (weights @ up_bias).to(x.dtype)
     return torch.addmm(x.flatten(0, -2), weights.flatten(0, -2), up_bias).view_as(x)
 
 
 def _add_product(residual: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """``residual + left @ right``, in the type of the residual: N×H, N×K and K×H → N×H."""
+    """Return ``residual + left @ right`` in the dtype of the residual: N×H, N×K and K×H → N×H."""
     if residual.dtype == left.dtype:
         return torch.addmm(residual, left, right)
-    # Autocast has made the factors smaller; within one operation it would round the residual too.
+    # Autocast has lowered the factors' precision; a fused operation would round the residual too.
     return residual + left @ right
 
 
 def _scale_blocks(x: Tensor, weights: Tensor) -> Tensor:
-    """…×A·b and …×A → …×A·b."""
+    """Multiply each b-wide block by its weight: …×A·b and …×A → …×A·b."""
     return (x.unflatten(-1, (weights.size(-1), -1)) * weights.unsqueeze(-1)).flatten(-2)

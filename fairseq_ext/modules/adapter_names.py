@@ -1,4 +1,4 @@
-"""The names of the adapters, kept beside their rows in every checkpoint and compared whenever weights are loaded."""
+"""Names of adapters, stored with their rows in every checkpoint and checked when weights are loaded."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from fairseq_ext.modules.source_gate import SourceGate
 from fairseq_ext.modules.text_entry import read_text, text_entry
 
 NAMES = "decoder.adapter_names"
-# Of a gated model, those that take part only where their gate's logit is above all others'.
+# Adapters of a gated model that are used only where their logit is the highest.
 GUARDED = "decoder.guarded_adapters"
-# What language models of earlier versions called it.
+# The key that language models of earlier versions used.
 EARLIER_NAMES = "decoder.node_names"
 
 
 def keep_names(decoder: nn.Module, names: Sequence[str]) -> None:
-    """Let a model's checkpoints name the rows of its adapters."""
+    """Store the names of the adapters' rows in the model's checkpoints."""
     decoder.register_buffer(NAMES.rpartition(".")[2], names_entry(names))
 
 
 def names_entry(names: Sequence[str]) -> Tensor:
-    """Names as an entry of a state dict, in JSON."""
+    """Encode names as a state-dict entry, in JSON."""
     return text_entry(json.dumps(list(names)))
 
 
 def read_names(entry: Tensor, key: str = NAMES) -> list[str]:
-    """What :func:`names_entry` wrote, under a key that messages name."""
+    """Decode an entry of :func:`names_entry`; ``key`` is used in error messages."""
     try:
         names = json.loads(read_text(entry))
     except (ValueError, TypeError):
@@ -43,17 +43,17 @@ def read_names(entry: Tensor, key: str = NAMES) -> list[str]:
 
 
 def has_rows(model: nn.Module, state_dict: dict[str, Tensor]) -> bool:
-    """Whether a checkpoint has adapters where this model has them."""
+    """Return whether a checkpoint has any of this model's adapter tensors."""
     return any(key in state_dict for key in _row_keys(model))
 
 
 def match_rows(
     model: nn.Module, state_dict: dict[str, Tensor], names: Sequence[str], source: str, may_grow: bool = False
 ) -> None:
-    """Bring the rows of a checkpoint's adapters and gates into the order of this model's, by name, in place.
+    """Reorder the rows of a checkpoint's adapters and gates by name to match this model, in place.
 
-    A checkpoint without any adapter is left alone. Names that it does not have start fresh if it ``may_grow``;
-    ``source``, for messages, is where the model's names come from.
+    A checkpoint without adapters only gets the model's names. If ``may_grow``, adapters that the checkpoint lacks keep
+    their initial values. ``source`` says in error messages where the model's names come from.
     """
     saved_entry = state_dict.pop(NAMES, state_dict.pop(EARLIER_NAMES, None))
     state_dict[NAMES] = names_entry(names)
@@ -83,17 +83,17 @@ def _check_names(saved: Sequence[str], names: Sequence[str], source: str, may_gr
 
 
 def _move_rows(model: nn.Module, state_dict: dict[str, Tensor], rows: Sequence[int]) -> None:
-    """Put row i of the checkpoint at ``rows[i]``; rows that none comes to are the model's own."""
+    """Move row i of the checkpoint to ``rows[i]``; all other rows keep the model's values."""
     own = model.state_dict()
     for key in _row_keys(model):
         value = state_dict.get(key)
-        # What is of another shape is reported where the weights are loaded.
+        # Other shapes are reported when the weights are loaded.
         if value is not None and len(value) == len(rows) and value.shape[1:] == own[key].shape[1:]:
             state_dict[key] = own[key].to(value).index_copy(0, torch.tensor(rows, device=value.device), value)
 
 
 def _row_keys(model: nn.Module) -> Iterator[str]:
-    """The state-dict keys of all tensors that have one row an adapter."""
+    """Yield the state-dict keys of all tensors with one row per adapter."""
     for name, module in model.named_modules():
         if isinstance(module, Bank | GateRouter | SourceGate):
             yield from (f"{name}.{kind}" for kind in module.row_names)

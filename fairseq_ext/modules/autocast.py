@@ -1,4 +1,4 @@
-"""What autocast does where a tensor lies, on devices that know none too."""
+"""Autocast queries for a tensor's device, including devices without autocast."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 
 
 def autocasts(x: Tensor) -> bool:
-    """Whether products of such a tensor are made in another type."""
+    """Return whether autocast is enabled on the tensor's device."""
     kind = x.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype:
-    """The type of such products."""
+    """Return the dtype of matrix products of the tensor."""
     return torch.get_autocast_dtype(x.device.type) if autocasts(x) else x.dtype
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager:
-    """A block in which such a tensor's products keep its type."""
+    """Return a context manager that disables autocast on the tensor's device."""
     return torch.autocast(x.device.type, enabled=False) if autocasts(x) else nullcontext()

@@ -1,4 +1,4 @@
-"""Some adapters for each position of a batch: its rows are brought into the order of the adapters that they pass."""
+"""Sparse adapters: the positions of a batch are sorted by the adapters that they use."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Limits of how long the blocks of DeviceRows are, which is half an adapter's even share.
+# Limits of the block length of DeviceRows, which is half of an adapter's even share.
 SHORTEST, LONGEST = 16, 512
 
 
 def choose(weights: Tensor, x: Tensor, k: int, num_adapters: int, may_skip: bool = True) -> tuple[AdapterRows, Tensor]:
-    """The rows of the adapters that the positions choose, and these adapters' weights.
+    """Return the rows of the adapters that the positions choose, and the weights of these adapters.
 
     Args:
-        weights: of all adapters; of a position they sum to one, or are all zero: no adapter.
-        x: the states, whose positions choose.
-        k: how many adapters a position chooses, those of its largest weights.
+        weights: weights of all adapters. Those of a position sum to one, or are all zero (no adapter).
+        x: hidden states; only the shape and device are used.
+        k: number of adapters per position, those with the largest weights.
         may_skip: whether some of these weights may be zero; such adapters are not computed.
 
     Shape:
@@ -31,14 +31,15 @@ def choose(weights: Tensor, x: Tensor, k: int, num_adapters: int, may_skip: bool
 
 
 class HostRows:
-    """N positions as R rows in the order of the D adapters, each position once for each of its k adapters.
+    """N positions as R rows sorted by the D adapters; each position occurs once for each of its k adapters.
 
-    They lie side by side, and there is one product an adapter: where reading how many there are costs nothing.
+    The rows of an adapter are contiguous, and each adapter is one matrix product. Row counts are read on the host,
+    which is free on a CPU.
 
     Attributes:
-        entries: N×k, the row of each.
-        kept: N×k, whether it is computed; None for all.
-        bags: N, where the entries of each position begin.
+        entries: N×k, the row of each choice.
+        kept: N×k, whether each choice is computed; None for all.
+        bags: N, offset of each position's first entry.
     """
 
     def __init__(self, adapters: Tensor, kept: Tensor | None, num_adapters: int):
@@ -52,7 +53,7 @@ class HostRows:
         self.entries = places.view_as(adapters)
         self.num_adapters, self.num_choices = num_adapters, adapters.size(-1)
         self.bags = torch.arange(0, len(keys), self.num_choices)
-        self.parts: list[tuple[int, slice]] = []  # adapters with rows, and which these are
+        self.parts: list[tuple[int, slice]] = []  # adapters that have rows, with their row ranges
         start = 0
         for adapter, count in enumerate(counts):
             if count:
@@ -60,11 +61,11 @@ class HostRows:
             start += count
 
     def lay_out(self, x: Tensor) -> Tensor:
-        """N×P → R×P."""
+        """Copy the positions to their rows: N×P → R×P."""
         return x.index_select(0, self.order // self.num_choices)
 
     def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
-        """Each row times its adapter's matrix: R×K, D×K×P and D×P → R×P."""
+        """Multiply each row by its adapter's matrix: R×K, D×K×P and D×P → R×P."""
         out = rows.new_empty(len(rows), factors.size(-1))
         for adapter, part in self.parts:
             factor = factors[adapter].to(rows.dtype)
@@ -75,26 +76,26 @@ class HostRows:
         return out
 
     def product_by_adapter(self, left: Tensor, right: Tensor) -> Tensor:
-        """Each adapter's rows against each other: R×K and R×P → D×K×P."""
+        """Return ``left.T @ right`` over the rows of each adapter: R×K and R×P → D×K×P."""
         out = left.new_zeros(self.num_adapters, left.size(-1), right.size(-1))
         for adapter, part in self.parts:
             torch.mm(left[part].t(), right[part], out=out[adapter])
         return out
 
     def sum_by_adapter(self, rows: Tensor) -> Tensor:
-        """R×P → D×P."""
+        """Sum the rows of each adapter: R×P → D×P."""
         out = rows.new_zeros(self.num_adapters, rows.size(-1))
         for adapter, part in self.parts:
             torch.sum(rows[part], 0, out=out[adapter])
         return out
 
     def weights_of_rows(self, weights: Tensor) -> Tensor:
-        """N×k → R×1; zero where a row is none of any position."""
+        """Return the weight of each row: N×k → R×1; zero for unused rows."""
         return weights.flatten().index_select(0, self.order).unsqueeze(1)
 
 
 class DeviceRows:
-    """The same in blocks of one adapter each, as many as there may be at most: nothing is read from the device."""
+    """:class:`HostRows` in blocks of one adapter each. The number of blocks is an upper bound, so no device sync."""
 
     def __init__(self, adapters: Tensor, kept: Tensor | None, num_adapters: int):
         count = adapters.numel()
@@ -111,10 +112,10 @@ class DeviceRows:
         starts = torch.searchsorted(keys, numbers[: num_adapters + 1])
         lengths = starts.diff().add_(self.length - 1).div_(self.length, rounding_mode="floor").mul_(self.length)
         ends = lengths.cumsum(0)
-        # An adapter's first row, less the place of its first entry among the sorted.
+        # Each adapter's first row minus the position of its first entry in the sorted order.
         moves = ends - lengths - starts[:-1]
         places = moves.index_select(0, keys.clamp(max=num_adapters - 1)) + numbers[:count]
-        if kept is not None:  # what is not computed has a row behind all others
+        if kept is not None:  # skipped choices go to a row after all others
             places = places.where(keys < num_adapters, self.num_rows)
         self.places = places
         self.entries = torch.empty_like(places).scatter_(0, self.order, places.clamp(max=self.num_rows - 1))
@@ -127,7 +128,7 @@ class DeviceRows:
         self.adapters = torch.searchsorted(ends, first_rows, right=True).clamp_(max=num_adapters - 1)
 
     def _rows_of(self, values: Tensor) -> Tensor:
-        """R, of values in the sorted order."""
+        """Scatter values in sorted order to their rows; result: R."""
         return values.new_zeros(self.num_rows + 1).scatter_(0, self.places, values)[:-1]
 
     def _blocks(self, rows: Tensor) -> Tensor:
@@ -140,7 +141,7 @@ class DeviceRows:
         return x.index_select(0, self.sources)
 
     def multiply(self, rows: Tensor, factors: Tensor, offsets: Tensor | None = None) -> Tensor:
-        # The rows of a transposed tensor are taken as they lie.
+        # Select from the contiguous layout, so that a transposed tensor is not copied as a whole.
         is_transposed = factors.stride(-1) != 1
         own = self._of_blocks(factors.mT if is_transposed else factors, rows)
         own = own.mT if is_transposed else own
@@ -166,12 +167,12 @@ AdapterRows = HostRows | DeviceRows
 class MixChosen(torch.autograd.Function):
     """``Σ w · up(relu(down(x · gain + offset)))`` over the adapters that each position chose.
 
-    Adapters without biases have no ReLU either: LoRA's. Gains and offsets fold into ``down``, anew in the backward
-    pass, so that nothing is kept that grows with D.
+    Adapters without biases (LoRA) have no ReLU either. The backward pass folds gains and offsets into ``down`` again,
+    so that no saved tensor grows with D.
 
     Shape:
-        inputs: N×H; weights: N×k; gains, offsets: D×H, or None for none; down: D×b×H; up: D×b×P; down_bias: D×b and
-        up_bias: D×P, or None for none; result: N×P
+        inputs: N×H; weights: N×k; gains, offsets: D×H or None; down: D×b×H; up: D×b×P; down_bias: D×b or None;
+        up_bias: D×P or None; result: N×P
     """
 
     @staticmethod
@@ -208,11 +209,11 @@ class MixChosen(torch.autograd.Function):
             own = (grad_hidden * hidden).sum(-1, keepdim=True)
             if up_bias is not None:
                 own = own + rows.multiply(grad_out, up_bias.unsqueeze(-1))
-            # One more, for batches of which no position chose any.
+            # Pad by one, in case no position of the batch chose an adapter.
             grad_weights = F.pad(own.flatten(), (0, 1))[rows.entries]
             if rows.kept is not None:
                 grad_weights = grad_weights * rows.kept
-        row_weights = rows.weights_of_rows(weights).to(grad_out.dtype)  # under autocast, weights are in float32
+        row_weights = rows.weights_of_rows(weights).to(grad_out.dtype)  # weights are float32 under autocast
         grad_out = grad_out * row_weights
         grad_hidden = grad_hidden * row_weights
         if down_bias is not None:
@@ -235,10 +236,10 @@ class MixChosen(torch.autograd.Function):
 def fold_norms(
     gains: Tensor | None, offsets: Tensor | None, weight: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Down projections that take what is normalised alone: ``down(x · γ + β) = (down · γ) · x + down · β``.
+    """Fold gains and offsets into down projections: ``down(x · γ + β) = (down · γ) · x + down · β``.
 
     Shape:
-        gains, offsets: A×H, or None for none; weight: A×b×H; bias: A×b; result: A×b×H and A×b
+        gains, offsets: A×H or None; weight: A×b×H; bias: A×b; result: A×b×H and A×b
     """
     if gains is None or offsets is None or bias is None:
         return weight, bias
@@ -246,8 +247,8 @@ def fold_norms(
 
 
 def _combine(rows: AdapterRows, values: Tensor, weights: Tensor | None) -> Tensor:
-    """The sum over the k rows of each position, weighted or not: R×P → N×P."""
-    if weights is None and rows.kept is not None:  # of other weights, those left out are zero
+    """Sum the k rows of each position, optionally weighted: R×P → N×P."""
+    if weights is None and rows.kept is not None:  # given weights of skipped rows are zero already
         weights = rows.kept
     if not len(values):
         return values.new_zeros(len(rows.entries), values.size(-1))

@@ -1,28 +1,28 @@
-"""Ten ways to adapt a recurrent language model with general-domain word vectors, out of four choices.
+"""Ten ways to adapt a recurrent language model with general-domain word vectors.
 
-Files name them that are read and checked without torch, so this imports nothing.
+Configs that name them are checked without torch, so this module does not import it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-ARCHITECTURE = "dagru_lm"  # with which the names of all its presets begin
+ARCHITECTURE = "dagru_lm"  # prefix of the names of all its presets
 DEFAULT_COMBINATION = "dagru"
-# What takes the place of a vector that a file lacks, the default first: zero, or the mean of those found.
+# Substitute for a missing vector: zero (default), or the mean of the vectors found.
 MISSING_CHOICES = ("zero", "mean")
 
 
 @dataclass(frozen=True)
 class Combination:
-    """How in-domain and general-domain words and contexts come together.
+    """How in-domain and general-domain words and contexts are combined.
 
     Attributes:
-        words: what the GRU reads: ``own`` vectors, the ``general`` ones, both by ``concatenation`` or ``sum``, or
-            through a ``gate``.
-        contexts: what the output layer reads: the ``own`` context, or both by ``concatenation`` or ``sum``.
-        weights_contexts: whether the general context is multiplied by a learned vector before.
-        gates_contexts: whether each step begins from both contexts, through a gate.
+        words: input of the GRU: ``own`` word vectors, the ``general`` ones, or both by ``concatenation``, ``sum`` or
+            a ``gate``.
+        contexts: input of the output layer: the ``own`` context, or both by ``concatenation`` or ``sum``.
+        weights_contexts: whether the general context is first multiplied by a learned vector.
+        gates_contexts: whether each step starts from a gated mixture of both contexts.
     """
 
     words: str = "own"
@@ -36,21 +36,21 @@ class Combination:
 
     @property
     def has_general_contexts(self) -> bool:
-        """Whether there is a second GRU, of the general domain."""
+        """Whether there is a second GRU for the general domain."""
         return self.has_gates or self.contexts != "own"
 
     @property
     def has_general_words(self) -> bool:
-        """Whether general-domain word vectors are read at all."""
+        """Whether general-domain word vectors are used."""
         return self.has_general_contexts or self.words != "own"
 
     @property
     def has_one_width(self) -> bool:
-        """Whether own and general word vectors must be equally wide."""
+        """Whether own and general word vectors must have the same dimension."""
         return self.words in ("sum", "gate")
 
 
-# The names of Zhang et al. (2016), §3.1 to 3.3, in the order of their Table 2. `fixed` is their baseline word2vec.
+# Names from Zhang et al. (2016), §3.1 to 3.3, in the order of their Table 2. `fixed` is their word2vec baseline.
 COMBINATIONS = {
     "none": Combination(),
     "fixed": Combination(words="general"),

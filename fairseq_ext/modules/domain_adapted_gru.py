@@ -1,4 +1,4 @@
-"""A recurrent language model with general-domain word vectors, in any of ten combinations."""
+"""Recurrent language model with general-domain word vectors, in any of ten combinations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fairseq_ext.modules.gru import GRU, GatedGRU
 
 
 class DomainAdaptedGRU(nn.Module):
-    """From words of two domains to the contexts that words are predicted from (Zhang et al., 2016, §3).
+    """GRUs from word vectors of two domains to the contexts that predict the next words (Zhang et al., 2016, §3).
 
     Shape:
         words: T×B×E; general_words: T×B×E*; initial: 2×B×H, h and h* before the first step; result: T×B×C, where C is
-        ``output_dim``, and 2×B×H, the states after the last step. Where the combination has no use for a vector, its
-        width is 0 or its state stays as it was.
+        ``output_dim``, and 2×B×H, the states after the last step. If the combination does not use a vector, its
+        width is 0 or its state stays unchanged.
     """
 
     def __init__(self, combination: Combination, embed_dim: int, vector_dim: int, hidden_dim: int):
@@ -44,7 +44,7 @@ class DomainAdaptedGRU(nn.Module):
         own, general = initial
         general_states = None
         if self.general_gru is not None:
-            # h* never depends on h, so it is found for all steps first.
+            # h* does not depend on h, so all its steps can be computed first.
             general_states = self.general_gru(general_words, general)
             before = torch.cat([general.unsqueeze(0), general_states[:-1]])
             general = general_states[-1]
@@ -55,7 +55,7 @@ class DomainAdaptedGRU(nn.Module):
         return self._contexts(states, general_states), torch.stack([states[-1], general])
 
     def _inputs(self, words: Tensor, general_words: Tensor) -> Tensor:
-        """What a GRU without gates reads (Eq. 7, 8)."""
+        """Return the input of a GRU without gates (Eq. 7, 8)."""
         how = self.combination.words
         if how == "concatenation":
             return torch.cat([general_words, words], -1)
@@ -64,7 +64,7 @@ class DomainAdaptedGRU(nn.Module):
         return general_words if how == "general" else words
 
     def _contexts(self, states: Tensor, general_states: Tensor | None) -> Tensor:
-        """What the output layer reads (Eq. 9 to 12)."""
+        """Return the input of the output layer (Eq. 9 to 12)."""
         if self.combination.contexts == "own":
             return states
         assert general_states is not None

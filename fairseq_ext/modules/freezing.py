@@ -1,4 +1,4 @@
-"""Which parameters train: the adapters and their routers, nothing of the base model."""
+"""Freezing of the base model: only adapters and their routers are trained."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Self
 
 from torch import nn
 
-# Everything an adapted layer adds lives below its attribute of this name.
+# Attribute of an adapted layer that holds all added modules.
 ADAPTER = "adapter"
 
 
 def is_adapter_key(name: str) -> bool:
-    """Whether a parameter or state-dict name belongs to an adapter or its router."""
+    """Return whether a parameter or state-dict name belongs to an adapter or its router."""
     return ADAPTER in name.split(".")
 
 
 def freeze_base(model: nn.Module, is_trained: Callable[[str], bool] = is_adapter_key) -> None:
-    """Stop gradients to everything but adapters and routers, or what else ``is_trained`` says by its name."""
+    """Freeze all parameters except those for whose names ``is_trained`` is true (default: adapters and routers)."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(is_trained(name))
 
 
 class FrozenBase(nn.Module):
-    """A model whose base is frozen, to be named before fairseq's class.
+    """A model with a frozen base. Mixin; must precede fairseq's class in the bases.
 
     Attributes:
         frozen_mode: ``eval`` or ``train``, the mode of the base while the adapters train.
@@ -32,7 +32,7 @@ class FrozenBase(nn.Module):
     frozen_mode: str = "train"
 
     def is_trained(self, name: str) -> bool:
-        """Whether a parameter or module trains."""
+        """Return whether the parameter or module of this name is trained."""
         return is_adapter_key(name)
 
     def train(self, mode: bool = True) -> Self:

@@ -1,7 +1,8 @@
-"""A gated recurrent unit whose reset gate acts before the matrix product, alone and with gates between two domains.
+"""GRU whose reset gate acts before the matrix product, alone or with gates between two domains.
 
-Autograd would make each step's share of every weight's gradient, and add them up. Here one product over all steps gives
-it. Products are in the weights' type, all else in the states', so that under autocast weights are cast once a sequence.
+Autograd would compute the gradient of every weight at each step and sum them; here one product over all steps computes
+it. Products are in the dtype of the weights, all else in that of the states; under autocast, weights are cast once per
+sequence.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fairseq_ext.modules.autocast import autocast_dtype
 
 
 class GRU(nn.Module):
-    """One layer of gated recurrent units (Zhang et al., 2016, Eq. 4).
+    """A layer of gated recurrent units (Zhang et al., 2016, Eq. 4).
 
     ::
 
@@ -25,7 +26,7 @@ class GRU(nn.Module):
         h̃ = tanh(W x + U (r ⊙ h) + b)
         h' = (1 − u) ⊙ h + u ⊙ h̃
 
-    ``torch.nn.GRU`` resets after the product, ``r ⊙ (U h)``, and its update gate keeps where this one replaces.
+    ``torch.nn.GRU`` resets after the product, ``r ⊙ (U h)``, and its update gate weights the old state, not the new.
 
     Shape:
         inputs: T×B×E; initial: B×H; result: T×B×H, the states after each step
@@ -47,7 +48,7 @@ class GRU(nn.Module):
         dtype = autocast_dtype(inputs)
         gates, candidates = (_Product(part.weight.to(dtype)) for part in (self.gates, self.candidate))
         if word_gate is None:
-            # What the inputs give does not depend on the states, so one product gives it for all steps.
+            # The projected inputs do not depend on the states, so one product computes all steps.
             projected = self.input(inputs)
         else:
             projected = self.input.bias.expand(*inputs.shape[:2], -1)
@@ -68,7 +69,7 @@ class GRU(nn.Module):
 
 
 class DomainGate(nn.Module):
-    """How much of each unit is to be in-domain (Zhang et al., 2016, Eq. 13 and 15).
+    """Gate that sets how much of each unit comes from the target domain (Zhang et al., 2016, Eq. 13 and 15).
 
     ``g = σ(W x + U h + W* x* + U* h* + b)``
     """
@@ -88,8 +89,8 @@ class GatedGRU(nn.Module):
         context gate:  h' = r ⊙ h + (1 − r) ⊙ h*                 (Eq. 16)
         h_t = GRU(x' or x, h' or h)
 
-    The general domain's contexts h* come from a GRU of their own. They do not depend on this one, so they are there for
-    all steps when this one begins, and so is their share of the gates.
+    The contexts h* of the general domain come from a separate GRU. They do not depend on this one, so h* and its part
+    of the gates are computed for all steps in advance.
 
     Shape:
         words: T×B×E; general_words: T×B×E*; general_states: T×B×H, h* before each step; initial: B×H; result: T×B×H
@@ -112,7 +113,7 @@ class GatedGRU(nn.Module):
 
 
 class _GateSteps:
-    """A gate at all steps, by what is ``known`` before the first: x, x* and h*."""
+    """A gate at all steps, partly computed from x, x* and h* (``known``) before the first step."""
 
     def __init__(self, gate: DomainGate, known: tuple[Tensor, ...], general: Tensor, dtype: torch.dtype):
         given = gate.given(torch.cat(known, -1))
@@ -120,17 +121,17 @@ class _GateSteps:
         self.given, self.general = (each.to(dtype).unbind() for each in (given, general))
 
     def mix(self, t: int, context: Tensor, own: Tensor) -> Tensor:
-        """``g ⊙ own + (1 − g) ⊙ general`` at a step, whose gate adds a context to what is known."""
+        """Return ``g ⊙ own + (1 − g) ⊙ general`` at step t, where g also depends on ``context``."""
         return torch.lerp(self.general[t], own, self.add_context(self.given[t], context).sigmoid())
 
 
 class _Product:
-    """``total + x @ weight.t()`` at every step."""
+    """``total + x @ weight.t()`` at every step, with one weight gradient for all steps."""
 
     def __init__(self, weight: Tensor):
         self.weight = weight
         self.num_steps = 0
-        # From the last step to the first, what is multiplied and the gradient of what came out.
+        # Inputs and output gradients, from the last step to the first.
         self.inputs: list[Tensor] = []
         self.grads: list[Tensor] = []
 
@@ -141,7 +142,7 @@ class _Product:
 
 
 class _AddProduct(torch.autograd.Function):
-    """A step's product. The first step's backward pass is the last one, and gives the weight's gradient."""
+    """The product of one step. The backward pass of the first step runs last and computes the weight's gradient."""
 
     @staticmethod
     def forward(ctx: Any, total: Tensor, x: Tensor, weight: Tensor, product: _Product, is_first: bool) -> Tensor:  # type: ignore[override]

@@ -1,9 +1,9 @@
-"""What models, criterions and experiment files of language models share: names, and choices with the default first.
+"""Names and choices shared by models, criterions and experiment files of language models; defaults come first.
 
-Files name them that are read and checked without torch, so this imports nothing.
+Configs that name them are checked without torch, so this module does not import it.
 """
 
-# Registered models; with these the names of their presets begin.
+# Registered models; names of presets begin with these.
 HIERARCHICAL_ADAPTERS = "transformer_lm_hier_adapter"
 TOPIC_MODEL = "transformer_lm_topic"
 TOPIC_CRITERION = "topic_language_modeling"
@@ -14,4 +14,4 @@ NUM_TOPICS = 10
 MIXTURES = ("softmaxes", "logits")
 TDM = ("triplet", "unit-triplet", "l2", "cross-entropy", "kl", "none")  # topic distribution modelling
 NO_TDM = TDM[-1]
-TRANSFORMATIONS = ("affine", "multiplication", "addition")  # what a topic does with a state
+TRANSFORMATIONS = ("affine", "multiplication", "addition")  # transformation of a state by a topic

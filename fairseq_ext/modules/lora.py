@@ -1,4 +1,4 @@
-"""LoRA as a bank (Hu et al. 2022): low-rank adapters beside linear layers, mixed as other adapters are."""
+"""LoRA (Hu et al. 2022) as a bank: low-rank adapters parallel to linear layers, mixed like other adapters."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairseq_ext.modules.autocast import autocast_dtype, without_autocast
 from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen
 from fairseq_ext.modules.post_layer_adapter import current_batch
 
-# What of a layer of fairseq's can be adapted. Keys and values of the cross-attention are not: they belong to source
-# positions, which no gate of the decoder knows.
+# Linear layers of a fairseq layer that can be adapted. Keys and values of the cross-attention cannot: they belong to
+# source positions, for which decoder gates have no weights.
 PLACES = {
     "q": ("self_attn.q_proj", "encoder_attn.q_proj"),
     "k": ("self_attn.k_proj",),
@@ -27,9 +27,9 @@ PLACES = {
 
 
 class LoraBank(Bank):
-    """D low-rank adapters of one linear layer computed as one: ``y + α/r · Σ_d w_d · up_d(down_d(x))``.
+    """D low-rank adapters of one linear layer computed together: ``y + α/r · Σ_d w_d · up_d(down_d(x))``.
 
-    Hu et al. (2022, Eq. 3), where ``down`` is A and ``up``, which starts at zero, is B. The weights may have any sum.
+    Hu et al. (2022, Eq. 3), where ``down`` is A and ``up``, which starts at zero, is B. The weights need not sum to 1.
 
     Shape:
         x: T×B×input_dim; onto and result: T×B×output_dim
@@ -65,9 +65,9 @@ class LoraBank(Bank):
 
 
 class LoraAdapter(nn.Module):
-    """A bank hooked beside a linear layer, under the mixture that its layer's router has found.
+    """A bank hooked to a linear layer, mixed as the layer's router has decided.
 
-    Dropout is of what the adapters read.
+    Dropout is applied to the adapters' input.
     """
 
     def __init__(self, bank: LoraBank, dropout: float = 0.0):
@@ -76,7 +76,7 @@ class LoraAdapter(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def attach(self, linear: nn.Module) -> None:
-        """Become ``linear.adapter``, and add to what it computes from now on."""
+        """Become ``linear.adapter`` and add to the layer's output from now on."""
         linear.adapter = self
         linear.register_forward_hook(self._after_linear)
 
@@ -90,14 +90,14 @@ class LoraAdapter(nn.Module):
 
 
 class LayerRouter(nn.Module):
-    """The router of all banks of a layer, which reads what enters the layer."""
+    """The router of all banks of a layer; its input is the layer's input."""
 
     def __init__(self, router: nn.Module):
         super().__init__()
         self.router = router
 
     def attach(self, layer: nn.Module) -> None:
-        """Become ``layer.adapter``, and find the mixture before the layer runs."""
+        """Become ``layer.adapter`` and compute the mixture before the layer runs."""
         layer.adapter = self
         layer.register_forward_pre_hook(self._before_layer)
 
@@ -108,6 +108,6 @@ class LayerRouter(nn.Module):
 
 
 def lora_places(layer: nn.Module, names: Sequence[str]) -> list[nn.Linear]:
-    """The linear layers of a layer of fairseq's that are named, see :data:`PLACES`; cross-attention may be missing."""
+    """Return the named linear layers of a fairseq layer, see :data:`PLACES`; cross-attention may be missing."""
     found = dict(layer.named_modules())
     return [found[path] for name in names for path in PLACES[name] if path in found]  # type: ignore[misc]

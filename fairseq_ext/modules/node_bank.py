@@ -1,4 +1,4 @@
-"""The bank of a domain tree: a training step costs what its active nodes cost, however many others there are."""
+"""Bank of a domain tree, in which the cost of a training step depends on the active nodes only."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from fairseq_ext.modules.adapter_bank import AdapterBank
 
 
 class NodeBank(AdapterBank):
-    """An :class:`AdapterBank` with one norm for all, whose adapters are parameters of their own.
+    """An :class:`AdapterBank` with a shared norm, whose adapters are separate parameters.
 
-    An adapter that takes no part in a step has no gradient: no optimiser, clipping of gradients or exchange of
-    them between processes comes by it, and Adam counts its steps for it alone. The stacked tensors stay what they
-    are, as buffers: state dicts are those of an :class:`AdapterBank`, and without gradients a bank computes as it
-    does. The parameters are views of their rows.
+    Adapters that are not used in a step have no gradient: the optimiser, gradient clipping and gradient exchange
+    between processes skip them, and Adam counts their steps separately. The stacked tensors become buffers, and the parameters
+    are views of their rows. State dicts and computation without gradients are those of an :class:`AdapterBank`.
 
     Attributes:
-        nodes: by kind of row, one parameter a node.
+        nodes: parameters by kind of row, one per node.
     """
 
     def __init__(self, embed_dim: int, bottleneck_dim: int, num_adapters: int, init_scale: float = 1e-2):
@@ -36,7 +35,7 @@ class NodeBank(AdapterBank):
         return (self._of(kind)[node] for kind in self.row_names)
 
     def gradients(self, kind: str) -> Iterator[tuple[int, Tensor]]:
-        """The nodes that have a gradient of a kind of row, and it; to come by the others costs little."""
+        """Yield the nodes that have a gradient for a kind of row, with the gradient."""
         parameters = enumerate(self.nodes[kind]._parameters.values())
         return ((node, p.grad) for node, p in parameters if p is not None and p.grad is not None)
 
@@ -53,13 +52,13 @@ class NodeBank(AdapterBank):
         return lambda kind: _stack([self._of(kind)[n] for n in numbers]) if kind in self.nodes else stored(kind)
 
     def _bind(self) -> None:
-        """Let the parameters be views of the rows."""
+        """Make the parameters views of the rows."""
         for kind in self.nodes:
             views = self._of(kind)
             for node, row in enumerate(getattr(self, kind)):
                 if torch._has_compatible_shallow_copy_type(views[node], row):
                     views[node].data = row
-                else:  # as torch does where a tensor cannot become one of another device
+                else:  # as torch does if ``data`` cannot be set to a tensor of another device
                     views[node] = nn.Parameter(row, views[node].requires_grad)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -79,7 +78,7 @@ class NodeBank(AdapterBank):
 
 
 class _RowViews(nn.ParameterList):
-    """Parameters whose numbers are stored, moved and converted elsewhere."""
+    """Parameters whose storage is owned, moved and converted by the bank."""
 
     def extra_repr(self) -> str:
         return f"{len(self)} rows"
@@ -95,5 +94,5 @@ class _RowViews(nn.ParameterList):
 
 
 def _stack(rows: Sequence[Tensor]) -> Tensor:
-    """A×…; of a single one a view."""
+    """Stack rows to A×…; a single row is a view."""
     return rows[0].unsqueeze(0) if len(rows) == 1 else torch.stack(list(rows))

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ThreadValue(local, Generic[T]):
-    """What hooks have to know of the current call, so that several threads can decode with one model."""
+    """A thread-local value that hooks need for the current call, so that threads can share a model."""
 
     value: T | None = None
 
@@ -33,7 +33,7 @@ class ThreadValue(local, Generic[T]):
 
 
 _batch: ThreadValue[RoutingBatch] = ThreadValue()
-# `with routing(batch):` lets adapters route that batch until the block ends, in this thread.
+# `with routing(batch):` sets the batch that adapters of this thread route.
 routing = _batch.during
 
 
@@ -46,13 +46,13 @@ def current_batch() -> RoutingBatch:
 class PostLayerAdapter(nn.Module):
     """A bank and its router, hooked behind the feed-forward residual of a fairseq Transformer layer.
 
-    Pre-norm layers end with that residual, so the layer's output is adapted. Post-norm layers normalise
-    once more: there the input of ``final_layer_norm`` is adapted. Hooks leave the layer's parameters and
-    their names alone, and serve encoder and decoder layers alike. (They are bound methods, so that a deep
-    copy of the model adapts with its own adapters, not with the original's.)
+    Pre-norm layers end with that residual, so their output is adapted. Post-norm layers apply a further
+    norm, so the input of ``final_layer_norm`` is adapted. Hooks leave the layer's parameters and their
+    names unchanged and serve encoder and decoder layers alike. They are bound methods, so that a deep
+    copy of the model uses its own adapters and not the original's.
 
-    Dropout is of the adapters' output, before the residual: one mask for the mixture, where the code of Klimaszewski et
-    al. (2023) draws one for each adapter.
+    Dropout is applied to the adapters' output before the residual, with one mask for the mixture; the code of
+    Klimaszewski et al. (2023) draws one for each adapter.
     """
 
     def __init__(self, bank: Bank, router: nn.Module, dropout: float = 0.0):
@@ -62,7 +62,7 @@ class PostLayerAdapter(nn.Module):
         self.dropout = dropout
 
     def attach(self, layer: Any) -> None:
-        """Become ``layer.adapter`` and adapt what the layer computes from now on."""
+        """Become ``layer.adapter`` and adapt the layer's output from now on."""
         layer.adapter = self
         if layer.normalize_before:
             layer.register_forward_hook(self._after_layer)
@@ -70,7 +70,7 @@ class PostLayerAdapter(nn.Module):
             layer.final_layer_norm.register_forward_pre_hook(self._before_norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        """T×B×H → T×B×H, under the routing of the current batch."""
+        """Adapt hidden states with the routing of the current batch: T×B×H → T×B×H."""
         # Not called as a module: hooks on modules, such as fairseq's NanDetector, expect tensors.
         mixture = self.router.forward(x, current_batch())
         if not (self.training and self.dropout):

@@ -1,7 +1,7 @@
-"""Routers: who decides with what weight each adapter of a bank takes part.
+"""Routers, which decide the weight of each adapter of a bank.
 
-A router finds the mixture for hidden states; a mixture is then applied to one bank, or to all banks of a layer. What a
-router may look at besides the hidden states is in ``RoutingBatch``, one object per batch and stack of layers.
+A router computes a mixture from hidden states, which is then applied to one bank or to all banks of a layer. Its other
+inputs are in ``RoutingBatch``, one object per batch and stack of layers.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from fairseq_ext.modules.autocast import without_autocast
 from fairseq_ext.modules.chosen_adapters import AdapterRows, choose
 from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
 
-# With so many adapters, an accelerator computes all for a single position sooner than it would sort them.
+# Up to this number of adapters, an accelerator computes all for a single position faster than it sorts them.
 FEW = 16
 
 
-# Which adapters take part for each position, and with what weights. It is applied to a bank, to what its adapters read
-# (T×B×H), and to what their outputs are added to (T×B×P).
+# The adapters of each position and their weights. Arguments: the bank, the adapters' input (T×B×H), and the tensor to
+# add their outputs to (T×B×P).
 Mixture = Callable[[Bank, Tensor, Tensor], Tensor]
 
 
 def weighted(weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
-    """Adapters that are all computed."""
+    """Return a mixture that computes all active adapters for all positions."""
     return lambda bank, x, onto: bank(x, weights, active, onto)
 
 
 def chosen(rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
-    """For each position the adapters that it chose, see :meth:`Bank.mix_chosen`."""
+    """Return a mixture that computes each position's chosen adapters, see :meth:`Bank.mix_chosen`."""
     return lambda bank, x, onto: bank.mix_chosen(x, rows, weights, active, onto)
 
 
 def either(is_one: Tensor, one: Mixture, other: Mixture) -> Mixture:
-    """One mixture in some positions, T×B×1 or 1×B×1, and another one in the others."""
+    """Return a mixture that is ``one`` where ``is_one``, T×B×1 or 1×B×1, and ``other`` elsewhere."""
     return lambda bank, x, onto: torch.where(is_one, one(bank, x, onto), other(bank, x, onto))
 
 
 @dataclass
 class RoutingBatch:
-    """What routers may know of the batch that passes through a stack of layers, and what they leave.
+    """Inputs and outputs of routers for a batch that passes through a stack of layers.
 
     Attributes:
-        padding_mask: B×T, True = pad; None for no padding, as in cached decoding.
-        given_weights: B×D, or 1×D for all rows alike: routing weights that are known before the model runs. A row sums
-            to one, or is zero throughout: no adapter.
-        most_given: how many of a row may be above zero; None if that is not known.
-        is_forced: B, rows in which the given weights take the place of a gate's; None for no row.
+        padding_mask: B×T, True for padding; None for no padding, as in cached decoding.
+        given_weights: B×D, or 1×D for all rows: routing weights that are known before the model runs. A row sums
+            to one or is all zero (no adapter).
+        most_given: maximum number of nonzero weights in a row; None if unknown.
+        is_forced: B, rows in which the given weights replace those of gates; None for no row.
         incremental_state: fairseq's, in cached decoding.
-        known_logits: 1×B×D, what gates add to their own logits: known before the layers run. None for nothing.
-        gate_logits: filled by gate routers, one tensor a layer, before any temperature; not in cached decoding.
-        mixture: of the layer that runs, where one router serves several banks.
+        known_logits: 1×B×D, known before the layers run; gates add them to their own logits. None for none.
+        gate_logits: filled by gate routers, one tensor per layer, before temperature; not in cached decoding.
+        mixture: mixture of the current layer, if one router serves several banks.
     """
 
     padding_mask: Tensor | None = None
@@ -71,17 +71,17 @@ class RoutingBatch:
 
     @cached_property
     def positions(self) -> Positions:
-        """Which positions are no padding, for all layers."""
+        """The non-padding positions, shared by all layers."""
         return Positions(self.padding_mask)
 
     @cached_property
     def most(self) -> int:
-        """How many given weights of a row may be above zero; where that is not known, the host waits for them."""
+        """Maximum number of nonzero given weights in a row; synchronises with the device if it is unknown."""
         assert self.given_weights is not None
         return most_chosen(self.given_weights) if self.most_given is None else self.most_given
 
     def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[AdapterRows, Tensor]:
-        """The given adapters of all positions of a T×B×H, and their weights, T·B×k; found once for all layers."""
+        """Return the given adapters of all positions of x, T×B×H, and their weights, T·B×k; cached for all layers."""
         if self._chosen is None:
             assert self.given_weights is not None
             weights = self.given_weights if active is None else self.given_weights[:, active]
@@ -90,12 +90,12 @@ class RoutingBatch:
 
     @cached_property
     def active(self) -> list[int]:
-        """The adapters with a given weight in any row, the first one if there is none; the host waits for them."""
+        """Adapters with a nonzero given weight in any row, or else the first one; synchronises with the device."""
         assert self.given_weights is not None
         return self.given_weights.ne(0).any(0).nonzero().squeeze(1).tolist() or [0]
 
     def force(self, weights: Tensor) -> Tensor:
-        """The given weights in the rows that are forced, a gate's own in the others: T×B×D."""
+        """Replace a gate's weights by the given ones in forced rows: T×B×D."""
         if self.is_forced is None:
             return weights
         assert self.given_weights is not None
@@ -103,19 +103,19 @@ class RoutingBatch:
 
 
 def most_chosen(given_weights: Tensor) -> int:
-    """How many weights of a row are above zero at most; this has the host wait for the device."""
+    """Return the maximum number of nonzero weights in a row (at least 1); synchronises with the device."""
     return max(int(given_weights.ne(0).sum(-1).max()), 1)
 
 
 class GivenRouter(nn.Module):
-    """Weights given with the batch: one adapter of the sentence's domain, or those on a path of a domain tree.
+    """Router with weights from the batch: the adapter of the sentence's domain, or those on a path of a domain tree.
 
-    Only adapters with some weight are computed, and each only for its rows; of :data:`FEW` an accelerator computes all
-    in a decoding step.
+    Only adapters with a nonzero weight are computed, each for its rows only. In a decoding step, an accelerator
+    computes all if there are at most :data:`FEW`.
 
     Args:
-        gathers: lay out no adapters that no row has, though this has the host wait for an accelerator: where an
-            adapter's gradient must be none unless it takes part.
+        gathers: whether to select the batch's active adapters first in training, at the cost of a device
+            synchronisation, so that unused adapters have no gradient.
     """
 
     needs_given = True
@@ -128,7 +128,7 @@ class GivenRouter(nn.Module):
         if batch.given_weights is None:
             raise ValueError("these adapters need to be told the domain or path of every sentence")
         num_adapters = batch.given_weights.size(-1)
-        # Of rows that share all adapters in parts of their own no two are alike.
+        # If a row may use all adapters, there is nothing to skip.
         if computes_all(x, num_adapters) or batch.most == num_adapters > 1:
             return weighted(batch.given_weights.unsqueeze(0))
         gathers = self.gathers and torch.is_grad_enabled()
@@ -139,31 +139,31 @@ class GivenRouter(nn.Module):
 
 
 def computes_all(x: Tensor, num_adapters: int) -> bool:
-    """Whether all adapters are computed where few have a weight: T×B×H of a decoding step on an accelerator."""
+    """Return whether to compute all adapters even if few have a weight: x, T×B×H, is one decoding step on a device."""
     return x.device.type != "cpu" and len(x) == 1 and num_adapters <= FEW
 
 
 class GateRouter(nn.Module):
-    """Gated adapters: a learned gate mixes all adapters (Klimaszewski et al. 2023, §2.2.1, Eq. 2-3).
+    """Router of gated adapters: a learned gate mixes all adapters (Klimaszewski et al. 2023, §2.2.1, Eq. 2-3).
 
     ``weights = softmax(g / β)`` with ``g = W_g · mean(x)``. Projection and mean commute, so the D scores
-    of every position are averaged rather than its H features: the same numbers, and a running state of D
-    floats a sentence. Encoders average over the sentence, decoders over positions 1…t. What the batch knows of each
-    sentence is added, or is all there is. Rows that the batch forces take its weights instead.
+    of every position are averaged rather than its H features, with equal results and a running state of only D
+    floats per sentence. Encoders average over the sentence, decoders over positions 1…t. Known logits of the batch are
+    added to g, or replace it. Rows that the batch forces use its given weights instead.
 
-    A sparse gate computes the adapters of its largest weights alone, and lets these sum to one (Shazeer et al. 2017,
-    §2.1, without their noise). Criterions still see all logits.
+    A sparse gate computes only the adapters with the largest weights and renormalises these to sum to one (Shazeer et
+    al. 2017, §2.1, without noise). Criterions still see all logits.
 
     Args:
         temperature: β.
-        causal: average over the prefix (decoder) instead of the whole sequence (encoder).
-        top_k: how many weights are kept; 0 for all.
-        reads_states: whether there is a projection ``W_g``; without it the gate is what the batch knows.
+        causal: whether to average over the prefix (decoder) instead of the whole sequence (encoder).
+        top_k: number of weights to keep; 0 for all.
+        reads_states: whether to project states by ``W_g``; otherwise the gate is the batch's known logits.
 
     Attributes:
-        weight: ``W_g``, D×H; None without it.
-        guarded: rows of adapters that came when the others were settled. One takes part only where its logit is above
-            all others'; elsewhere every number is the one of the settled adapters alone, bit for bit.
+        weight: ``W_g``, D×H; None if the gate does not read states.
+        guarded: rows of adapters added after the other (settled) ones were trained. A guarded adapter is used only
+            where its logit is the highest; all other results equal those of the settled adapters alone, bit for bit.
     """
 
     needs_given = False
@@ -183,7 +183,7 @@ class GateRouter(nn.Module):
         self.temperature, self.top_k = temperature, top_k
         self.causal = causal
         self.num_adapters = num_adapters
-        # Even weights at the start.
+        # Zeros give uniform weights at initialisation.
         self.register_parameter("weight", nn.Parameter(torch.zeros(num_adapters, embed_dim)) if reads_states else None)
         self.running_mean = RunningMean() if causal and reads_states else None
 
@@ -192,7 +192,7 @@ class GateRouter(nn.Module):
         return () if self.weight is None else ("weight",)
 
     def gate_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
-        """T×B×H → T×B×D for a causal router, else 1×B×D; float32."""
+        """Compute the gate logits in float32: T×B×H → T×B×D for a causal router, else 1×B×D."""
         known = batch.known_logits
         if self.weight is None:
             assert known is not None
@@ -204,30 +204,30 @@ class GateRouter(nn.Module):
         return own if known is None else own + known
 
     def _scores(self, x: Tensor) -> list[Tensor]:
-        """The projection of every position, T×B×D, or its parts for the settled and the guarded adapters."""
+        """Project every position, T×B×D; with guarded adapters, settled and guarded parts are separate."""
         assert self.weight is not None
         # The residual stream is not normalised here: autocast would round it, and make large values infinite.
         weight = self.weight.to(x.dtype)
         with without_autocast(x):
-            # In products of their own: of which width one is may decide on the last bit.
+            # Separate products, as the last bit of a result may depend on the width of its product.
             return [F.linear(x, weight[rows]) for rows in self._parts] if self.guarded else [F.linear(x, weight)]
 
     def weights(self, logits: Tensor) -> Tensor:
-        """The routing weights of logits, …×D; rows sum to one."""
+        """Return the routing weights of logits, …×D; rows sum to one."""
         return self._weights(logits / self.temperature)
 
     def _weights(self, scaled: Tensor) -> Tensor:
-        """The weights of logits over β: …×D."""
+        """Return the routing weights of logits that are already divided by β: …×D."""
         if self.guarded:
             scaled = scaled.masked_fill(self._loses(scaled), float("-inf"))
         return self._kept(scaled.softmax(-1))
 
     def is_sparse(self, num_adapters: int) -> bool:
-        """Whether some of so many weights are left out."""
+        """Return whether the gate drops some of this number of weights."""
         return 0 < self.top_k < num_adapters
 
     def _kept(self, weights: Tensor) -> Tensor:
-        """The largest weights of …×A, which sum to one again, with zero for the others."""
+        """Keep the largest weights, …×A, and renormalise them to sum to one; the rest become zero."""
         if not self.is_sparse(weights.size(-1)):
             return weights
         largest, adapters = weights.topk(self.top_k, dim=-1)
@@ -251,16 +251,16 @@ class GateRouter(nn.Module):
     def _mixture(
         self, x: Tensor, weights: Tensor, most: int, active: Sequence[int] | None = None, may_skip: bool = True
     ) -> Mixture:
-        """What computes these weights, T×B×A; of a sparse gate so many of a position are above zero at most."""
+        """Return the mixture with weights T×B×A; if the gate is sparse, at most ``most`` a position are nonzero."""
         if not self.is_sparse(weights.size(-1)) or computes_all(x, self.num_adapters):
             return weighted(weights, active)
-        if active is not None:  # numbered as all are
+        if active is not None:  # restore the numbering of all adapters
             everyone = weights.new_zeros(*weights.shape[:-1], self.num_adapters)
             weights = everyone.index_copy(-1, torch.tensor(active, device=x.device), weights)
         return chosen(*choose(weights, x, min(most, self.num_adapters), self.num_adapters, may_skip))
 
     def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
-        """The logits over β, which are left in the batch where a criterion may want them."""
+        """Return the logits divided by β; except in cached decoding, store the logits in the batch for criterions."""
         if batch.incremental_state is None or self.running_mean is None:
             logits = self.gate_logits(x, batch)
             batch.gate_logits.append(logits)
@@ -271,7 +271,7 @@ class GateRouter(nn.Module):
         return own if known is None else own.add(known, alpha=1 / self.temperature)
 
     def _loses(self, logits: Tensor) -> Tensor:
-        """…×D: whether a guarded adapter takes no part."""
+        """Return where guarded adapters are not used, …×D."""
         settled, _ = self._parts
         loses = logits.le(logits[..., settled].amax(-1, keepdim=True)) | logits.lt(logits.amax(-1, keepdim=True))
         loses[..., settled] = False
@@ -279,7 +279,7 @@ class GateRouter(nn.Module):
 
     @property
     def _parts(self) -> tuple[list[int], list[int]]:
-        """The rows that are settled, and those that are guarded."""
+        """The settled and the guarded rows."""
         return [row for row in range(self.num_adapters) if row not in self.guarded], list(self.guarded)
 
     def _in_order(self, parts: list[Tensor]) -> Tensor:

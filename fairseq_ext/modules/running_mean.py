@@ -1,4 +1,4 @@
-"""The mean over the positions seen so far, in training and step by step."""
+"""Mean over the positions so far, in training and in incremental decoding."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 
 class Positions:
-    """Which positions of a batch are no padding, by a mask B×T (True: pad), and how many; found once for all layers."""
+    """Non-padding positions of a batch and their counts, from a mask B×T (True: pad); cached for all layers."""
 
     def __init__(self, padding_mask: Tensor | None = None):
         self.padding_mask = padding_mask
 
     @cached_property
     def keep(self) -> Tensor | None:
-        """T×B×1, 1 for positions that are no padding and 0 for others, in float32; None for no padding."""
+        """T×B×1, float32: 1 for tokens and 0 for padding; None without a padding mask."""
         if self.padding_mask is None:
             return None
         mask = self.padding_mask.t().unsqueeze(-1)
@@ -25,23 +25,23 @@ class Positions:
 
     @cached_property
     def count(self) -> Tensor:
-        """1×B×1, how many there are that are no padding, and 1 where there is none."""
+        """1×B×1, number of non-padding positions, at least 1."""
         assert self.keep is not None
         return self.keep.sum(0, keepdim=True).clamp(min=1)
 
     @cached_property
     def running_count(self) -> Tensor:
-        """T×B×1, the same of the positions up to each."""
+        """T×B×1, number of non-padding positions up to each, at least 1."""
         assert self.keep is not None
         return self.keep.cumsum(0).clamp(min=1)
 
 
 class RunningMean(nn.Module):
-    """Mean over positions 1…t that are no padding, for every t (Klimaszewski et al. 2023, Eq. 3).
+    """Mean over the non-padding positions 1…t, for every t (Klimaszewski et al. 2023, Eq. 3).
 
-    In training this is one cumulative sum; in incremental decoding, which writes no padding, a sum per sentence and how
-    many it is of live in fairseq's incremental state and are reordered with the beam. Both give the same numbers.
-    A position before the first real token has the mean 0.
+    In training this is one cumulative sum. Incremental decoding, which has no padding, keeps a sum per sentence and a
+    count in fairseq's incremental state, reordered with the beam. Both give the same numbers. The mean is 0 before the
+    first real token.
 
     Shape:
         x: T×B×D; result: T×B×D in float32
@@ -49,17 +49,17 @@ class RunningMean(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        # Every module needs a place of its own in fairseq's one dictionary of states.
+        # Modules share one dictionary in fairseq, so each needs a unique key.
         self.state_key = f"{uuid.uuid4()}.running_mean"
 
     def forward(self, x: Tensor, positions: Positions | None = None) -> Tensor:
-        x = x.float()  # sums over hundreds of positions need more than half precision
+        x = x.float()  # half precision is too low for sums over hundreds of positions
         if positions is None or positions.keep is None:
             return x.cumsum(0) / torch.arange(1, len(x) + 1, device=x.device).view(-1, 1, 1)
         return (x * positions.keep).cumsum(0) / positions.running_count
 
     def step(self, x: Tensor, incremental_state: dict, scale: float = 1.0) -> Tensor:
-        """The mean of the position after those of earlier steps, over a scale: 1×B×D → 1×B×D."""
+        """Add the next position and return the mean so far, divided by ``scale``: 1×B×D → 1×B×D."""
         total, count = x.float(), 1
         saved = incremental_state.get(self.state_key)
         if saved is not None:
@@ -75,7 +75,7 @@ class RunningMean(nn.Module):
 
 
 def sequence_mean(x: Tensor, positions: Positions | None = None) -> Tensor:
-    """Mean over all positions that are no padding: T×B×D → 1×B×D in float32."""
+    """Return the mean over all non-padding positions in float32: T×B×D → 1×B×D."""
     x = x.float()
     if positions is None or positions.keep is None:
         return x.mean(0, keepdim=True)

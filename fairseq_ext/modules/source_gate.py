@@ -1,4 +1,4 @@
-"""What the words of a source sentence tell of its domain: a score for every subword, and for every pair of them."""
+"""Gate that classifies a source sentence's domain from its subwords and pairs of neighbouring subwords."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Any large odd number spreads pairs over the columns.
+# A large odd number, which spreads pairs over the columns.
 MULTIPLIER = 1_000_003
-# Adam moves every weight by about the learning rate a step, whatever its gradient is. At that of adapters, scores of
-# words would take thousands of steps to where a classifier has them after two hundred.
+# Adam moves every weight by about the learning rate per step. At the learning rate of adapters, scores of words would
+# need thousands of steps to reach the size that a classifier's have after two hundred.
 LOGITS_A_WEIGHT = 25
 
 
 class SourceGate(nn.Module):
-    """Gate logits of a sentence from its n subwords and the pairs of neighbours among them.
+    """Gate logits of a sentence from its n subwords and the pairs of neighbouring subwords.
 
-    ``g = 25 / √n · Σ_t (W[token_t] + W[hash(token_t, token_t+1)])``: a linear classifier inside the model. It knows the
-    whole sentence before the first layer runs, and serves encoder and decoder. Pairs share columns by their hash
+    ``g = 25 / √n · Σ_t (W[token_t] + W[hash(token_t, token_t+1)])``: a linear classifier inside the model. It sees the
+    whole sentence before the first layer runs and serves encoder and decoder. Pairs are hashed into columns
     (Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask Learning").
 
     Args:
-        num_pairs: P, columns for pairs; 0 for none.
-        ignored: symbols that are no text: padding, the end of a sentence.
-        dropout: of subwords and pairs, in training.
+        num_pairs: P, number of columns for pairs; 0 for no pairs.
+        ignored: symbols to ignore: padding, end of sentence.
+        dropout: dropout probability of subwords and pairs in training.
 
     Attributes:
-        weight: D×(V+P) of V symbols, zero at the start.
+        weight: D×(V+P) for V symbols, initialised to zero.
 
     Shape:
         src_tokens: B×S; result: 1×B×D, float32
     """
 
-    row_names = ("weight",)  # the parameters with one row an adapter
+    row_names = ("weight",)  # the parameters with one row per adapter
 
     def __init__(
         self, num_tokens: int, num_adapters: int, num_pairs: int, ignored: Sequence[int], dropout: float = 0.0
@@ -53,7 +53,7 @@ class SourceGate(nn.Module):
             counts = torch.cat([counts, is_text[:, :-1] & is_text[:, 1:]], 1)
         kept = F.dropout(counts.float(), self.dropout, self.training)
         scores = F.embedding(columns, self.weight.t()).float()
-        # Each adapter's side by side, so that its sum does not depend on how many there are.
+        # Make each adapter's scores contiguous, so that its sum does not depend on the number of adapters.
         totals = (scores.permute(2, 0, 1).contiguous() * kept).sum(-1)
         length = is_text.sum(1).clamp(min=1)
         return (totals * (LOGITS_A_WEIGHT / length.sqrt())).t().unsqueeze(0)

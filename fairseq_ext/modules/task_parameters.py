@@ -1,4 +1,4 @@
-"""All that one task adds inside an encoder, and the switch by which the encoder's layers find it."""
+"""Parameters that a task adds inside an encoder, and the switch that selects the task for the encoder's layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairseq_ext.inputs.domain_names import is_domain_name
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.text_entry import read_text, text_entry
 
-# By fairseq's names; swish is AdapterHub's default.
+# Keys are fairseq's names; swish is AdapterHub's default.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_accurate": partial(F.gelu, approximate="tanh"),
@@ -32,12 +32,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class HoulsbyAdapter(nn.Module):
     """A bottleneck with a skip connection inside: ``x + up(act(down(x)))`` (Houlsby et al. 2019, §2.1, Fig. 2).
 
-    It has 2·b·H + H + b parameters. Both matrices start near zero, and with them the adapter near the identity: from a
-    normal distribution cut at two standard deviations (§3.6). At a scale of 0 it is the identity exactly, and only the
-    offset of ``up`` would learn.
+    It has 2·b·H + H + b parameters. Both matrices are initialised near zero, so the adapter starts near the identity:
+    from a normal distribution truncated at two standard deviations (§3.6), where ``init_scale`` is the standard
+    deviation. With ``init_scale`` 0 the adapter is exactly the identity, and only the bias of ``up`` gets a gradient.
 
-    The published code approximates GELU by tanh, which is ``gelu_accurate`` here; the default is the exact one.
-    ``init_scale`` is the standard deviation of the weights.
+    The published code approximates GELU by tanh (``gelu_accurate`` here); the default is the exact GELU.
 
     Shape:
         x, result: …×H
@@ -57,17 +56,17 @@ class HoulsbyAdapter(nn.Module):
         return x + self.up(self.activation_fn(self.down(x)))
 
 
-# The state-dict prefixes below which each task has its parts, by name.
+# State-dict prefixes of the parts of tasks; the task's name follows.
 TASKS, HEADS = "tasks", "classification_heads"
 
 
 @pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TaskDescription:
-    """What the tensors of a task do not say.
+    """Properties of a task that its tensors do not show.
 
     Attributes:
-        labels: names of the classes, in the head's order; none for a regression.
-        tuning: what was trained, see :data:`~fairseq_ext.modules.tunings.TUNINGS`.
+        labels: class names, in the order of the head's outputs; empty for regression.
+        tuning: the part of the model that was trained, see :data:`~fairseq_ext.modules.tunings.TUNINGS`.
         token_types: whether the second text of a pair has BERT's token type 1.
         linear_head: whether the head has no hidden layer.
     """
@@ -88,12 +87,12 @@ class TaskDescription:
 
     def to_entry(self) -> Tensor:
         """The description as an entry of a state dict, in JSON."""
-        # Earlier entries lack what is false.
+        # Omit false values, as entries of earlier versions do.
         return text_entry(json.dumps({field: value for field, value in asdict(self).items() if value is not False}))
 
     @classmethod
     def from_entry(cls, entry: Tensor | None, where: str) -> TaskDescription:
-        """What :meth:`to_entry` wrote."""
+        """Decode an entry of :meth:`to_entry`; ``where`` is used in error messages."""
         try:
             return cls(**json.loads(read_text(entry)))  # type: ignore[arg-type]
         except (AttributeError, TypeError, ValueError):
@@ -102,9 +101,9 @@ class TaskDescription:
 
 
 class TaskParameters(nn.Module):
-    """Everything one task adds inside the encoder; its head lies beside it, with fairseq's own.
+    """Parameters that a task adds inside the encoder; its head is stored with fairseq's other heads.
 
-    L layers take 2·L adapters: attention's, then feed-forward's, layer by layer. Norms are in the order of
+    L layers have 2·L adapters: after attention, then after feed-forward, layer by layer. Norms are in the order of
     :func:`switch_norms`.
     """
 
@@ -130,40 +129,40 @@ class TaskParameters(nn.Module):
 
     @property
     def labels(self) -> list[str]:
-        """Names of the classes, in the head's order; none for a regression."""
+        """Class names, in the order of the head's outputs; empty for regression."""
         return TaskDescription.from_entry(self.description, "the model's task").labels
 
 
 class TaskSwitch(local):
-    """Says to all layers of an encoder for which task they compute, in each thread for itself.
+    """Thread-local selection of the task for all layers of an encoder.
 
     Attributes:
-        task: the parameters to take, or None for the base alone.
-        waiting: adapters that the current layer has yet to come to.
+        task: parameters to use; None for the base alone.
+        waiting: adapters that the current layer has not reached yet.
     """
 
     task: TaskParameters | None = None
     waiting: Iterator[nn.Module] = iter(())
 
     def __reduce__(self) -> tuple:
-        # A copy of an encoder begins with the base.
+        # A copy of an encoder starts with no task selected.
         return TaskSwitch, ()
 
     def adapters(self, layer: int) -> Sequence[nn.Module]:
-        """The adapters of a layer, attention's first; none for the base."""
+        """Return the adapters of a layer, attention's first; empty for the base."""
         if self.task is None:
             return ()
         return list(self.task.adapters)[2 * layer : 2 * layer + 2]
 
     def norm(self, position: int) -> nn.LayerNorm | None:
-        """The task's own of the encoder's norms, if it has some."""
+        """Return the task's version of the encoder's norm at a position, or None."""
         if self.task is None or not len(self.task.norms):
             return None
         return cast(nn.LayerNorm, self.task.norms[position])
 
 
 class SwitchedLayerNorm(nn.LayerNorm):
-    """A layer norm with the base's gain and offset, or those of the switch's task; its epsilon is the base's."""
+    """A layer norm with the gain and offset of the selected task or the base, and the base's epsilon."""
 
     def __init__(self, embed_dim: int, switch: TaskSwitch, position: int):
         super().__init__(embed_dim)
@@ -175,8 +174,8 @@ class SwitchedLayerNorm(nn.LayerNorm):
 
 
 def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:
-    """Let an encoder's layer norms follow the switch; their state-dict keys stay. Returns their names, in order."""
-    # By the class's name: where apex is installed, fairseq's norms are no nn.LayerNorm.
+    """Replace an encoder's layer norms by switched ones with the same state-dict keys; return their names in order."""
+    # Match by class name: with apex installed, fairseq's norms are not nn.LayerNorm.
     norms = {name: module for name, module in encoder.named_modules() if type(module).__name__.endswith("LayerNorm")}
     for position, (name, norm) in enumerate(norms.items()):
         encoder.set_submodule(name, SwitchedLayerNorm(len(norm.weight), switch, position))  # type: ignore[arg-type]
@@ -184,7 +183,7 @@ def switch_norms(encoder: nn.Module, switch: TaskSwitch) -> list[str]:
 
 
 def check_task_name(name: str) -> None:
-    """A task's name becomes a part of state-dict keys and of file names."""
+    """Check that a task's name can be part of state-dict keys and file names."""
     if not is_domain_name(name) or hasattr(nn.ModuleDict(), name):
         raise InputError(
             f"--classification-head-name: {name!r} cannot name a task; use letters, digits, '-' and '_', and no "
@@ -193,16 +192,16 @@ def check_task_name(name: str) -> None:
 
 
 def task_names(state: Iterable[str]) -> list[str]:
-    """The tasks that have entries in a model's state dict, sorted."""
+    """Return the sorted names of the tasks in a model's state dict."""
     return sorted({key.split(".")[1] for key in state if key.startswith(f"{TASKS}.")})
 
 
 def is_of_task(key: str, name: str) -> bool:
-    """Whether a state-dict key belongs to the task: to its head or to what it has inside the encoder."""
+    """Return whether a state-dict key belongs to a task: to its head or its parameters inside the encoder."""
     return key.startswith((f"{TASKS}.{name}.", f"{HEADS}.{name}."))
 
 
-# What must agree between a task in a checkpoint and the one to train, and the option that says it.
+# Properties that must agree between a task in a checkpoint and the task to train, with their options.
 _SAME = {
     "tuning": "--tuning",
     "activation_fn": "--adapter-activation-fn",
@@ -216,7 +215,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class SavedTask:
-    """A task as a state dict holds it; without adapters, or with a linear head, a width is 0."""
+    """A task in a state dict; ``bottleneck_dim`` is 0 without adapters, ``inner_dim`` with a linear head."""
 
     name: str
     description: TaskDescription
@@ -234,7 +233,7 @@ class SavedTask:
         return cls(name, description, width, _rows(state, f"{head}.out_proj.weight", name), inner)
 
     def check_same(self, own: SavedTask) -> None:
-        """Check that a model's own task of this name is the same, so that it can go on from here."""
+        """Check that the model's task of this name is the same, so that its training can continue."""
         fields, own_fields = ({**vars(task), **asdict(task.description)} for task in (self, own))
         for field, option in _SAME.items():
             saved, wanted = fields[field], own_fields[field]

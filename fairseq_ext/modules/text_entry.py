@@ -1,4 +1,4 @@
-"""Text among the tensors of a state dict."""
+"""Text stored in the tensors of a state dict."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 def text_entry(text: str) -> Tensor:
-    """A text as an entry of a state dict: its UTF-8, a number a byte."""
-    # As floats: fairseq averages whatever a checkpoint holds, of which bytes would overflow, and keeps an average over
-    # updates of it, which whole numbers cannot be. Half precision holds a byte exactly.
+    """Encode a text as a state-dict entry: its UTF-8 bytes, one float each."""
+    # Floats, because fairseq averages all tensors of checkpoints, where uint8 would overflow, and keeps moving averages
+    # of them, which integers cannot represent. Half precision represents a byte exactly.
     return torch.tensor(list(text.encode()), dtype=torch.float32)
 
 
 def read_text(entry: Tensor) -> str:
-    """What :func:`text_entry` wrote, whatever number type it has now; a ValueError of anything else."""
+    """Decode an entry of :func:`text_entry` of any dtype; raise ValueError if it is invalid."""
     return bytes(entry.float().round().int().tolist()).decode()

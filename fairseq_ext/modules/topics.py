@@ -1,6 +1,6 @@
-"""Topics on top of a language model: where each takes a hidden state, and the mixture of the softmaxes that follow.
+"""Topics on top of a language model: transformations of hidden states, and a mixture of softmaxes.
 
-The memory of the mixture does not grow with the number of topics.
+The memory use of the mixture does not grow with the number of topics.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ ALL = slice(None)
 
 
 class Affine(nn.Module):
-    """``F(h, z) = h·(I + A_z) + b_z``, with ``A_z`` and ``b_z`` zero at the start."""
+    """``F(h, z) = h·(I + A_z) + b_z``, with ``A_z`` and ``b_z`` initialised to zero."""
 
     def __init__(self, embed_dim: int, num_topics: int):
         super().__init__()
-        # Z×H×H, transposed as in nn.Linear: all topics together are then one wide projection of H to Z·H.
+        # Z×H×H, transposed as in nn.Linear, so that all topics are one projection H → Z·H.
         self.matrix = nn.Parameter(torch.zeros(num_topics, embed_dim, embed_dim))
         self.offset = nn.Parameter(torch.zeros(num_topics, embed_dim))
 
@@ -33,7 +33,7 @@ class Affine(nn.Module):
 
 
 class Multiplication(nn.Module):
-    """``F(h, z) = h ⊙ (1 + g_z)``, with ``g_z`` zero at the start."""
+    """``F(h, z) = h ⊙ (1 + g_z)``, with ``g_z`` initialised to zero."""
 
     def __init__(self, embed_dim: int, num_topics: int):
         super().__init__()
@@ -44,7 +44,7 @@ class Multiplication(nn.Module):
 
 
 class Addition(nn.Module):
-    """``F(h, z) = (1 − ω_z)·h + ω_z·g_z``, with ``g_z`` a standard normal and ``ω_z`` zero at the start."""
+    """``F(h, z) = (1 − ω_z)·h + ω_z·g_z``, ``g_z`` initialised to a standard normal and ``ω_z`` to zero."""
 
     def __init__(self, embed_dim: int, num_topics: int):
         super().__init__()
@@ -60,15 +60,15 @@ TRANSFORMATIONS = {"affine": Affine, "multiplication": Multiplication, "addition
 
 
 class TopicSteering(nn.Module):
-    """Z topics of hidden states, beside topic 0, which leaves them as they are (Topic Aware Transformer, §3.5).
+    """Z topics that transform hidden states, plus topic 0, the identity (Topic Aware Transformer, §3.5).
 
-    ``π = softmax(LayerNorm(h)·W_Z)`` says how much of each topic there is (Eq. 4), ``F(h, z)`` where topic z takes the
-    state (Eq. 5). The rows of ``embeddings`` are the columns of ``W_Z``.
+    ``π = softmax(LayerNorm(h)·W_Z)`` are the topic weights (Eq. 4), ``F(h, z)`` is the state moved to topic z (Eq. 5).
+    The rows of ``embeddings`` are the columns of ``W_Z``.
 
-    Every transformation starts as ``F(h, z) = h``, so the paper's ``A_z`` and ``g_z`` of a product are stored as what
-    they differ by from one: weight decay then draws them to the base, and half precision keeps small changes. For the
-    sum this needs ω = 0. The paper has a constant ω, at which the topics cannot start as the base; here each topic
-    learns its own. ``W_Z`` starts so that π differs from state to state, without which equal topics would get equal
+    Every transformation starts as ``F(h, z) = h``. The paper's ``A_z`` and, for products, ``g_z`` are therefore stored
+    as differences from the identity, so that weight decay draws them to the base and half precision keeps small
+    changes. For the sum, this requires ω = 0 at the start. In the paper ω is constant, so topics cannot start as the
+    base; here each topic learns its ω. ``W_Z`` is initialised so that π differs between states; otherwise equal topics would get equal
     gradients and stay equal.
 
     Shape:
@@ -79,7 +79,7 @@ class TopicSteering(nn.Module):
         super().__init__()
         self.num_topics = num_topics
         self.norm = nn.LayerNorm(embed_dim)
-        # Scores of a normalised state are then standard normal.
+        # This scale makes the scores of normalised states standard normal.
         self.embeddings = nn.Parameter(torch.randn(num_topics + 1, embed_dim) * embed_dim**-0.5)
         self.transformation = TRANSFORMATIONS[transformation](embed_dim, num_topics)
 
@@ -87,33 +87,33 @@ class TopicSteering(nn.Module):
         return torch.cat([hidden.unsqueeze(-2), self.transformation(hidden)], dim=-2)
 
     def steer(self, hidden: Tensor, topic: int) -> Tensor:
-        """``F(h, z)`` of one topic: …×H → …×H."""
+        """Return ``F(h, z)`` of one topic: …×H → …×H."""
         if topic == 0:
             return hidden
         moved: Tensor = self.transformation(hidden, slice(topic - 1, topic))
         return moved.squeeze(-2)
 
     def log_weights(self, hidden: Tensor) -> Tensor:
-        """log π, at least float32: …×H → …×(Z+1)."""
+        """Return log π in at least float32: …×H → …×(Z+1)."""
         scores = F.linear(self.norm(hidden), self.embeddings)
         return scores.log_softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
     def weights(self, hidden: Tensor) -> Tensor:
-        """π: …×H → …×(Z+1), rows sum to one."""
+        """Return π: …×H → …×(Z+1), rows sum to one."""
         return self.log_weights(hidden).exp()
 
 
 class MixtureOfSoftmaxes(nn.Module):
     """``P(x) = Σ_z π_z · softmax(F(h, z)·W_V)[x]`` (Topic Aware Transformer, Eq. 2 and 4).
 
-    The cheap form averages the states instead: ``softmax(Σ_z π_z·F(h, z)·W_V)``. As W_V is linear this is the softmax
-    of the averaged logits, with one product with W_V for all topics. A single softmax is all there is, too, where
-    topic 0 is the only one or a topic is forced.
+    The cheap form averages the states instead: ``softmax(Σ_z π_z·F(h, z)·W_V)``. As W_V is linear, this is the softmax
+    of the averaged logits, with a single product with W_V. A single softmax also suffices if there is only topic 0 or
+    if a topic is forced.
 
     Args:
-        average_states: use the cheap form.
-        chunk_size: rows of logits that are in memory at a time, one a token and softmax.
-        output_weight: V×H, of which a copy becomes a parameter; None for no own output embedding.
+        average_states: whether to use the cheap form.
+        chunk_size: number of rows of logits in memory at a time, one per token and softmax.
+        output_weight: V×H, copied into a parameter; None for no separate output embedding.
 
     Shape:
         hidden: N×H; output_weight, W_V transposed: V×H; targets: N
@@ -134,7 +134,7 @@ class MixtureOfSoftmaxes(nn.Module):
         self.register_parameter("output_weight", own)
 
     def components(self, hidden: Tensor, topic: int | None = None) -> tuple[Tensor, Tensor]:
-        """The K softmaxes to mix: their log weights (N×K) and the states they are of (N×K×H)."""
+        """Return the log weights (N×K) and the states (N×K×H) of the K softmaxes to mix."""
         if self._num_softmaxes(topic) > 1:
             return self.steering.log_weights(hidden), self.steering(hidden)
         if topic is None and self.steering.num_topics:
@@ -145,13 +145,13 @@ class MixtureOfSoftmaxes(nn.Module):
         return states.new_zeros(states.shape[:2]), states
 
     def scores(self, hidden: Tensor, output_weight: Tensor, topic: int | None = None) -> Tensor:
-        """N×V, whose softmax are the probabilities: their logarithms, or the logits of a single softmax."""
-        # A chunk of tokens shares one product, in which W_V is read once for all topics.
+        """Return N×V scores whose softmax is the mixture: log probabilities, or the logits of a single softmax."""
+        # One product per chunk of tokens reads W_V once for all topics.
         chunks = hidden.split(self._tokens_in_chunk(topic))
         return torch.cat([mixed_scores(*self.components(chunk, topic), output_weight) for chunk in chunks])
 
     def log_prob_sum(self, hidden: Tensor, targets: Tensor, output_weight: Tensor, topic: int | None = None) -> Tensor:
-        """``Σ_n log P(x_n)`` of the targets, a scalar; its gradients come with it, chunk by chunk."""
+        """Return ``Σ_n log P(x_n)`` of the targets, a scalar; see :func:`chunked_sum` for its gradients."""
 
         def of_tokens(hidden: Tensor, targets: Tensor) -> Tensor:
             return target_log_probs(*self.components(hidden, topic), output_weight, targets)
@@ -167,7 +167,7 @@ class MixtureOfSoftmaxes(nn.Module):
 
 
 def mixed_scores(log_weights: Tensor, states: Tensor, output_weight: Tensor) -> Tensor:
-    """The logarithms of all probabilities; of a single softmax its logits, which it does not change.
+    """Return the logarithms of all probabilities, or the unnormalised logits of a single softmax.
 
     Shape:
         log_weights: N×K; states: N×K×H; output_weight: V×H; result: N×V
@@ -180,7 +180,7 @@ def mixed_scores(log_weights: Tensor, states: Tensor, output_weight: Tensor) -> 
 
 
 def target_log_probs(log_weights: Tensor, states: Tensor, output_weight: Tensor, targets: Tensor) -> Tensor:
-    """The logarithm of each target's probability.
+    """Return the log probability of each target.
 
     Shape:
         log_weights: N×K; states: N×K×H; output_weight: V×H; targets: N; result: N
@@ -192,16 +192,16 @@ def target_log_probs(log_weights: Tensor, states: Tensor, output_weight: Tensor,
 
 
 def chunked_sum(function: OfTokens, hidden: Tensor, targets: Tensor, parameters: Sequence[Tensor], size: int) -> Tensor:
-    """``Σ_n function(hidden_n, targets_n)``, in memory that does not grow with the number of tokens.
+    """Return ``Σ_n function(hidden_n, targets_n)`` in chunks, so that activations of only one chunk are in memory.
 
-    Each chunk goes forward and backward before the next one begins, so nothing of it is kept but its share of the
-    gradients, and nothing is computed twice, as it would be if the backward pass made it again. The sums are at least
-    float32. The gradients do not know of a loss scale: train in bfloat16 rather than in scaled float16.
+    Each chunk runs forward and backward before the next one starts, so only its gradients are kept and nothing is
+    recomputed, unlike with activation checkpointing. Sums are at least float32. The gradients do not see a loss scale:
+    train in bfloat16 rather than in scaled float16.
 
     Args:
-        function: of some tokens' states (c×H) and targets (c); one number a token.
-        parameters: all that the function uses and that may have a gradient.
-        size: tokens in a chunk.
+        function: maps states (c×H) and targets (c) to one number per token.
+        parameters: all tensors that the function uses and that may need a gradient.
+        size: number of tokens in a chunk.
 
     Shape:
         hidden: N×H; targets: N; result: scalar
@@ -216,7 +216,7 @@ def chunked_sum(function: OfTokens, hidden: Tensor, targets: Tensor, parameters:
 
 
 class _ChunkedSum(torch.autograd.Function):
-    """The sum, which has all its gradients when it comes out of the forward pass."""
+    """The chunked sum; the forward pass also computes all gradients."""
 
     @staticmethod
     def forward(
@@ -232,7 +232,7 @@ class _ChunkedSum(torch.autograd.Function):
             with torch.enable_grad():
                 value = function(states, goals).sum()
             grads = torch.autograd.grad(value, leaves, materialize_grads=True)
-            for so_far, grad in zip(sums, grads, strict=False):  # the states' own comes last
+            for so_far, grad in zip(sums, grads, strict=False):  # the gradient of the states is last
                 so_far += grad
             if hidden.requires_grad:
                 hidden_grads.append(grads[-1])
@@ -252,5 +252,5 @@ class _ChunkedSum(torch.autograd.Function):
 
 
 def _wide(tensor: Tensor) -> torch.dtype:
-    """The type in which many such numbers can be added up."""
+    """Return the dtype for sums of such a tensor, at least float32."""
     return torch.promote_types(tensor.dtype, torch.float32)

@@ -1,10 +1,10 @@
-"""Ways to tune a RoBERTa for a task, by the names that options have.
+"""Ways to tune a RoBERTa for a task, named as in options.
 
-Files name them that are read and checked without torch, so this imports nothing.
+Configs that name them are checked without torch, so this module does not import it.
 """
 
-ARCHITECTURE = "roberta_houlsby_adapter"  # with which the names of all its presets begin
-# What may be tuned: adapters and norms, norms alone, the last layers of the base, all of it; always the head, too.
+ARCHITECTURE = "roberta_houlsby_adapter"  # prefix of the names of all its presets
+# Adapters and norms, norms alone, the last layers of the base, or the whole base; always with the head.
 TUNINGS = ("adapters", "norms", "top", "full")
 DEFAULT_TUNING = "adapters"
 DEFAULT_BOTTLENECK_DIM = 64
