@@ -1,4 +1,4 @@
-"""What both adapter models for translation share: a frozen Transformer with banks of adapters in every layer."""
+"""Base of both adapter models for translation: a frozen Transformer with banks of adapters in every layer."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -28,32 +28,32 @@ from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
 
-# In place of a domain's number: the sentence passes the base model alone.
+# Used as a domain's index for sentences that use the base model alone.
 NO_ADAPTER = -1
-# What a batch may say of its rows' domains.
+# Inputs of a batch about the domains of its rows.
 _ROUTES = ("domain_ids", "is_forced", "domain_weights")
-# What an encoder notes for the decoder's adapters, a list of one or none each.
+# Encoder outputs for the decoder's adapters; each is a list of one or no tensor.
 _TOLD = ("given_weights", "is_forced", "known_logits")
 
 
 @dataclass
 class AdapterConfig(FairseqDataclass):
-    """Options of every adapter model, beside fairseq's own of the Transformer."""
+    """Options of every adapter model, in addition to fairseq's options of the Transformer."""
 
-    bottleneck_dim: int = option(0, "inner width of an adapter; 0 for half the model's width (default: 0)")
+    bottleneck_dim: int = option(0, "bottleneck dimension of an adapter; 0 for half the model dimension (default: 0)")
     adapter_init_scale: float = option(
         0.01,
-        "standard deviation of the down projections at the start, truncated at two of them; "
+        "standard deviation of the down projections at initialisation, truncated at two standard deviations; "
         "the up projections start at zero, so that the model starts as its base (default: 0.01)",
     )
     frozen_mode: ChoiceEnum(["eval", "train"]) = option(  # type: ignore[valid-type]
         "train",
-        "mode of the frozen base while the adapters train: train has its dropout, eval has not (default: train)",
+        "mode of the frozen base while the adapters train: with dropout (train) or without (eval) (default: train)",
     )
 
     @classmethod
     def from_args(cls, args: Namespace) -> Self:
-        """Read the options from fairseq's namespace; what is absent takes its default."""
+        """Read the options from fairseq's namespace; missing ones take their defaults."""
         return cls(**{f.name: getattr(args, f.name, f.default) for f in fields(cls) if not f.name.startswith("_")})
 
 
@@ -63,24 +63,24 @@ class TranslationAdapterConfig(AdapterConfig):
 
     adapter_form: ChoiceEnum(["bottleneck", "lora"]) = option(  # type: ignore[valid-type]
         FORM_OPTIONS["adapter_form"],
-        "form of an adapter: bottleneck (one behind every layer's feed-forward half) or lora (low-rank "
+        "type of adapters: bottleneck (after every layer's feed-forward block) or lora (low-rank "
         "updates of the linear layers of --lora-modules) (default: bottleneck)",
     )
     adapter_dropout: float = option(
-        0.0, "dropout of an adapter's output before the residual, or of what a LoRA adapter reads (default: 0)"
+        0.0, "dropout on an adapter's output before the residual, or on the input of a LoRA adapter (default: 0)"
     )
     lora_rank: int = option(FORM_OPTIONS["lora_rank"], "rank of a LoRA adapter (default: 8)")
     lora_alpha: float = option(
-        FORM_OPTIONS["lora_alpha"], "a LoRA adapter's output is scaled by this over its rank (default: 16)"
+        FORM_OPTIONS["lora_alpha"], "alpha: a LoRA adapter's output is scaled by alpha / rank (default: 16)"
     )
     lora_modules: str = option(
         FORM_OPTIONS["lora_modules"],
-        "linear layers with LoRA, separated by commas: q, k, v and out of the self-attention, q and out "
-        "of the cross-attention too, fc1 and fc2 of the feed-forward half (default: q,v)",
+        "linear layers with LoRA, separated by commas: q, k, v and out of the self-attention (q and out "
+        "also of the cross-attention), fc1 and fc2 of the feed-forward block (default: q,v)",
     )
 
     def lora_names(self) -> list[str]:
-        """The kinds of linear layers with LoRA."""
+        """Return the kinds of linear layers with LoRA."""
         names = [name.strip() for name in self.lora_modules.split(",")]
         for name in names:
             check_choice(name, tuple(PLACES), "--lora-modules")
@@ -88,11 +88,11 @@ class TranslationAdapterConfig(AdapterConfig):
 
 
 class AdapterEncoder(TransformerEncoderBase):
-    """A Transformer encoder whose layers have adapters; notes for the decoder what routes it.
+    """A Transformer encoder whose layers have adapters; its output includes the routing inputs of the decoder.
 
     Attributes:
-        source_gate: what the source's words tell all gates; None if they do not ask.
-        tells_decoder: whether decoder gates are told the last encoder gate's logits.
+        source_gate: gate over the source's words, shared by all gates; None if they do not use it.
+        tells_decoder: whether decoder gates get the logits of the last encoder gate.
     """
 
     num_adapters: int
@@ -117,8 +117,8 @@ class AdapterEncoder(TransformerEncoderBase):
     ) -> dict[str, Any]:
         """
         Shape:
-            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; of the result: ``gate_logits`` L tensors
-            of B×D, ``known_logits`` 1×B×D, what decoder gates are told
+            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; in the result: ``gate_logits`` L tensors
+            of B×D, ``known_logits`` 1×B×D for the decoder gates
         """
         given = given_weights(self, domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
@@ -140,12 +140,12 @@ class AdapterEncoder(TransformerEncoderBase):
             out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
         out["known_logits"] = [value.index_select(1, new_order) for value in encoder_out["known_logits"]]
         out["most_given"] = encoder_out["most_given"]
-        out["gate_logits"] = []  # a search, whose rows these would be, reads none
+        out["gate_logits"] = []  # not used in search
         return out
 
 
 class AdapterDecoder(TransformerDecoderBase):
-    """A Transformer decoder whose layers have adapters; the domains come with the encoder's output."""
+    """A Transformer decoder whose layers have adapters; the encoder's output contains the domains."""
 
     def extract_features(  # type: ignore[override]
         self,
@@ -154,10 +154,10 @@ class AdapterDecoder(TransformerDecoderBase):
         incremental_state: dict | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """B×T; ``gate_logits`` of the extras: encoder L × (B×D), decoder L × (B×T×D)."""
+        """Compute the features of tokens B×T. ``gate_logits`` in the extras: encoder L × (B×D), decoder L × (B×T×D)."""
         routes = encoder_out or {"most_given": 1, **{name: [] for name in (*_TOLD, "gate_logits")}}
         given, is_forced, known = ((routes[name] or [None])[0] for name in _TOLD)
-        # Cached decoding computes the last position only, and writes no padding.
+        # Cached decoding computes only the last position, which is never padding.
         padding_mask = prev_output_tokens.eq(self.padding_idx) if incremental_state is None else None
         batch = RoutingBatch(padding_mask, given, routes["most_given"], is_forced, incremental_state, known)
         with routing(batch):
@@ -172,8 +172,8 @@ class AdapterDecoder(TransformerDecoderBase):
 
 
 def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
-    """B×T×H → B×T×V, by an output layer that takes N×H."""
-    # A single position has strides that make torch multiply frozen embeddings sentence by sentence;
+    """Apply an output layer to B×T×H as N×H; result: B×T×V."""
+    # The strides of a single position make torch multiply frozen embeddings sentence by sentence;
     # without the time dimension it is one product. Decoding is three times faster (CPU, V = 32,000).
     return output_layer(features.flatten(0, 1)).unflatten(0, features.shape[:2])
 
@@ -184,9 +184,9 @@ def given_weights(
     is_forced: Tensor | None = None,
     domain_weights: Tensor | None = None,
 ) -> Tensor | None:
-    """One for the adapter of a sentence's domain and zero for the others, which ``NO_ADAPTER`` has; None for no route.
+    """Return one-hot routing weights of the sentences' domains, all zero for ``NO_ADAPTER``; None if unknown or unused.
 
-    Weights that are given are taken as they are, where they are asked for.
+    Given ``domain_weights`` are returned unchanged if the encoder's router needs them.
 
     Shape:
         domain_ids, is_forced: B; domain_weights, result: B×D
@@ -202,19 +202,19 @@ def given_weights(
 class AdapterTransformerModel(FrozenBase, TransformerModel):
     """A frozen Transformer with banks of domain adapters in every layer.
 
-    Sub-classes choose the router. State-dict keys of the base stay as they are, so that any plain
-    ``transformer`` checkpoint of the same size can be the start (``--finetune-from-model``).
+    Subclasses choose the router. State-dict keys of the base are unchanged, so that training can start from any
+    plain ``transformer`` checkpoint of the same size (``--finetune-from-model``).
     """
 
     config_class = TranslationAdapterConfig
-    needs_domains: bool  # whether forward must be told the domain of every sentence
-    adapter_names: list[str]  # of the rows of every bank
-    has_saved_names = False  # whether a checkpoint's options have brought them
+    needs_domains: bool  # whether forward needs the domain of every sentence
+    adapter_names: list[str]  # names of the rows of every bank
+    has_saved_names = False  # whether they come from a checkpoint's options
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         super().add_args(parser)
-        # No argparse defaults: they would hide what an architecture preset sets.
+        # No argparse defaults: they would override the values of architecture presets.
         gen_parser_from_dataclass(parser, cls.config_class(), delete_default=True)
 
     @classmethod
@@ -229,7 +229,7 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
     @classmethod
     def build_model(cls, args: Namespace, task: Any) -> "AdapterTransformerModel":
         if getattr(args, "checkpoint_activations", False):
-            # Layers are recomputed when their batch is gone, and hand the criterion gates without gradients.
+            # Layers would be recomputed without their batch, and gate logits would have no gradients.
             raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
         has_saved_names = getattr(args, "adapter_names", None) is not None
         args.adapter_names = adapter_names(args, task)
@@ -246,7 +246,7 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         return DomainTranslator.from_pretrained(*args, **options)
 
     def add_adapters(self, config: TranslationAdapterConfig, names: Sequence[str]) -> None:
-        """Attach adapters of these names to every layer and freeze the rest."""
+        """Attach adapters with these names to every layer and freeze the rest."""
         self.adapter_names, num_adapters = list(names), len(names)
         self.encoder.num_adapters = num_adapters
         keep_names(self.decoder, names)
@@ -271,7 +271,7 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
     def build_routers(
         self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
-        """One router a layer of one side, encoder or (``causal``) decoder."""
+        """Return one router per layer of the encoder or the (``causal``) decoder."""
         raise NotImplementedError
 
     def forward(  # type: ignore[override]
@@ -284,11 +284,11 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         domain_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """fairseq's forward, with the domain of every sentence, and in which sentences gates give way to it.
+        """Run the model. ``is_forced`` marks the sentences that use their domain's adapter instead of gates.
 
         Shape:
-            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; is_forced: B; domain_weights: B×D, of plain
-            adapters instead of one domain's; logits: B×T×V
+            src_tokens: B×S; prev_output_tokens: B×T; domain_ids: B; is_forced: B; domain_weights: B×D, weights of plain
+            adapters, used instead of ``domain_ids``; logits: B×T×V
         """
         encoder_out = self.encoder(
             src_tokens, src_lengths, domain_ids=domain_ids, is_forced=is_forced, domain_weights=domain_weights
@@ -302,7 +302,7 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         add_fresh_adapters(self, state_dict)
 
     def _name_rows_of_earlier_versions(self, state_dict: dict[str, Tensor]) -> None:
-        """Those of the checkpoint's own options, or else this model's, which is said."""
+        """Name the rows after the checkpoint's options, or else after this model's domains, with a message."""
         if NAMES in state_dict or not has_rows(self, state_dict):
             return
         state_dict[NAMES] = names_entry(self.adapter_names)
@@ -321,11 +321,11 @@ def _attach_lora(layer: nn.Module, router: nn.Module, num_adapters: int, config:
         bank = LoraBank(*size, config.lora_alpha, config.adapter_init_scale)
         LoraAdapter(bank, config.adapter_dropout).attach(linear)
     for attention in (module for module in layer.children() if isinstance(module, MultiheadAttention)):
-        attention.skip_embed_dim_check = True  # or fairseq hands torch the projections' weights, past the hooks
+        attention.skip_embed_dim_check = True  # otherwise fairseq passes the weights to torch directly, without hooks
 
 
 def ignore_domains(model: Any) -> None:
-    """Let a plain Transformer take the input of models that route by domain, as in an ensemble with them."""
+    """Let a plain Transformer ignore routing inputs, for ensembles with models that route by domain."""
     for module in (model, model.encoder):
         module.register_forward_pre_hook(_without_domains, with_kwargs=True)
 
@@ -335,7 +335,7 @@ def _without_domains(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) ->
 
 
 def adapter_names(args: Namespace, task: Any) -> list[str]:
-    """The adapters' names: the checkpoint's where there is one, else the task's domains."""
+    """Return the adapters' names: those of the checkpoint, if any, or else the task's domains."""
     saved = getattr(args, "adapter_names", None)
     domains = getattr(task, "domains", None)
     if saved is None and domains is None:
@@ -347,7 +347,7 @@ def adapter_names(args: Namespace, task: Any) -> list[str]:
     return list(saved or domains)
 
 
-# For two CPU cores: 3+2 pre-norm layers, width 192, all embeddings tied.
+# For two CPU cores: 3+2 pre-norm layers, model dimension 192, all embeddings tied.
 small_architecture = sized(
     base_architecture,
     **of_side("encoder", {**SMALL, "layers": 3, "normalize_before": True}),
@@ -358,9 +358,9 @@ register_presets("transformer", small=small_architecture)
 
 
 def register_sizes(model: str) -> None:
-    """Register a model of adapters in the size of its base checkpoint, and in sizes that the base must have.
+    """Register an adapter model with the size of its base checkpoint, and presets whose size the base must have.
 
-    Without a base, the first is the paper's: Transformer base, 6+6 layers, 512/2048/8.
+    Without a base checkpoint, the first has the paper's size: Transformer base, 6+6 layers, 512/2048/8.
     """
     register_model_architecture(model, model)(sized_by_base(base_architecture))
     sizes = {"small": small_architecture, "tiny": tiny_architecture}

@@ -1,4 +1,4 @@
-"""What the options of a Transformer say of its form, and how a training takes it from its base checkpoint."""
+"""Layout (sizes, norms, positions) of a Transformer from its options, and training with a base checkpoint's layout."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FLAGS = tuple(f"{side}_{name}" for side in _SIDES for name in ("normalize_before
     *("no_scale_embedding", "layernorm_embedding", "no_decoder_final_norm"),
     *("no_cross_attention", "cross_self_attention"),
 )
-# Their tables have rows where positions are learned; computed ones have none.
+# Options that set the size of tables of learned positions; computed positions have no table.
 POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos": "max_target_positions"}
-# fairseq's, which its tasks set whether one has typed it or not.
+# fairseq's default, which its tasks set even if it is not given.
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
-LORA = "lora"  # of --adapter-form
-# What adapters compute, with its defaults; checkpoints have what was typed.
+LORA = "lora"  # value of --adapter-form
+# Options of the adapters' form, with defaults; checkpoints contain only given values.
 FORM_OPTIONS: Mapping[str, Any] = {
     "adapter_form": "bottleneck",
     "lora_rank": 8,
@@ -43,18 +43,18 @@ FORM_OPTIONS: Mapping[str, Any] = {
 
 
 def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes, norms and positions of a Transformer, by a checkpoint's options of any age, flat or with sections."""
+    """Return sizes, norms and positions of a Transformer from a checkpoint's options, old or new, flat or nested."""
     args = Namespace(**{name: value for name, value in options.items() if name not in _SIDES})
     for side in _SIDES:
         for name, value in (options.get(side) or {}).items() if isinstance(options.get(side), Mapping) else ():
             setattr(args, f"{side}_{name}", value)
-    # What an older fairseq did not know is as it was then.
+    # Options missing in older checkpoints take the defaults of that time.
     base_architecture(args)
     args.no_decoder_final_norm = getattr(args, "no_decoder_final_norm", False)
     args.share_decoder_input_output_embed |= args.share_all_embeddings
     names = [*SIZES, *FLAGS, "activation_fn", *_learned_positions(args)]
     layout = {name: getattr(args, name, _USUAL_POSITIONS) for name in names}
-    # fairseq takes some sizes for text where they are typed.
+    # fairseq parses some sizes as strings.
     layout = {name: int(v) if name in SIZES and str(v).isdecimal() else v for name, v in layout.items()}
     for name, value in layout.items():
         kind = str if name == "activation_fn" else bool if name in FLAGS else int
@@ -64,16 +64,16 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def size_transformers_by_base() -> None:
-    """Let fairseq's ``--arch transformer`` take the form of ``--finetune-from-model``, too."""
+    """Make fairseq's ``--arch transformer`` take the layout of ``--finetune-from-model``."""
     preset = ARCH_CONFIG_REGISTRY["transformer"]
     if not hasattr(preset, "__wrapped__"):
         ARCH_CONFIG_REGISTRY["transformer"] = sized_by_base(preset)
 
 
 def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
-    """An architecture that takes the form of ``--finetune-from-model``, without one the preset's.
+    """Return an architecture that takes the layout of ``--finetune-from-model``, if given, or else the preset's.
 
-    Unless it ``takes_all``, it takes that of the adapters alone. What is typed or preset must agree with the base.
+    Unless ``takes_all``, it takes only the layout of the adapters. Given and preset options must agree with the base.
     """
 
     @functools.wraps(preset)
@@ -91,7 +91,7 @@ def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
 
 
 def _layout_of_base(args: Namespace) -> dict[str, Any]:
-    """That of the checkpoint a training starts from; empty if there is none, or none yet."""
+    """Return the layout of the checkpoint that training starts from; empty if there is none (yet)."""
     path = getattr(args, "finetune_from_model", None)
     if not path or not os.path.isfile(path):
         return {}
@@ -105,7 +105,7 @@ def _layout_of_base(args: Namespace) -> dict[str, Any]:
 
 
 def _adapters_of(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Form and width of the adapters of a checkpoint; D×b×H."""
+    """Return the form and size of a checkpoint's adapters, D×b×H; empty without adapters."""
     widths = {value.shape[1] for name, value in weights.items() if name.endswith(_BANK) and value.dim() == 3}
     if len(widths) != 1:
         return {}
@@ -128,7 +128,7 @@ def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
 
 
 def _told(name: str, value: Any) -> str:
-    """An option as one would type it."""
+    """Format an option as on the command line."""
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return option if value else f"no {option}"

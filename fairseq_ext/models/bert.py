@@ -1,4 +1,4 @@
-"""BERT as fairseq's RoBERTa: the same layers, but for the epsilon of their norms and for token types."""
+"""BERT based on fairseq's RoBERTa, which differs in the epsilon of layer norms and in token types."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ NORM_EPS = 1e-12
 
 
 def norm_eps_entry(eps: float) -> Tensor:
-    """The epsilon as an entry of a state dict; as text, since half precision would make 1e-12 zero."""
+    """Encode the epsilon as a state-dict entry; as text, because 1e-12 is zero in half precision."""
     return text_entry(repr(eps))
 
 
 def set_norm_eps(encoder: nn.Module, eps: float) -> None:
-    """Give all layer norms of an encoder an epsilon, and the encoder's state dict the entry that tells it."""
+    """Set the epsilon of all layer norms of an encoder, and store it in the encoder's state dict."""
     for module in encoder.modules():
-        # By the class's name: where apex is installed, fairseq's norms are no nn.LayerNorm.
+        # Match by class name: with apex installed, fairseq's norms are not nn.LayerNorm.
         if type(module).__name__.endswith("LayerNorm"):
             module.eps = eps  # type: ignore[assignment]
     encoder.register_buffer(ENTRY, norm_eps_entry(eps).to(next(encoder.parameters())))
 
 
 def take_norm_eps(encoder: nn.Module, state: Mapping[str, Tensor], prefix: str) -> None:
-    """Set the epsilon that a state dict has for an encoder, if any."""
+    """Set an encoder's epsilon from a state dict, if stored there."""
     entry = state.get(prefix + ENTRY)
     if entry is not None:
         set_norm_eps(encoder, float(read_text(entry)))
@@ -41,10 +41,10 @@ def take_norm_eps(encoder: nn.Module, state: Mapping[str, Tensor], prefix: str) 
 
 @register_model("bert")
 class BertModel(RobertaModel):
-    """BERT (Devlin et al. 2019) for texts of one part: post-norm layers, learned positions, token type 0 in them.
+    """BERT (Devlin et al. 2019) for single texts: post-norm layers; learned positions, which include token type 0.
 
-    With RoBERTa's epsilon of 1e-5 the states of an imported model would differ in the third digit, for the variance of
-    its embeddings is small. Token type 1 is kept for classifiers of pairs, and not used here.
+    With RoBERTa's epsilon of 1e-5, the states of an imported model would differ in the third digit, as the variance of
+    its embeddings is small. Token type 1 is stored for classifiers of pairs and not used here.
     """
 
     def __init__(self, args: Any, encoder: Any):
@@ -59,5 +59,5 @@ class BertModel(RobertaModel):
 
 @register_model_architecture("bert", "bert")
 def bert_architecture(args: Namespace) -> None:
-    """BERT's base size: 12 layers, 768/3072/12."""
+    """BERT base: 12 layers, 768/3072/12."""
     base_architecture(args)

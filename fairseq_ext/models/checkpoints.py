@@ -1,4 +1,4 @@
-"""How a base checkpoint becomes an adapted one, and what fits which model."""
+"""Extension of base checkpoints by adapters, and checks that a checkpoint matches a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_ext.modules.freezing import is_adapter_key
 
 
 def model_options(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a checkpoint's model; fairseq keeps them in a namespace or as a part of its configuration."""
+    """Return the model options of a checkpoint; fairseq stores them as a namespace or in its configuration."""
     options = getattr(state.get("cfg"), "model", None)
     if OmegaConf.is_config(options):
         options = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
@@ -22,11 +22,11 @@ def model_options(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
-    """Complete the state dict of a base model with this model's own, fresh adapters, in place.
+    """Add this model's newly initialised adapters to the state dict of a base model, in place.
 
-    Only a checkpoint without any adapter is a base model, and only one without any gate has plain
-    adapters to put gates on. One that has some but not all of either is damaged or of another shape:
-    its gaps stay, which :func:`check_fit` names.
+    A checkpoint without any adapter is a base model. A checkpoint with adapters but without any gate has
+    plain adapters, to which gates are added. If some adapters or gates are missing, the checkpoint is
+    damaged or of another layout; it is left incomplete, and :func:`check_fit` reports it.
     """
     own = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
     present = {name for name in state_dict if is_adapter_key(name)}
@@ -39,12 +39,12 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
 def check_fit(
     model: nn.Module, state_dict: dict[str, Tensor], prefix: str, _metadata: dict, strict: bool, *_: Any
 ) -> None:
-    """A load-state-dict pre-hook: refuse, in one line, a checkpoint that is not of this model."""
+    """Load-state-dict pre-hook that rejects checkpoints of other models, with an error of one line."""
     if prefix or not strict:
         return
     own = model.state_dict()
     problems = []
-    # A language model has no encoder, RoBERTa's lies deeper.
+    # A language model has no encoder; RoBERTa's is nested deeper.
     for key, kind in (
         ("encoder.embed_tokens.weight", "source symbols"),
         ("encoder.sentence_encoder.embed_tokens.weight", "symbols"),
@@ -68,6 +68,6 @@ def check_fit(
 
 
 def some_of(names: Iterable[str], limit: int = 3) -> str:
-    """The first names, separated by commas, for a message."""
+    """Return the first names, separated by commas, for an error message."""
     names = list(names)
     return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")

@@ -1,4 +1,4 @@
-"""The domain-adapted GRU language model: general-domain word vectors, gated into a small in-domain model."""
+"""Domain-adapted GRU language model: gates combine general-domain word vectors with a small in-domain model."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from fairseq_ext.models.presets import register_presets, sized
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION, MISSING_CHOICES
 from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
 
-# A GRU has no positions; fairseq wants a number.
+# A GRU has no position limit, but fairseq requires a number.
 _MAX_POSITIONS = 100_000
 _STATE = "state"
 
@@ -27,44 +27,44 @@ _STATE = "state"
 class DAGRUConfig(FairseqDataclass):
     combination: ChoiceEnum(list(COMBINATIONS)) = option(  # type: ignore[valid-type]
         DEFAULT_COMBINATION,
-        "how general-domain word vectors come in: none; fixed, in place of trained ones; concatenated or "
-        "summed words (wvc, wvs) or contexts, also weighted (cvc, wcvc, cvs, wcvs); gated words (wvg), gated "
-        "contexts (cvg), or both (dagru) (default: dagru)",
+        "use of general-domain word vectors: none; in place of trained ones (fixed); concatenated or summed "
+        "words (wvc, wvs) or contexts, optionally weighted (cvc, wcvc, cvs, wcvs); gated words (wvg), "
+        "gated contexts (cvg), or both (dagru) (default: dagru)",
     )
     word_vectors: str = option(
         "",
-        "file of general-domain word vectors: GloVe text, word2vec text or binary; read when a training "
-        "begins, and kept in its checkpoints (default: none, for --combination none)",
+        "file of general-domain word vectors: GloVe text, word2vec text or binary; read when training "
+        "starts and stored in checkpoints (default: none, for --combination none)",
     )
     missing_vectors: ChoiceEnum(MISSING_CHOICES) = option(  # type: ignore[valid-type]
-        MISSING_CHOICES[0], "vector of a word that the file lacks: zero, or the mean of those found (default: zero)"
+        MISSING_CHOICES[0], "vector of a word that the file lacks: zero, or the mean of all found (default: zero)"
     )
     vector_scale: Optional[float] = option(  # noqa: UP045  (fairseq reads no other)
         None,
-        "root mean square that the numbers of general-domain word vectors are brought to; 0 leaves them "
-        "as they are in the file (default: that of trained ones as they start, --init-range / √3)",
+        "root mean square to which the components of general-domain word vectors are scaled; 0 leaves them "
+        "unchanged (default: that of trained ones at initialisation, --init-range / √3)",
     )
     embed_dim: int = option(
         0,
-        "width of the trained word vectors (default: 0, that of the general-domain ones where there are "
+        "dimension of the trained word vectors (default: 0, that of the general-domain ones if there are "
         "any, else --hidden-dim, as in the paper)",
     )
     hidden_dim: int = option(600, "units of the GRU (default: 600, the paper's)")
-    init_range: float = option(0.1, "parameters start between minus and plus this number (default: 0.1, the paper's)")
+    init_range: float = option(0.1, "parameters are initialised within ± this number (default: 0.1, the paper's)")
     dropout: float = option(0.0, "dropout on word vectors and contexts (default: 0, the paper's)")
-    vector_dim: int = option(0, "width of the general-domain word vectors; found from their file, not to be given")
+    vector_dim: int = option(0, "dimension of the general-domain word vectors; read from their file, do not set")
 
 
 class DAGRUDecoder(FairseqIncrementalDecoder):
     """Word vectors of two domains, the GRU that combines them, and the output layer.
 
-    Text that comes in consecutive segments carries its state over: training and evaluation each keep their own. That of
-    training is part of the state dict, so that a training which is stopped within an epoch goes on where it was.
+    The state is carried over between consecutive segments of text, separately for training and evaluation. The training
+    state is part of the state dict, so that interrupted training can resume within an epoch.
 
     Args:
-        embed_dim: width of the trained word vectors; 0 for none.
-        vectors: V×E*, the general domain's word vectors, which stay as they are.
-        dropout: on word vectors and contexts.
+        embed_dim: dimension of the trained word vectors; 0 for none.
+        vectors: V×E*, word vectors of the general domain, not trained.
+        dropout: dropout probability on word vectors and contexts.
     """
 
     vectors: Tensor
@@ -76,7 +76,7 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         self.register_buffer("vectors", vectors)
         self.output = nn.Linear(gru.output_dim, len(dictionary))
         self.dropout = dropout
-        # By whether the model is in training: the number of the last segment, and the states after it.
+        # Number of the last segment and the states after it, for training (True) and evaluation (False).
         self._carried: dict[bool, tuple[int, Tensor]] = {}
 
     def forward(  # type: ignore[override]
@@ -88,11 +88,11 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         segment: int | None = None,
         features_only: bool = False,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Scores of the next tokens, or the contexts they are predicted from.
+        """Compute scores of the next tokens, or the contexts that predict them.
 
         Args:
-            segment: number of a segment of contiguous text, whose rows go on where those of the segment before ended;
-                None for text that begins here.
+            segment: number of a segment of contiguous text, whose rows continue those of the previous segment;
+                None for separate texts.
 
         Shape:
             prev_output_tokens: B×T; result: B×T×V, or B×T×C
@@ -114,7 +114,7 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         return scores
 
     def _words(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Own and general word vectors, T×B×E and T×B×E*; without any where the combination has none."""
+        """Return own and general word vectors, T×B×E and T×B×E*; unused ones have dimension 0."""
         general = F.embedding(tokens, self.vectors)
         own = general[..., :0] if self.embed is None else self._drop(self.embed(tokens))
         return own, self._drop(general)
@@ -123,7 +123,7 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         return F.dropout(values, self.dropout, self.training)
 
     def _initial(self, tokens: Tensor, incremental_state: dict | None, segment: int | None) -> Tensor:
-        """2×B×H: what has been carried over, or zeros where a text begins."""
+        """Return the initial states, 2×B×H: those carried over, or zeros at the beginning of a text."""
         if incremental_state is not None:
             saved: Any = self.get_incremental_state(incremental_state, _STATE)
             if saved is not None:
@@ -149,7 +149,7 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
             self.set_incremental_state(incremental_state, _STATE, {_STATE: saved[_STATE].index_select(1, new_order)})
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The state that training has carried so far, for the state dict."""
+        """Return the training state carried over so far, for the state dict."""
         if True not in self._carried:
             return {}
         segment, state = self._carried[True]
@@ -166,18 +166,18 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
 class DAGRULanguageModel(FairseqLanguageModel):
     """A GRU language model with general-domain word vectors, in ten combinations (Zhang et al., 2016).
 
-    Its task is ``contiguous_language_modeling``, which carries the state from one segment of the text to the next. The
-    vectors are a buffer: they are never trained, and every checkpoint has them.
+    Use it with the task ``contiguous_language_modeling``, which carries the state from one segment to the next. The
+    vectors are a buffer: they are not trained, and every checkpoint contains them.
 
     Attributes:
-        found_options: those that follow from the vectors' file, for checkpoints to keep.
+        found_options: options derived from the vectors' file, to be stored in checkpoints.
     """
 
     found_options: dict[str, Any]
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "DAGRULanguageModel":
-        """Build the model, and read the word vectors unless a checkpoint will bring them."""
+        """Build the model, and read the word vectors unless a checkpoint will provide them."""
         combination = COMBINATIONS[str(cfg.combination)]
         vectors = torch.zeros(len(task.dictionary), 0)
         if combination.has_general_words:
@@ -198,7 +198,7 @@ class DAGRULanguageModel(FairseqLanguageModel):
 
 
 def _vectors(cfg: Any, dictionary: Any) -> Tensor:
-    """V×E*: from their file, or of the right size only, since a model that knows it comes from a checkpoint."""
+    """Return the vectors, V×E*, from their file; zeros if the options have the dimension, as in checkpoints."""
     if cfg.vector_dim:
         return torch.zeros(len(dictionary), cfg.vector_dim)
     if not cfg.word_vectors:

@@ -1,4 +1,4 @@
-"""Translating from Python: fairseq's hub interface, with a domain for every sentence."""
+"""Translation from Python: fairseq's hub interface, with a domain for every sentence."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from fairseq_ext.inputs.errors import InputError, check_choice
 class DomainTranslator(hub_utils.GeneratorHubInterface):
     """Translates text with a model, or an ensemble, of the task ``multi_domain_translation``.
 
-    Make it by :meth:`from_pretrained`. A sentence's domain is, first of all, the tag ``<domain:NAME>`` in front of it,
-    then ``domain`` of the call, then ``domain`` of :meth:`from_pretrained`. Plain adapters (AD) and models trained with
-    ``--domain-tags`` (TAG) need one; gates (GAD) give way to one, mixed training (MIX) heeds none. Several threads may
-    use one object. ``half()``, ``bfloat16()`` and ``to(device)`` work as with any module.
+    Create it with :meth:`from_pretrained`. A sentence's domain is given by the tag ``<domain:NAME>`` in front of it, or
+    else by ``domain`` of the call, or else by ``domain`` of :meth:`from_pretrained`. Plain adapters (AD) and models
+    trained with ``--domain-tags`` (TAG) need a domain; GAD uses that domain's adapter instead of its gates; MIX ignores
+    it. Threads can share an object. ``half()``, ``bfloat16()`` and ``to(device)`` work as with any module.
     """
 
     @classmethod
@@ -38,11 +38,11 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         """Load checkpoints.
 
         Args:
-            model_name_or_path: their directory.
-            checkpoint_file: their names, separated by colons.
-            data_name_or_path: directory with the dictionaries, ``domains.txt`` and, if text is to be cut into pieces,
-                ``sentencepiece.model``; where it begins with a dot, within the other one.
-            options: of fairseq's commands, instead of those in the checkpoint, such as ``domain="med"``.
+            model_name_or_path: directory of the checkpoints.
+            checkpoint_file: file names of the checkpoints, separated by colons.
+            data_name_or_path: directory with the dictionaries, ``domains.txt`` and, for raw text,
+                ``sentencepiece.model``; a path that begins with a dot is relative to ``model_name_or_path``.
+            options: options of fairseq's commands that override those in the checkpoint, such as ``domain="med"``.
         """
         if "fairseq_ext.registration" not in sys.modules:
             raise InputError(
@@ -63,11 +63,11 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
 
     @property
     def domains(self) -> list[str]:
-        """Their names, in the order of gate weights."""
+        """Names of the domains, in the order of gate weights."""
         return list(self.task.domains)
 
     def encode(self, sentence: str, domain: str | None = None) -> Tensor:
-        """The tokens of a sentence, with its domain's tag in front where one is known."""
+        """Encode a sentence as tokens, with the tag of its domain in front, if known."""
         if domain is not None:
             check_choice(domain, self.domains, "domain")
         return self.task.encode_line(sentence, self.subwords, domain)
@@ -81,11 +81,11 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         domain: str | Sequence[str | None] | None = None,
         **options: Any,
     ) -> Any:
-        """Translate a sentence, or a list of them; :meth:`translate` is the same with a beam of 5.
+        """Translate a sentence or a list of sentences; :meth:`translate` is the same with a beam of 5.
 
         Args:
-            domain: of all sentences, or one for each.
-            options: of the search, as those of ``fairseq-generate``.
+            domain: domain of all sentences, or a list with one for each.
+            options: search options, named as those of ``fairseq-generate``.
         """
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, domain=domain, **options)[0]
@@ -100,7 +100,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         domain: str | Sequence[str | None] | None = None,
         **options: Any,
     ) -> list[tuple[str, dict[str, Tensor]]]:
-        """Translations, and the gate weights of each: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D."""
+        """Return each translation with its gate weights: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D."""
         if not any(hasattr(model, "gate_weights") for model in self.models):
             raise InputError("these models have no gates; use translate")
         wanted = {"with_gates": True}
@@ -114,7 +114,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         *,
         domain: str | Sequence[str | None] | None = None,
     ) -> list[dict[str, Any]]:
-        """fairseq's figures of given translations: ``score``, the mean log probability of a token, and others."""
+        """Return fairseq's scores of given translations: ``score``, the mean log probability of a token, and others."""
         if len(sentences) != len(translations):
             raise InputError(f"{len(translations)} translations for {len(sentences)} sentences; give one for each")
         sources = self._encode_all(sentences, domain)
@@ -146,7 +146,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         return [self.encode(text, own) for text, own in zip(sentences, given, strict=True)]
 
     def subwords(self, text: str) -> str:
-        """A text in subwords, separated by blanks; the dictionary of the target cuts it anew where it must."""
+        """Segment a text into subwords separated by spaces; the target dictionary can segment it again."""
         plain = self.tokenize(text)
         return CutText(self.apply_bpe(plain), plain)
 

@@ -1,4 +1,4 @@
-"""Sizes of models: architectures of fairseq's with other defaults."""
+"""Model sizes: fairseq architectures with other defaults."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -13,12 +13,12 @@ TINY = {"embed_dim": 32, "ffn_embed_dim": 64, "layers": 2, "attention_heads": 2}
 
 
 def of_side(side: str, size: dict[str, int]) -> dict[str, int]:
-    """The options of an encoder's or a decoder's size."""
+    """Return the size options of an encoder or a decoder."""
     return {f"{side}_{name}": value for name, value in size.items()}
 
 
 def sized(base: Architecture, **size: Any) -> Architecture:
-    """An architecture that sets what neither the command line nor another preset has set; ``base`` does the rest."""
+    """Return an architecture that sets the sizes that are not set yet, and then calls ``base``."""
 
     def architecture(args: Namespace) -> None:
         for name, value in size.items():
@@ -29,6 +29,6 @@ def sized(base: Architecture, **size: Any) -> Architecture:
 
 
 def register_presets(model: str, **presets: Architecture) -> None:
-    """Register the architectures ``MODEL_PRESET`` of a model."""
+    """Register presets of a model as architectures ``MODEL_PRESET``."""
     for name, preset in presets.items():
         register_model_architecture(model, f"{model}_{name}")(preset)

@@ -1,4 +1,4 @@
-"""Houlsby adapters in a RoBERTa encoder: adapters, layer norms and a head for each task, on one frozen base."""
+"""Houlsby adapters in a RoBERTa encoder: adapters, layer norms and a head per task, on one frozen base."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -42,47 +42,47 @@ _SECOND_TEXT = f"{_BASE}.{SECOND_TEXT}"
 
 @dataclass
 class HoulsbyAdapterConfig(AdapterConfig):
-    """Options of the adapters and their baselines, beside fairseq's own of RoBERTa."""
+    """Options of the adapters and their baselines, in addition to fairseq's options of RoBERTa."""
 
     bottleneck_dim: int = option(
-        DEFAULT_BOTTLENECK_DIM, f"inner width of an adapter (default: {DEFAULT_BOTTLENECK_DIM})"
+        DEFAULT_BOTTLENECK_DIM, f"bottleneck dimension of an adapter (default: {DEFAULT_BOTTLENECK_DIM})"
     )
     adapter_init_scale: float = option(
         0.01,
-        "standard deviation of the adapters' weights at the start, truncated at two of them; at 0 the "
-        "model starts as its base exactly, but the adapters cannot learn (default: 0.01)",
+        "standard deviation of the adapters' weights at initialisation, truncated at two standard deviations; "
+        "with 0, the model starts exactly as its base, but the adapters cannot learn (default: 0.01)",
     )
     adapter_activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option(  # type: ignore[valid-type]
         "gelu", "non-linearity inside an adapter (default: gelu)"
     )
     tuning: ChoiceEnum(TUNINGS) = option(  # type: ignore[valid-type]
         DEFAULT_TUNING,
-        "what trains beside the task's head: its adapters and layer norms (adapters), its layer norms "
-        "(norms), the base's last --top-layers layers (top), or the whole base (full) (default: adapters)",
+        "parameters to train in addition to the task's head: its adapters and layer norms (adapters), its layer "
+        "norms (norms), the base's last --top-layers layers (top), or the whole base (full) (default: adapters)",
     )
-    top_layers: int = option(1, "with --tuning top: how many of the last layers train (default: 1)")
+    top_layers: int = option(1, "with --tuning top: number of last layers to train (default: 1)")
     token_types: bool = option(
         False,
-        "give the second text of a pair BERT's token type 1, as BERT was trained; without "
+        "use BERT's token type 1 for the second text of a pair, as in BERT's training; do not combine with "
         "--separator-token (default: all text has type 0)",
     )
     linear_head: bool = option(
-        False, "a head without a hidden layer, as in the paper (default: that of fairseq's RoBERTa)"
+        False, "use a head without a hidden layer, as in the paper (default: the head of fairseq's RoBERTa)"
     )
 
 
 @register_model(ARCHITECTURE)
 class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
-    """A RoBERTa that does any number of classification and regression tasks, one at a time.
+    """A RoBERTa for any number of classification and regression tasks, one at a time.
 
-    A task is a name: that of fairseq's classification head, of the task's adapters and of its layer norms. The one
-    that fairseq's ``sentence_prediction`` registers is trained, those that a checkpoint brings are kept as they are.
-    A forward pass without a task is the base, exactly. The base's state-dict keys stay, so that any ``roberta``
-    checkpoint can be the start (``--finetune-from-model``), and any of this model for the next task.
+    A task's name is that of fairseq's classification head, of the task's adapters and of its layer norms. The task that
+    fairseq's ``sentence_prediction`` registers is trained; tasks from a checkpoint are kept unchanged. A forward pass
+    without a task is exactly the base. State-dict keys of the base are unchanged, so that training can start from any
+    ``roberta`` checkpoint (``--finetune-from-model``), or from one of this model for the next task.
 
     Attributes:
-        tasks: what each task adds inside the encoder, by name.
-        task_name: the one that trains, or None.
+        tasks: parameters of each task inside the encoder, by name.
+        task_name: name of the task to train, or None.
     """
 
     def __init__(self, args: Any, encoder: TaskRobertaEncoder):
@@ -97,13 +97,13 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         super().add_args(parser)
-        # No argparse defaults: they would hide what an architecture preset sets.
+        # No argparse defaults: they would override the values of architecture presets.
         gen_parser_from_dataclass(parser, HoulsbyAdapterConfig(), delete_default=True)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RobertaHoulsbyAdapterModel":
         with open_dict(args) if OmegaConf.is_config(args) else nullcontext():
-            args.load_checkpoint_heads = False  # a head comes with its task, or not at all
+            args.load_checkpoint_heads = False  # heads are loaded with their tasks
             if getattr(args, "max_positions", None) is None:
                 args.max_positions = task.max_positions()
             base_architecture(args)
@@ -118,10 +118,10 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     def forward(  # type: ignore[override]
         self, src_tokens: Tensor, *args: Any, classification_head_name: str | None = None, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
-        """fairseq's forward, for a task or for the base.
+        """Run the model for a task or as the base.
 
         Shape:
-            src_tokens: B×T; result: B×C with a task, without one B×T×V, or B×T×H for features
+            src_tokens: B×T; result: B×C with a task; without one B×T×V, or B×T×H for features
         """
         with self.active(classification_head_name) if classification_head_name else nullcontext():
             out: tuple[Tensor, dict[str, Any]] = super().forward(
@@ -131,7 +131,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
 
     @contextmanager
     def active(self, name: str) -> Iterator[None]:
-        """Let the encoder compute for a task until the block ends."""
+        """Use a task's parameters in the encoder until the block ends."""
         check_choice(name, list(self.tasks), "task of the model")
         before, self.base.switch.task = self.base.switch.task, self.tasks[name]
         try:
@@ -142,7 +142,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     def register_classification_head(
         self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any
     ) -> None:
-        """Add the task to train; everything else is frozen, but for what ``--tuning`` says."""
+        """Add the task to train, and freeze everything else except the parameters selected by ``--tuning``."""
         labels = self.data_labels
         if labels and len(labels) != num_classes:
             raise InputError(
@@ -169,12 +169,12 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             return (*own, f"{_BASE}.")
         if self.tuning == "top":
             last = range(self.base.num_layers)[-self.options.top_layers :]
-            # Pre-norm encoders have a norm above the last layer.
+            # Pre-norm encoders have a norm after the last layer.
             return (*own, f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
         return own
 
     def _add_task(self, task: SavedTask) -> None:
-        """Make head and parameters of a task, on the base's device and in its precision."""
+        """Create the head and parameters of a task, with the base's device and dtype."""
         check_task_name(task.name)
         weight = self.base.embed_tokens.weight
         if task.description.linear_head:
@@ -195,7 +195,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         freeze_base(self, self.is_trained)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Take over the tasks of a checkpoint, and give a base what the task to train starts from, in place."""
+        """Add the checkpoint's tasks to the model, and the new task's initial parameters to the state dict, in place."""
         take_norm_eps(self.encoder, state_dict, f"{_ENCODER}.")
         take_token_types(self.base, state_dict, f"{_BASE}.")
         saved = {task: SavedTask.read(state_dict, task) for task in task_names(state_dict)}
@@ -219,13 +219,13 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             self._start_from_base(state_dict)
 
     def _without_linear_heads(self, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Take the heads that fairseq does not know out of a state dict, and return them."""
+        """Remove the linear heads, which fairseq does not know, from a state dict, and return them."""
         names = [name for name, head in self.classification_heads.items() if isinstance(head, LinearHead)]
         keys = [key for key in state_dict if key.startswith(tuple(f"{HEADS}.{name}." for name in names))]
         return {key: state_dict.pop(key) for key in keys}
 
     def _check_kept(self, state_dict: dict[str, Tensor], others: list[str]) -> None:
-        """Refuse to train what would not leave a checkpoint's other tasks as they are, bit for bit."""
+        """Check that training would leave a checkpoint's other tasks unchanged, bit for bit."""
         if self.task_name is None or not others:
             return
         tasks = ", ".join(others)
@@ -234,7 +234,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
                 f"--tuning {self.tuning} changes the base that the checkpoint's tasks ({tasks}) rest on; use adapters "
                 "or norms, or start from a checkpoint without tasks"
             )
-        # fairseq trains in half precision by rounding all there is, and saves it so.
+        # In half precision, fairseq rounds all weights and saves them rounded.
         dtype, floats = self.base.embed_tokens.weight.dtype, filter(torch.is_floating_point, state_dict.values())
         if any(not torch.equal(value.to(dtype).to(value), value) for value in floats):
             raise InputError(
@@ -245,7 +245,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         key = f"{_BASE}.embed_positions.weight"
         own, saved = self.state_dict().get(key), state_dict.get(key)
         if own is not None and saved is not None and len(own) != len(saved):
-            # The table begins with rows that no position uses.
+            # The first rows of the table are unused.
             length = len(saved) - self.base.padding_idx - 1
             raise InputError(
                 f"--max-positions: {self.max_positions()}, but the checkpoint's base reads texts of up to {length} "
@@ -253,7 +253,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             )
 
     def _start_from_base(self, state_dict: dict[str, Tensor]) -> None:
-        """Complete a state dict with the new task's fresh parameters, whose norms are the base's."""
+        """Add the new task's initial parameters to a state dict; norms are copied from the base."""
         prefix = f"{TASKS}.{self.task_name}."
         state_dict.update({key: value for key, value in self.state_dict().items() if key.startswith(prefix)})
         for position, norm in enumerate(self.base.norm_names):
@@ -264,11 +264,11 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
 
 
 def data_labels(task: Any) -> list[str]:
-    """The labels of a task's data, in order; none where it is a regression, or no classification at all."""
+    """Return the labels of a task's data, in order; empty for regression and for other tasks without labels."""
     dictionary = getattr(task, "label_dictionary", None)
     if dictionary is None or task.cfg.regression_target:
         return []
-    # fairseq rounds the number of symbols up with made-up words, and adds <mask> to every dictionary.
+    # fairseq pads dictionaries with made-up words, and adds <mask> to every dictionary.
     symbols = dictionary.symbols[dictionary.nspecial :]
     return [symbol for symbol in symbols if symbol != "<mask>" and not symbol.startswith("madeupword")]
 

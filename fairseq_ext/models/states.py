@@ -1,6 +1,6 @@
-"""What a language model makes of a stretch of text: its last hidden states, averaged.
+"""Averaged last hidden states of a language model for a stretch of text.
 
-Always the base model's: adapters take no part, so the states of a text are the same before and after training.
+Only the base model is used, without adapters, so the states of a text are the same before and after training.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from fairseq_ext.models.transformer_lm_hier_adapter import node_weights_of
 
 
 def base_states(model: Any, tokens: Tensor, pad: int) -> Tensor:
-    """The base model's last hidden states, averaged over each row's tokens: B×T → B×H; see :func:`prefix_states`."""
+    """Average the base model's last hidden states over each row's tokens: B×T → B×H; see :func:`prefix_states`."""
     return prefix_states(model, tokens, pad, [0])[0]
 
 
 def prefix_states(model: Any, tokens: Tensor, pad: int, lengths: Sequence[int]) -> dict[int, Tensor]:
-    """The base model's last hidden states, averaged over so many first tokens of each row, of one pass over all.
+    """Average the base model's last hidden states over prefixes of each row, in one forward pass.
 
-    The model reads from left to right, so what follows makes no difference to them but for rounding.
+    The model is causal, so later tokens do not change the states of a prefix, except for rounding.
 
     Args:
         model: a fairseq language model, with or without hierarchical adapters.
-        lengths: numbers of first tokens; 0: all.
+        lengths: lengths of prefixes in tokens; 0 for the whole row.
 
     Shape:
         tokens: B×T; result: B×H each
@@ -37,6 +37,6 @@ def prefix_states(model: Any, tokens: Tensor, pad: int, lengths: Sequence[int]) 
 
 
 def _average(features: Tensor, is_token: Tensor) -> Tensor:
-    """Zeros for no token: B×T×H and B×T → B×H, float32."""
+    """Average over the tokens of each row, zero if it has none: B×T×H and B×T → B×H, float32."""
     weights = is_token.float() / is_token.sum(1, keepdim=True).clamp(min=1)
     return torch.einsum("bth,bt->bh", features.float(), weights)

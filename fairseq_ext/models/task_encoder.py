@@ -1,4 +1,4 @@
-"""fairseq's RoBERTa encoder, in which adapters and layer norms of one task at a time take part."""
+"""fairseq's RoBERTa encoder with the adapters and layer norms of one task at a time."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ from fairseq_ext.modules.token_types import SECOND_TEXT, fresh_second_text, in_s
 class TaskEncoderLayer(TransformerEncoderLayerBase):
     """fairseq's layer with an adapter before each of its two residuals (Houlsby et al. 2019, Fig. 2).
 
-    An adapter takes what the attention or the feed-forward part hands to the residual, after dropout as in the
-    published code.
+    The input of an adapter is the output of the attention or feed-forward block, after dropout as in the published
+    code.
     """
 
     switch: TaskSwitch
@@ -27,17 +27,17 @@ class TaskEncoderLayer(TransformerEncoderLayerBase):
         return super().forward(*args, **kwargs)
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Attention's comes first, then feed-forward's, in pre-norm and post-norm layers."""
+        """Adapt x and add the residual; both pre-norm and post-norm layers call this after attention, then after FFN."""
         adapter = next(self.switch.waiting, None)
         return super().residual_connection(x if adapter is None else adapter(x), residual)
 
 
 class TaskSentenceEncoder(TransformerEncoder):
-    """fairseq's encoder, whose layers and norms follow a switch.
+    """fairseq's encoder, whose layers and norms use the task that a switch selects.
 
     Attributes:
-        norm_names: of all layer norms, in the order of a task's own.
-        second_text: H, what token type 1 adds to type 0; None for a base without token types.
+        norm_names: names of all layer norms, in the order of a task's norms.
+        second_text: H, difference of token type 1 from type 0; None for a base without token types.
     """
 
     second_text: nn.Parameter | None
@@ -52,7 +52,7 @@ class TaskSentenceEncoder(TransformerEncoder):
         self.register_parameter(SECOND_TEXT, fresh_second_text(embed_tokens) if has_types else None)
 
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """fairseq's, with the token types of tasks that have them."""
+        """Embed tokens as fairseq does, with token types if the task uses them."""
         if self.second_text is not None and self.switch.task is not None and self.switch.task.has_token_types:
             words = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
             is_second = in_second_text(src_tokens, self.dictionary.eos()).unsqueeze(-1)
@@ -72,7 +72,7 @@ class TaskRobertaEncoder(RobertaEncoder):
 
 
 class LinearHead(nn.Module):
-    """A linear layer on the first token's state, as in the paper; fairseq's head has a hidden layer, too."""
+    """A linear layer on the first token's state, as in the paper; fairseq's head also has a hidden layer."""
 
     def __init__(self, embed_dim: int, num_classes: int, dropout: float):
         super().__init__()
@@ -81,6 +81,6 @@ class LinearHead(nn.Module):
         init_bert_params(self.out_proj)
 
     def forward(self, features: Tensor, **_: Any) -> Tensor:
-        """B×T×H to B×C."""
+        """B×T×H → B×C."""
         logits: Tensor = self.out_proj(self.dropout(features[:, 0]))
         return logits

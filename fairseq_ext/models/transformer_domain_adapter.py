@@ -1,4 +1,4 @@
-"""AD: plain domain adapters (Bapna & Firat 2019). The sentence's domain chooses the adapter."""
+"""AD: plain domain adapters (Bapna & Firat 2019). The sentence's domain selects the adapter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_ext.modules.routers import GivenRouter
 
 @register_model("transformer_domain_adapter")
 class TransformerDomainAdapterModel(AdapterTransformerModel):
-    """Every sentence passes the adapters of its own domain; ``domain_ids`` (B,) is required."""
+    """Every sentence uses the adapters of its domain; ``domain_ids`` (B,) is required."""
 
     needs_domains = True
 

@@ -19,8 +19,8 @@ from fairseq_ext.modules.adapter_names import GUARDED, names_entry, read_names
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
 
-ALL_GATES = "all"  # of --train-gates
-STATES, SOURCE, ENCODER = "states", "source", "encoder"  # of --gate-inputs
+ALL_GATES = "all"  # value of --train-gates
+STATES, SOURCE, ENCODER = "states", "source", "encoder"  # values of --gate-inputs
 
 
 @dataclass
@@ -32,27 +32,27 @@ class GatedAdapterConfig(TranslationAdapterConfig):
     )
     gate_inputs: str = option(
         "states",
-        "what gates see, separated by commas: states (the mean of the layer's states, the paper's), source "
-        "(a bag of the source's subwords and pairs of them), encoder (for decoder gates, what the last encoder "
-        "gate found) (default: states)",
+        "inputs of gates, separated by commas: states (the mean of the layer's states, the paper's), source "
+        "(a bag of the source's subwords and pairs of them), encoder (for decoder gates, the logits of the last "
+        "encoder gate) (default: states)",
     )
     gate_pairs: int = option(
         65536,
-        "with --gate-inputs source: columns that pairs of neighbouring subwords are hashed into; 0 for no "
-        "pairs (default: 65536)",
+        "with --gate-inputs source: number of columns into which pairs of neighbouring subwords are hashed; 0 for "
+        "no pairs (default: 65536)",
     )
     share_gates: bool = option(
-        False, "one gate for all encoder layers and one for all decoder layers (default: one a layer)"
+        False, "use one gate for all encoder layers and one for all decoder layers (default: one per layer)"
     )
     gate_top_k: int = option(
         0,
-        "compute the adapters of the so many largest weights of a gate alone, in training and inference; "
-        "the weights kept sum to one again (default: 0, all)",
+        "number of adapters to compute, those with a gate's largest weights, in training and inference; "
+        "the kept weights are renormalised to sum to one (default: 0, all)",
     )
     train_gates: str = option(
         "",
-        "domains, separated by commas, whose rows of the gates train, or all; the other rows and the "
-        "adapters stay as they are, bit for bit (default: gates and adapters train)",
+        "train only the gates' rows of these domains, separated by commas, or all; other rows and the "
+        "adapters stay unchanged, bit for bit (default: train gates and adapters)",
     )
 
 
@@ -67,14 +67,14 @@ def gate_inputs(config: GatedAdapterConfig) -> frozenset[str]:
 
 @register_model("transformer_gated_adapter")
 class TransformerGatedAdapterModel(AdapterTransformerModel):
-    """Gates decide from the hidden states how much of each domain's adapter a sentence gets (Eq. 2-3).
+    """Gates compute the weight of each domain's adapter from the hidden states (Eq. 2-3).
 
-    No domain is needed; one that is forced on a sentence takes the gates' place. Train with
-    ``label_smoothed_cross_entropy_with_kd_gate``. Checkpoints name the adapters that are guarded, if any
-    (:class:`~fairseq_ext.modules.routers.GateRouter`), and a model guards those of its checkpoint.
+    No domain is needed; if one is forced, its adapter is used instead of the gates. Train with
+    ``label_smoothed_cross_entropy_with_kd_gate``. Checkpoints store the names of guarded adapters, if any
+    (:class:`~fairseq_ext.modules.routers.GateRouter`).
 
     Attributes:
-        trained_gate_rows: rows of the gates that training may change.
+        trained_gate_rows: rows of the gates that are trained.
     """
 
     config_class = GatedAdapterConfig
@@ -94,7 +94,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
             bank.requires_grad_(False)
 
     def _add_source_gate(self, config: GatedAdapterConfig, num_adapters: int) -> None:
-        """Let the encoder read the source for all gates, if they ask, and tell the decoder what is asked."""
+        """Add the source gate to the encoder, and pass encoder logits to the decoder, as ``--gate-inputs`` says."""
         inputs = gate_inputs(config)
         self.encoder.tells_decoder = ENCODER in inputs
         if SOURCE in inputs:
@@ -115,12 +115,12 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
     @property
     def gate_parameters(self) -> list[nn.Parameter]:
-        """The weights of all gates, each once; all have a row for each adapter."""
+        """The distinct weights of all gates, with one row per adapter."""
         readers = [*self.gates, *([self.encoder.source_gate] if self.encoder.source_gate else [])]
         return list({id(each.weight): each.weight for each in readers if each.weight is not None}.values())
 
     def guard(self, names: Sequence[str]) -> None:
-        """Let these adapters take part only where their gate's logit is above all others', and checkpoints say so."""
+        """Use these adapters only where their logit is the highest, and store their names in checkpoints."""
         for gate in self.gates:
             gate.guarded = tuple(sorted(self.adapter_names.index(name) for name in names))
         key = GUARDED.rpartition(".")[2]
@@ -143,26 +143,26 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
             for _ in range(num_layers)
         ]
         if config.share_gates and reads_states:
-            # One weight, but a router a layer: each keeps the running mean of its own layer.
+            # Routers share the weight but keep separate running means.
             for gate in gates[1:]:
                 gate.weight = gates[0].weight
         return list(gates)
 
     @torch.no_grad()
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:
-        """The routing weights of every layer as they are used, the decoder's averaged over the target positions.
+        """Return the routing weights used in every layer, in the decoder averaged over the target positions.
 
-        Of gates that see more than states also what each input would decide alone: ``source``, the source's words, and
-        ``encoder_states`` and ``decoder_states``, the states of each layer.
+        For gates with several inputs, also return the weights that each input would give alone: ``source`` for the
+        source's words, ``encoder_states`` and ``decoder_states`` for the states of each layer.
 
         Shape:
-            prev_output_tokens: B×T; result: encoder B×L×D, decoder B×L×D, and the decoder's averaged over its layers,
-            tokens B×T×D; source B×1×D, the states' as their sides; rows sum to one
+            prev_output_tokens: B×T; result: encoder B×L×D; decoder B×L×D; tokens B×T×D, the decoder's averaged over
+            layers instead of positions; source B×1×D; encoder_states, decoder_states: B×L×D; rows sum to one
         """
         encoder_out = self.encoder(**{k: v for k, v in net_input.items() if k != "prev_output_tokens"})
         _, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, features_only=True)
         gates = extra["gate_logits"]
-        gate = self.gates[0]  # all gates weigh alike
+        gate = self.gates[0]  # all gates compute weights alike
         encoder, decoder = (torch.stack(gates[side], dim=1) for side in ("encoder", "decoder"))  # B×L×D, B×L×T×D
         is_token = prev_output_tokens.ne(self.decoder.padding_idx)[:, None, :, None]
 

@@ -1,4 +1,4 @@
-"""Hierarchical adapters for language models: one adapter for each node of a domain tree."""
+"""Hierarchical adapters for language models: one adapter per node of a domain tree."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 NodeWeights = Tensor | Callable[[Tensor], Tensor]
 
 _weights: ThreadValue[Tensor] = ThreadValue()
-# `with node_weights_of(rows):` computes with these weights, B×N or 1×N, and not a model's default ones.
+# `with node_weights_of(rows):` uses these weights, B×N or 1×N, instead of a model's default weights.
 node_weights_of = _weights.during
 
 
@@ -40,26 +40,26 @@ node_weights_of = _weights.during
 class HierAdapterConfig(AdapterConfig, TransformerLanguageModelConfig):
     """Options of the hierarchical adapters and their baselines."""
 
-    tree: str = option("", "domain tree (JSON); the checkpoint keeps it (default: none)")
+    tree: str = option("", "domain tree (JSON file); stored in checkpoints (default: none)")
     adapters: ChoiceEnum(list(ADAPTERS)) = option(  # type: ignore[valid-type]
         ADAPTERS[0],
-        "one adapter for each node of --tree (tree), for each domain (single), or one for all domains, "
-        "as wide as --tree's paths are long (multi) (default: tree)",
+        "one adapter per node of --tree (tree), one per domain (single), or one for all domains, with a "
+        "bottleneck as large as those on an average path of --tree together (multi) (default: tree)",
     )
     train_nodes: str = option(
         "",
-        "nodes to train, separated by commas; all else stays as it is, bit for bit, the shared layer "
-        "norms too (default: all nodes)",
+        "nodes to train, separated by commas; all other nodes and the shared layer norms stay unchanged, "
+        "bit for bit (default: all nodes)",
     )
-    tree_json: str = option("", "the tree itself, noted in checkpoints; give --tree instead (default: none)")
+    tree_json: str = option("", "contents of the tree, for checkpoints; use --tree instead (default: none)")
 
 
 class PathDecoder(TransformerDecoder):
-    """fairseq's decoder of a language model, whose layers have a bank of adapters each, weighted by row.
+    """fairseq's decoder of a language model with a bank of adapters in each layer, weighted by row.
 
     Attributes:
-        default_node_weights: B×N or 1×N routing weights for input that brings none, or what computes them from the
-            tokens (B×T); None if there are no such.
+        default_node_weights: B×N or 1×N routing weights for input without weights, or a function that computes them
+            from the tokens (B×T); None for no default.
     """
 
     default_node_weights: NodeWeights | None = None
@@ -81,7 +81,7 @@ class PathDecoder(TransformerDecoder):
         return features
 
     def _node_weights(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, int]:
-        """The weights of rows, the same for a sentence's whole generation, and how many a row has at most."""
+        """Return the rows' weights and the maximum number of nonzero weights in a row; constant during generation."""
         state = {} if incremental_state is None else incremental_state
         if self._STATE not in state:
             weights = self.default_node_weights if _weights.value is None else _weights.value
@@ -90,13 +90,13 @@ class PathDecoder(TransformerDecoder):
             if callable(weights):
                 weights = weights(tokens)
             weights = weights.to(tokens.device)
-            if 1 < len(weights) < len(tokens):  # a sentence's hypotheses lie side by side
+            if 1 < len(weights) < len(tokens):  # hypotheses of a sentence are adjacent
                 weights = weights.repeat_interleave(len(tokens) // len(weights), dim=0)
             state[self._STATE] = {"weights": weights, "most": most_chosen(weights)}
         return state[self._STATE]["weights"], state[self._STATE]["most"]
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Follow the beam."""
+        """Reorder the weights with the beam."""
         saved = incremental_state.get(self._STATE)
         if saved is not None and len(saved["weights"]) > 1:
             incremental_state[self._STATE] = saved | {"weights": saved["weights"].index_select(0, new_order)}
@@ -108,14 +108,14 @@ class PathDecoder(TransformerDecoder):
 
 @register_model(HIERARCHICAL_ADAPTERS, dataclass=HierAdapterConfig)
 class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
-    """A frozen language model with a bank behind every layer, one adapter a node of a domain tree (§2.3).
+    """A frozen language model with a bank after every layer, with one adapter per node of a domain tree (§2.3).
 
-    The weights of a row are those of the path of its domain, or of several (:meth:`DomainTree.path_weights`). One
-    layer norm serves all adapters of a layer. Single adapters and one multi-domain adapter, the paper's
-    baselines, are the same model with another tree.
+    The weights of a row are those of one or several paths in the tree (:meth:`DomainTree.path_weights`). All adapters
+    of a layer share a layer norm. The paper's baselines, single adapters and one multi-domain adapter, are the same
+    model with other trees.
 
     Attributes:
-        tree: its nodes are the rows of every bank.
+        tree: domain tree, whose nodes are the rows of every bank.
     """
 
     tree: DomainTree
@@ -123,11 +123,11 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "TransformerLMHierAdapterModel":
         if getattr(cfg, "checkpoint_activations", False):
-            # Layers are recomputed when their batch is gone.
+            # Layers would be recomputed without their batch.
             raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
         embed_tree(cfg, getattr(task, "domains", []))
         model: TransformerLMHierAdapterModel = super().build_model(cfg, task)
-        # fairseq has made embeddings of whatever kind the options ask for; only the stack of layers is ours.
+        # Keep the embeddings that fairseq built from the options, and replace only the stack of layers.
         embed_tokens = model.decoder.embed_tokens
         model.decoder = PathDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
         model.add_adapters(cfg)
@@ -152,13 +152,13 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
 
     @property
     def banks(self) -> list[NodeBank]:
-        """The banks of all layers, from the first."""
+        """The banks of all layers, in order."""
         return [layer.adapter.bank for layer in self.decoder.layers.children()]
 
     def forward(  # type: ignore[override]
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, node_weights: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
-        """B×T and B×N, rows that sum to one or are zero (no adapter) → B×T×V."""
+        """Compute scores from tokens B×T and weights B×N, rows sum to one or are all zero (no adapter) → B×T×V."""
         with node_weights_of(node_weights):
             out: tuple[Tensor, dict[str, Any]] = self.decoder(src_tokens, **kwargs)
         return out
@@ -170,9 +170,9 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
 
 
 def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
-    """Put the tree, and the adapters' width that follows from it, into the options, in place.
+    """Store the tree and the adapters' bottleneck dimension, which depends on it, in the options, in place.
 
-    Checkpoints then hold all that it takes to build the model again; options that have been completed stay.
+    The model can then be built from a checkpoint alone. Options that already contain a tree are unchanged.
     """
     if cfg.tree_json:
         return
@@ -195,7 +195,7 @@ def _baseline(kind: str, domains: Sequence[str]) -> DomainTree:
 
 
 _TIED = {"share_decoder_input_output_embed": True}
-# The paper's size, GPT-2's smallest: 12 layers, 768/3072/12, learned positions, embeddings tied.
+# The paper's size, that of GPT-2 small: 12 layers, 768/3072/12, learned positions, tied embeddings.
 gpt2_architecture = sized(
     transformer_lm_gpt, decoder_learned_pos=True, no_scale_embedding=True, activation_fn="gelu_accurate", **_TIED
 )

@@ -1,4 +1,4 @@
-"""The topic aware transformer: a frozen language model whose last states are steered towards topics."""
+"""Topic Aware Transformer: a frozen language model whose last states are steered towards topics."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,46 +17,46 @@ from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL, TRANSFORMATIONS
 from fairseq_ext.modules.topics import MixtureOfSoftmaxes, TopicSteering
 
-# All that the topics add lies below the decoder's attribute of this name.
+# Attribute of the decoder that holds all added parameters.
 TOPICS = "topics"
 
 
 @dataclass
 class TopicConfig(TransformerLanguageModelConfig):
-    """Options of the topics, beside fairseq's own of the language model."""
+    """Options of the topics, in addition to fairseq's options of the language model."""
 
     num_topics: int = option(
-        NUM_TOPICS, f"Z, topics beside topic 0, which leaves the base's states as they are (default: {NUM_TOPICS})"
+        NUM_TOPICS, f"Z: number of topics besides topic 0, which keeps the base's states (default: {NUM_TOPICS})"
     )
     topic_transformation: ChoiceEnum(list(TRANSFORMATIONS)) = option(  # type: ignore[valid-type]
         TRANSFORMATIONS[0],
-        "what a topic does with the last state h: h·A + b (affine), h ⊙ g (multiplication), or "
-        "(1 − ω)·h + ω·g with an ω that the topic learns (addition) (default: affine, the paper's)",
+        "transformation of the last state h by a topic: h·A + b (affine), h ⊙ g (multiplication), or "
+        "(1 − ω)·h + ω·g with a learned ω per topic (addition) (default: affine, the paper's)",
     )
     mixture: ChoiceEnum(list(MIXTURES)) = option(  # type: ignore[valid-type]
         MIXTURES[0],
-        "what the topics' weights mix: their probabilities (softmaxes, the paper's), or their logits, for "
-        "little more than the base's own time (logits) (default: softmaxes)",
+        "mix the topics' probabilities (softmaxes, the paper's) or their logits, which takes little more time "
+        "than the base (logits) (default: softmaxes)",
     )
     mixture_chunk: int = option(
         1024,
-        "rows of logits that are in memory at a time, one a token and topic; changes speed and memory, no "
-        "result (default: 1024)",
+        "number of rows of logits in memory at a time, one per token and topic; affects speed and memory, not "
+        "results (default: 1024)",
     )
     freeze_output_embedding: bool = option(
-        False, "use the base's output embedding (default: a copy of it is trained, as in the paper)"
+        False, "use the base's output embedding unchanged (default: train a copy of it, as in the paper)"
     )
     frozen_mode: ChoiceEnum(["eval", "train"]) = option(  # type: ignore[valid-type]
-        "train", "mode of the frozen base while the topics train: train has its dropout, eval has not (default: train)"
+        "train", "mode of the frozen base in training: with dropout (train) or without (eval) (default: train)"
     )
 
 
 class TopicDecoder(TransformerDecoder):
-    """fairseq's decoder of a language model, with a mixture of topics for its output layer.
+    """fairseq's decoder of a language model, with a mixture of topics as its output layer.
 
     Attributes:
-        topics: steer the last states, and mix what follows from them.
-        forced_topic: the only topic to use when the model is not in training; None for all of them.
+        topics: transformation of the last states by topic, and mixture of the resulting softmaxes.
+        forced_topic: the only topic to use outside training; None for all.
     """
 
     topics: MixtureOfSoftmaxes
@@ -72,15 +72,15 @@ class TopicDecoder(TransformerDecoder):
         src_lengths: Any = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Scores whose softmax are the probabilities of the next tokens; or how probable the targets are.
+        """Compute scores whose softmax are the probabilities of the next tokens, or the log probability of the targets.
 
         Args:
-            targets: what follows each token, or padding. With them, nothing of the size of the vocabulary is made for
-                more than a chunk of tokens; the features are returned.
+            targets: next token of each token, or padding. If given, features are returned instead of scores, and
+                logits over the vocabulary are in memory for one chunk of tokens at a time.
 
         Returns:
-            Scores or features, and ``hidden``, the last states; ``topic_weights``, π; ``topic_embeddings``, the columns
-            of W_Z; with targets, ``log_prob``, the sum of the logarithms of their probabilities.
+            Scores or features, and a dictionary: ``hidden``, the last states; ``topic_weights``, π;
+            ``topic_embeddings``, the columns of W_Z; with targets, ``log_prob``, the sum of their log probabilities.
 
         Shape:
             prev_output_tokens, targets: B×T; scores: B×T×V; features, hidden: B×T×H; topic_weights: B×T×(Z+1);
@@ -115,13 +115,13 @@ class TopicDecoder(TransformerDecoder):
         return scores.unflatten(0, features.shape[:2])
 
     def log_prob_sum(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """The sum of the logarithms of the targets' probabilities, a scalar: B×T×H, B×T."""
+        """Sum the log probabilities of the targets: B×T×H and B×T → scalar."""
         is_token = targets.ne(self.padding_idx)
         return self.topics.log_prob_sum(hidden[is_token], targets[is_token], self.output_weight, self._only_topic)
 
     @property
     def output_weight(self) -> Tensor:
-        """W_V transposed, V×H: that of the topics, or the base's."""
+        """W_V transposed, V×H: the trained copy, or the base's."""
         own: Tensor | None = self.topics.output_weight
         return self.output_projection.weight if own is None else own
 
@@ -132,11 +132,10 @@ class TopicDecoder(TransformerDecoder):
 
 @register_model(TOPIC_MODEL, dataclass=TopicConfig)
 class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
-    """A frozen language model that Z topics steer towards a corpus (Topic Aware Transformer).
+    """A frozen language model with Z topics that steer it towards a corpus (Topic Aware Transformer).
 
-    Trained are the topics, and a copy of the output embedding, so that one which the base shares with its input stays
-    as it is. State-dict keys of the base are those of fairseq's ``transformer_lm``; ours lie below
-    ``decoder.topics``.
+    The topics are trained, and a copy of the output embedding, so that input embeddings tied to it stay unchanged.
+    State-dict keys of the base are those of fairseq's ``transformer_lm``; added ones begin with ``decoder.topics``.
     """
 
     @classmethod
@@ -144,14 +143,14 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
         if cfg.adaptive_softmax_cutoff is not None:
             raise InputError("--adaptive-softmax-cutoff cannot be used with topics; leave it out")
         model: TransformerLMTopicModel = super().build_model(cfg, task)
-        # fairseq has made embeddings of whatever kind the options ask for; only the output layer is ours.
+        # Keep the embeddings that fairseq built from the options, and replace only the output layer.
         embed_tokens = model.decoder.embed_tokens
         model.decoder = TopicDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
         model.add_topics(cfg)
         return model
 
     def add_topics(self, cfg: TopicConfig) -> None:
-        """Put the topics on top and freeze the rest."""
+        """Add the topics and freeze the rest."""
         output = self.decoder.output_projection
         self.decoder.topics = MixtureOfSoftmaxes(
             TopicSteering(output.in_features, cfg.num_topics, str(cfg.topic_transformation)),
@@ -171,7 +170,7 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
         return number
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Give a base checkpoint fresh topics, and a copy of its own output embedding to train."""
+        """Add initial topics and a trainable copy of the output embedding to a base checkpoint."""
         super().upgrade_state_dict_named(state_dict, name)
         own = {key: value for key, value in self.state_dict().items() if self.is_trained(key)}
         if not any(self.is_trained(key) for key in state_dict):

@@ -15,8 +15,9 @@ class NodeBank(AdapterBank):
     """An :class:`AdapterBank` with a shared norm, whose adapters are separate parameters.
 
     Adapters that are not used in a step have no gradient: the optimiser, gradient clipping and gradient exchange
-    between processes skip them, and Adam counts their steps separately. The stacked tensors become buffers, and the parameters
-    are views of their rows. State dicts and computation without gradients are those of an :class:`AdapterBank`.
+    between processes skip them, and Adam counts their steps separately. The stacked tensors become buffers, and the
+    parameters are views of their rows. State dicts and computation without gradients are those of an
+    :class:`AdapterBank`.
 
     Attributes:
         nodes: parameters by kind of row, one per node.

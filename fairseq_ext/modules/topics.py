@@ -68,8 +68,8 @@ class TopicSteering(nn.Module):
     Every transformation starts as ``F(h, z) = h``. The paper's ``A_z`` and, for products, ``g_z`` are therefore stored
     as differences from the identity, so that weight decay draws them to the base and half precision keeps small
     changes. For the sum, this requires ω = 0 at the start. In the paper ω is constant, so topics cannot start as the
-    base; here each topic learns its ω. ``W_Z`` is initialised so that π differs between states; otherwise equal topics would get equal
-    gradients and stay equal.
+    base; here each topic learns its ω. ``W_Z`` is initialised so that π differs between states; otherwise equal topics
+    would get equal gradients and stay equal.
 
     Shape:
         hidden: …×H; result: …×(Z+1)×H, ``F(h, z)`` of all topics
