@@ -1,4 +1,4 @@
-"""Translation loss plus distillation of a domain classifier into the gates (Klimaszewski et al. 2023, §2.2.2)."""
+"""Translation loss with distillation of a domain classifier into the gates (Klimaszewski et al. 2023, §2.2.2)."""
 
 import math
 from collections.abc import Callable
@@ -25,27 +25,25 @@ _COUNTS = ("sample_size", "nsentences")
 
 @dataclass
 class KDGateCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    gate_loss_weight: float = option(
-        0.5, "alpha: weight of the gate loss beside the translation loss (default: 0.5, the paper's)"
-    )
+    gate_loss_weight: float = option(0.5, "alpha: weight of the gate loss (default: 0.5, the paper's)")
     gate_loss_temperature: float = option(
         0.1, "tau: temperature of teacher and gates in the gate loss (default: 0.1, the paper's)"
     )
     gate_target: ChoiceEnum(["probs", "log-probs", "domain"]) = option(  # type: ignore[valid-type]
         "probs",
-        "what the gates learn: softmax(p/tau) of the teacher's probabilities p (probs, the paper's "
-        "released code), softmax(log p/tau) (log-probs, the textbook form), or the true domain alone "
+        "target of the gates: softmax(p/tau) of the teacher's probabilities p (probs, as in the paper's "
+        "code), softmax(log p/tau) (log-probs, the textbook form), or the true domain "
         "(domain: cross-entropy with hard labels, the paper's ablation) (default: probs)",
     )
     gate_encoder_term: ChoiceEnum(["sentence", "token"]) = option(  # type: ignore[valid-type]
         "sentence",
-        "an encoder gate counts once a sentence (the paper's form) or once a target token (token: "
-        "as much as a decoder gate) (default: sentence)",
+        "count an encoder gate's loss once per sentence (sentence, as in the paper) or once per target token "
+        "(token, as for decoder gates) (default: sentence)",
     )
     gate_balance_weight: float = option(
         0.0,
-        "weight of a loss that keeps all adapters in use: the squared coefficient of variation of a "
-        "training batch's mean gate weights, summed over layers (default: 0.0, none)",
+        "weight of a load-balancing loss: the squared coefficient of variation of a training batch's mean "
+        "gate weights, summed over layers (default: 0.0, none)",
     )
 
 
@@ -53,16 +51,16 @@ class KDGateCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
 class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCriterion):
     """``L = L_CE + α · τ² · Σ_layers KL(P_teacher ‖ softmax(g / τ))`` (Eq. 4-5).
 
-    An encoder layer contributes one term per sentence, a decoder layer one per target token that is no
-    padding; all are summed, as L_CE is, and fairseq divides both by the same sample size.
+    An encoder layer contributes one term per sentence, a decoder layer one per non-padding target token.
+    All are summed, as is L_CE, and fairseq divides both by the same sample size.
 
-    The sample carries ``teacher_probs`` (B×D) or, for hard labels, ``domain_ids`` (B,); the model returns
-    ``gate_logits`` as ``transformer_gated_adapter`` does. A sentence whose ``teacher_probs`` are all zero has no label:
-    no term is its own, and what is logged of gates is of the others.
+    The sample contains ``teacher_probs`` (B×D) or, for hard labels, ``domain_ids`` (B,); the model returns
+    ``gate_logits`` as ``transformer_gated_adapter`` does. A sentence whose ``teacher_probs`` are all zero has no label;
+    it is left out of the gate loss and the logged gate metrics.
 
-    With ``gate_balance_weight`` a training batch adds :meth:`balance_loss`; one for validation does not, as it is of
-    one domain. It is a loss of a whole batch, so that unlike the others it depends on how sentences are shared out
-    among batches and processes.
+    With ``gate_balance_weight``, :meth:`balance_loss` is added in training, but not in validation, whose batches have
+    only one domain. It is a loss of a whole batch, so that, unlike the other losses, it depends on the distribution of
+    sentences over batches and processes.
     """
 
     def __init__(
@@ -94,7 +92,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         if reduce:
             loss = loss + self.gate_loss_weight * gate_loss
         if reduce and self.gate_balance_weight and self.training:
-            balance = sample_size * self.balance_loss(gate_logits, sample, model.gates[0].weights)  # all weigh alike
+            balance = sample_size * self.balance_loss(gate_logits, sample, model.gates[0].weights)  # any gate will do
             loss = loss + self.gate_balance_weight * balance
             gate_log["gate_balance"] = balance.data
         logging_output = {
@@ -112,7 +110,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         return loss, sample_size, logging_output
 
     def gate_logits(self, net_output: tuple) -> dict[str, Tensor]:
-        """The gates' logits, stacked by side: encoder L×B×D, decoder L×B×T×D."""
+        """Return the gates' logits, stacked by side: encoder L×B×D, decoder L×B×T×D."""
         gates = net_output[1].get("gate_logits", {})
         if not any(gates.get(side) for side in SIDES):
             raise InputError(
@@ -122,7 +120,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         return {side: torch.stack(gates[side]) for side in SIDES if gates[side]}
 
     def target(self, sample: dict, num_domains: int) -> Tensor:
-        """P_τ, what the gates shall match: B×D, rows sum to one, or are zero where there is no label."""
+        """Return P_τ, the target of the gates: B×D, rows sum to one or, without a label, are all zero."""
         if self.gate_target == "domain":
             if sample.get("domain_ids") is None:
                 raise InputError("--gate-target domain needs the domains of --task multi_domain_translation")
@@ -134,7 +132,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         return (scores / self.tau).softmax(-1).where(probs.any(-1, keepdim=True), 0.0)
 
     def gate_loss(self, gate_logits: dict[str, Tensor], sample: dict) -> tuple[Tensor, dict[str, Any]]:
-        """The loss of gates, encoder L×B×D and decoder L×B×T×D, summed over layers and terms; and its log."""
+        """Return the gate loss, summed over layers and terms, and its log; logits: encoder L×B×D, decoder L×B×T×D."""
         target = self.target(sample, next(iter(gate_logits.values())).size(-1))
         is_labelled = target.any(-1)  # B
         is_token = sample["target"].ne(self.padding_idx) & is_labelled.unsqueeze(1)  # B×T
@@ -142,7 +140,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         loss, log = target.new_zeros(()), {"gate_sample_size": rows.sum(), "gate_labelled": is_labelled.sum()}
         for side, logits in gate_logits.items():
             terms_of_row = is_token if side == "decoder" else is_labelled
-            # B×D, or B×1×D to serve all target positions.
+            # B×D, or B×1×D for all target positions.
             goal = target.unsqueeze(1) if side == "decoder" else target
             log_probs = (logits / self.tau).log_softmax(-1)
             divergence = self.tau**2 * F.kl_div(log_probs, goal.expand_as(log_probs), reduction="none").sum(-1)
@@ -161,10 +159,10 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
     def balance_loss(
         self, gate_logits: dict[str, Tensor], sample: dict, weights_of: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """CV(Importance)² (Shazeer et al. 2017, §4, Eq. 6), summed over layers: 0 where all adapters have as much.
+        """Return CV(Importance)² (Shazeer et al. 2017, §4, Eq. 6), summed over layers; 0 for equal weights.
 
-        An adapter's importance is its mean weight over the batch, where Shazeer et al. have the sum, which varies
-        alike: over sentences in the encoder, over target tokens that are no padding in the decoder.
+        An adapter's importance is its mean weight over the batch: over sentences in the encoder, over non-padding
+        target tokens in the decoder. Shazeer et al. use the sum, which has the same coefficient of variation.
         """
         is_token = sample["target"].ne(self.padding_idx).unsqueeze(-1)  # B×T×1
         loss = next(iter(gate_logits.values())).new_zeros(())
@@ -172,13 +170,13 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
             weights = weights_of(logits)
             is_decoder = side == "decoder"
             importance = (weights * is_token).sum((1, 2)) / is_token.sum() if is_decoder else weights.mean(1)  # L×D
-            # Weights sum to one, so that their mean is 1 / D.
+            # Weights sum to one, so their mean is 1 / D.
             loss = loss + (logits.size(-1) ** 2 * importance.var(-1, unbiased=False)).sum()
         return loss
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
-        """Aggregate over batches and workers; gate losses are per term and in bits, like fairseq's others."""
+        """Aggregate over batches and workers; gate losses are per term and in bits, like fairseq's losses."""
         super().reduce_metrics(logging_outputs)
 
         total = _totals(logging_outputs)
@@ -200,12 +198,12 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
 
 
 def _totals(logs: list[dict]) -> dict[str, float]:
-    """The sums of what gates log, over batches, read from the device at once."""
+    """Sum the logged gate values over batches, with one read from the device."""
     keys = [key for key in (logs[0] if logs else ()) if key in _COUNTS or key.startswith("gate_")]
     sums = [sum(log.get(key, 0) for log in logs) for key in keys]
     if not sums:
         return {}
     device = next((value.device for value in sums if isinstance(value, Tensor)), None)
-    # float64 has room for every sum of counts.
+    # float64 is exact for large counts.
     values = torch.stack([torch.as_tensor(value, dtype=torch.float64, device=device) for value in sums])
     return dict(zip(keys, values.tolist(), strict=True))

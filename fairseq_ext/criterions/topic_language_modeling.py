@@ -1,4 +1,4 @@
-"""Language modelling loss plus topic distribution modelling (Topic Aware Transformer, §4)."""
+"""Language modelling loss with topic distribution modelling (Topic Aware Transformer, §4)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
 from fairseq_ext.modules.language_model_options import NO_TDM, TDM, TOPIC_CRITERION, TOPIC_MODEL
 
-# Under this name the log keeps the mean of π; fairseq does not print what begins like this.
+# Log entry of the mean of π; fairseq does not print names that begin with an underscore.
 _USAGE = "_topic_usage"
 
 
@@ -26,12 +26,12 @@ _USAGE = "_topic_usage"
 class TopicLanguageModelingCriterionConfig(CrossEntropyCriterionConfig):
     tdm: ChoiceEnum(list(TDM)) = option(  # type: ignore[valid-type]
         TDM[0],
-        "topic distribution modelling, which draws the topics of a text to its mean state: nearer than to "
-        "another text's (triplet; unit-triplet: all made vectors of length one, so that ε is of their angles), by "
-        "the mean squared difference (l2), by cross-entropy or KL divergence of both, "
-        "made distributions by a softmax (cross-entropy, kl), or not at all (none) (default: triplet, the paper's)",
+        "topic distribution modelling, a loss that draws the topics of a text to its mean state: triplet loss "
+        "against another text (triplet; unit-triplet: with vectors normalised to length one), mean squared "
+        "difference (l2), cross-entropy or KL divergence of their softmaxes (cross-entropy, kl), or none "
+        "(default: triplet, the paper's)",
     )
-    tdm_margin: float = option(0.2, "ε: how much nearer triplets want it to be (default: 0.2, the paper's)")
+    tdm_margin: float = option(0.2, "ε: margin of the triplet losses (default: 0.2, the paper's)")
     tdm_weight: float = option(0.5, "λ: weight of topic distribution modelling (default: 0.5, the paper's)")
 
 
@@ -39,12 +39,12 @@ class TopicLanguageModelingCriterionConfig(CrossEntropyCriterionConfig):
 class TopicLanguageModelingCriterion(CrossEntropyCriterion):
     """``L = −log P(x) + λ·L_TDM`` (Eq. 7), for models of ``transformer_lm_topic``.
 
-    A row of the batch is a text. Its term of L_TDM counts once for each of its tokens, so that per token, as fairseq
-    divides, this is mean loss plus λ times mean term, however long the texts are.
+    A row of the batch is a text. Its term of L_TDM is multiplied by its number of tokens. Divided by the number of
+    tokens, as fairseq does, the loss is the mean of −log P plus λ times the token-weighted mean of the terms.
 
-    The logged ``loss`` is −log P(x) alone, in bits a token, so that it and ``ppl`` compare with other models';
-    ``tdm_loss`` is the mean over texts. ``topic_entropy`` (bits) is that of the topics' mean weights, ``dead_topics``
-    counts those with a mean weight below a tenth of an even share.
+    The logged ``loss`` is −log P(x) alone, in bits per token, so that it and ``ppl`` are comparable with other models.
+    ``tdm_loss`` is the mean over texts. ``topic_entropy`` is the entropy of the topics' mean weights in bits,
+    ``dead_topics`` the number of topics with a mean weight below a tenth of an even share.
     """
 
     def __init__(self, task: Any, sentence_avg: bool, tdm: str, tdm_margin: float, tdm_weight: float):
@@ -91,30 +91,30 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
         metrics.log_scalar("tdm_loss", float(total("tdm_loss")) / num_texts, num_texts, round=4)
         usage = torch.as_tensor(total("topic_weights")).double().cpu().numpy() / num_tokens
         metrics.log_scalar(_USAGE, usage, num_tokens)
-        # Of the mean over all batches, which the mean of the batches' figures is not.
+        # Computed from the mean usage over all batches, as these metrics are not linear.
         metrics.log_derived("topic_entropy", partial(_of_usage, topic_entropy))
         metrics.log_derived("dead_topics", partial(_of_usage, count_dead_topics))
 
 
 def mean_over_tokens(values: Tensor, is_token: Tensor) -> Tensor:
-    """The mean over each row's tokens, at least float32, zero for none: B×T×C and B×T → B×C."""
+    """Average over each row's tokens in at least float32, zero if it has none: B×T×C and B×T → B×C."""
     values = values.masked_fill(~is_token.unsqueeze(-1), 0)
     total = values.sum(1, dtype=torch.promote_types(values.dtype, torch.float32))
     return total / is_token.sum(1, keepdim=True).clamp(min=1)
 
 
 def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor:
-    """What topic distribution modelling costs each text (§4.1, Eq. 6).
+    """Return the topic distribution modelling loss of each text (§4.1, Eq. 6).
 
-    The other text of a triplet is the next row; a single text has none, and its term is zero. For the ablation, which
-    the paper does not spell out, both vectors become distributions by a softmax, and that of the topics is the
-    reference, as ``z_d`` is said to be: cross-entropy ``−Σ z·log t`` and divergence ``Σ z·log(z/t)`` then differ by the
-    topics' entropy. With the text for reference, which is fixed, they would be the same loss.
+    The other text of a triplet is the next row; with a single text, the loss is zero. The ablation's losses are not
+    fully specified in the paper. Here, a softmax makes both vectors distributions, and that of the topics is the
+    reference, as the paper says of ``z_d``: cross-entropy ``−Σ z·log t`` and divergence ``Σ z·log(z/t)`` then differ by
+    the topics' entropy. With the text, which is fixed, as reference, both would be the same loss.
 
     Args:
         topics: ``z_d``, the mean of π times W_Z transposed.
         texts: ``TID_d``, the mean of the last states.
-        margin: ε of the triplets.
+        margin: ε of the triplet losses.
 
     Shape:
         topics, texts: B×H; result: B
@@ -134,13 +134,13 @@ def tdm_terms(kind: str, topics: Tensor, texts: Tensor, margin: float) -> Tensor
 
 
 def topic_entropy(usage: np.ndarray) -> float:
-    """Bits of the topics' mean weights: 0 if one does all, log2(Z+1) if all do the same."""
+    """Return the entropy of the topics' mean weights in bits: 0 if one topic has all, log2(Z+1) if all are equal."""
     used = usage[usage > 0]
     return float(-(used * np.log2(used)).sum())
 
 
 def count_dead_topics(usage: np.ndarray) -> int:
-    """How many topics have less than a tenth of an even share."""
+    """Return the number of topics with less than a tenth of an even share."""
     return int((usage < 0.1 / len(usage)).sum())
 
 

@@ -1,4 +1,4 @@
-"""Numbers for fairseq: memory-mapped token files, one folder a domain, one dictionary for all."""
+"""Binarisation for fairseq: memory-mapped token files, one folder per domain, with a shared dictionary."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 
 @dataclass(frozen=True)
 class BinariseFile:
-    """The task that binarises one file with fairseq's own binariser; returns its name and how much of it is unknown.
+    """A task that binarises one file with fairseq's binariser; returns its name and the percentage of unknown pieces.
 
-    ``files`` name pieces below ``encoded``, and what is made of them less its endings, in a folder or none. fairseq can
-    divide a file among processes of its own, but these outlive a parent that is killed.
+    ``files`` are pairs of a file of pieces below ``encoded`` and an output path without extension. fairseq could split
+    a file among several processes, but these survive if the parent is killed.
     """
 
     encoded: Path
@@ -27,9 +27,9 @@ class BinariseFile:
     files: Sequence[tuple[str, str]]
 
     def __call__(self, index: int, output: Path) -> tuple[str, float]:
-        """Write the file of this number as ``NAME.{bin,idx}`` into an empty directory."""
+        """Binarise the file with this index as ``NAME.{bin,idx}`` into an empty directory."""
         quieten_fairseq()
-        # fairseq takes seconds to import; only this step pays.
+        # Imported here because fairseq takes seconds to import.
         from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
         from fairseq.data import Dictionary
 
@@ -48,9 +48,10 @@ class BinariseFile:
 
 
 def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
-    """Write the binarised sets, the dictionaries, the subword model and the domains: a data directory of fairseq's.
+    """Write a data directory: the binarised splits, the dictionaries, the subword model and the domains.
 
-    ``encoded`` are pieces, made by :func:`~fairseq_ext.corpora.subwords.encode_splits`. Returns how many are unknown.
+    ``encoded`` contains pieces from :func:`~fairseq_ext.corpora.subwords.encode_splits`. Returns a message about the
+    rate of unknown pieces.
     """
     domains = read_domain_names(encoded / DOMAINS_FILE)
     pair = "-".join(langs)
@@ -70,9 +71,9 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
 def binarise_files(
     folder: Path, encoded: Path, dictionaries: Sequence[Path], files: Sequence[tuple[str, str]], engine: Engine
 ) -> str:
-    """Binarise files below ``folder``, as :class:`BinariseFile` does; returns in words how many pieces are unknown.
+    """Binarise files below ``folder`` with :class:`BinariseFile`; return a message about the rate of unknown pieces.
 
-    ``dictionaries`` are one for each file, or one for all.
+    ``dictionaries`` has one entry per file, or one for all.
     """
     each = [path.resolve() for path in dictionaries] * (len(files) if len(dictionaries) == 1 else 1)
     task = BinariseFile(encoded.resolve(), each, files)

@@ -1,7 +1,7 @@
-"""A data directory: dictionaries, the list of domains, and one sub-directory of binarised text per domain.
+"""Data directories: dictionaries, the list of domains, and one sub-directory of binarised text per domain.
 
-Dictionary, SentencePiece model, binarised data and checkpoint belong together. Nothing else would notice: a dictionary
-in another order has the same size, and any numbers can be looked up in it.
+Dictionary, SentencePiece model, binarised data and checkpoint must match. A mismatch would otherwise go unnoticed, as a
+dictionary in another order has the same size and accepts the same indices.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fairseq_ext.engine.provenance import check_contents, read_record
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
-_ENTRY = "vocabulary"  # of a task's state in checkpoints
+_ENTRY = "vocabulary"  # key in a task's state in checkpoints
 
 
 def split_directories(data: str | None) -> list[Path]:
-    """The directories of a data option, ``DIR`` or ``DIR1:DIR2:…``."""
+    """Split a data option, ``DIR`` or ``DIR1:DIR2:…``, into directories."""
     directories = [Path(path) for path in utils.split_paths(data or "") if path]
     if not directories:
         raise InputError("no data directory; give one with domains.txt and dictionaries")
@@ -32,7 +32,7 @@ def split_directories(data: str | None) -> list[Path]:
 
 
 def read_domains(directories: list[Path]) -> list[str]:
-    """The domains of all of these directories."""
+    """Read the domains of directories, which must be equal."""
     domains = read_domain_names(directories[0] / DOMAINS_FILE)
     for directory in directories[1:]:
         if read_domain_names(directory / DOMAINS_FILE) != domains:
@@ -41,14 +41,14 @@ def read_domains(directories: list[Path]) -> list[str]:
 
 
 def check_directories(data: Path, domains: list[str]) -> None:
-    """Check that all sub-directories with data are of listed domains."""
+    """Check that all sub-directories with data belong to listed domains."""
     for path in sorted(data.glob("*/*.idx")):
         if path.parent.name not in domains:
             raise InputError(f"{path.parent}: not listed in {data / DOMAINS_FILE}; add the domain or remove its data")
 
 
 def infer_languages(data: Path) -> tuple[str, str]:
-    """The language pair of a data directory, from the name of a file like ``DOMAIN/train.en-de.en.idx``."""
+    """Infer the language pair of a data directory from a file name like ``DOMAIN/train.en-de.en.idx``."""
     for path in sorted(data.glob("*/*.idx")):
         match = re.fullmatch(r"[^.]+\.([^.-]+)-([^.-]+)\.[^.]+\.idx", path.name)
         if match:
@@ -57,9 +57,9 @@ def infer_languages(data: Path) -> tuple[str, str]:
 
 
 def check_vocabulary_files(data: Path) -> None:
-    """Check that the files of a data directory that give its numbers their meaning are as its step wrote them.
+    """Check that dictionaries, subword models and the list of domains are unchanged since they were written.
 
-    Data without a record, or with one of an earlier version, which knows no contents, are taken as they are.
+    Data without a record, or with a record of an earlier version without hashes, are not checked.
     """
     if record := read_record(data):
         dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
@@ -68,33 +68,33 @@ def check_vocabulary_files(data: Path) -> None:
 
 
 def _models_in(data: Path) -> list[str]:
-    """SentencePiece's own, and a language's where it has one; the first must be there if the record names it."""
+    """Return the names of the shared SentencePiece model, even if missing, and of those of single languages."""
     return [MODEL_FILE, *sorted(path.name for path in data.glob("sentencepiece.*.model"))]
 
 
 class VocabularyMemory:
-    """Mixed into a task of fairseq's: its state in checkpoints tells dictionaries and subwords, and is compared.
+    """Mixin of fairseq tasks that stores hashes of dictionaries and subword models in checkpoints and checks them.
 
-    Checkpoints without that, of fairseq's own tasks and of earlier versions, load as they are.
+    Checkpoints without hashes, from fairseq's own tasks or earlier versions, are loaded without a check.
     """
 
     cfg: Any
 
     def dictionaries(self) -> dict[str, Any]:
-        """The dictionaries that numbers are looked up in, by file name."""
+        """Return the task's dictionaries by file name."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints keep of the task."""
+        """Return the task's state for checkpoints."""
         return {**super().state_dict(), _ENTRY: self._fingerprint()}  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take what a checkpoint kept of a task."""
+        """Check and load a task's state from a checkpoint."""
         self.check_vocabulary(state_dict)
         super().load_state_dict({name: value for name, value in state_dict.items() if name != _ENTRY})  # type: ignore[misc]
 
     def check_vocabulary(self, state_dict: Mapping[str, Any]) -> None:
-        """Compare the data's vocabulary with what a checkpoint kept of its task; what only one has is left alone."""
+        """Compare the data's vocabulary with the hashes in a checkpoint's task state; skip files that one lacks."""
         remembered = state_dict.get(_ENTRY)
         if not isinstance(remembered, Mapping):
             return
@@ -107,7 +107,7 @@ class VocabularyMemory:
                 )
 
     def _fingerprint(self) -> dict[str, str]:
-        """SHA-256 of symbols and SentencePiece models, by file name."""
+        """Return SHA-256 hashes of symbols and SentencePiece models by file name."""
         data = split_directories(self.cfg.data)[0]
         symbols = {name: "\n".join(dictionary.symbols) for name, dictionary in self.dictionaries().items()}
         found = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in symbols.items()}

@@ -16,11 +16,11 @@ from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDatas
 
 @dataclass
 class BlockCorpus(DomainCorpus):
-    """The blocks of one domain (a ``MonolingualDataset``), which never reach into another's.
+    """The blocks of one domain (a ``MonolingualDataset``), which never contain text of another.
 
     Attributes:
-        node_weights: N routing weights for all of them; None where the model has no adapters, or the blocks choose
-            their own.
+        node_weights: N routing weights, shared by all blocks; None if the model has no adapters, or if paths are
+            chosen per block.
     """
 
     node_weights: np.ndarray | None = None
@@ -31,9 +31,9 @@ class DomainBlocks(MultiDomainDataset[BlockCorpus]):
 
     Args:
         corpora, repetitions, seed, single_domain_batches: see the base class.
-        unscored_tokens: so many tokens at the start of a block are read, but no targets; a block without any more is
-            left out.
-        padding_idx: what stands for no target.
+        unscored_tokens: number of tokens at the start of a block that are not targets; blocks without further tokens
+            are left out.
+        padding_idx: target index for positions without a target.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class DomainBlocks(MultiDomainDataset[BlockCorpus]):
 
 
 def let_blocks_be_sentences() -> None:
-    """Let fairseq cut blocks of one sentence (``--sample-break-mode eos``, typed lines) with numpy ≥ 2.3.
+    """Make fairseq's blocks of one sentence (``--sample-break-mode eos``, typed lines) work with numpy ≥ 2.3.
 
-    It asks numpy for a name that is no longer there.
+    fairseq uses a name that numpy has removed.
     """
     cut = TokenBlockDataset._build_slice_indices
     if not hasattr(cut, "__wrapped__"):

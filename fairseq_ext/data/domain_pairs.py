@@ -15,12 +15,12 @@ from fairseq_ext.data.teacher_labels import TeacherLabels
 
 @dataclass
 class PairCorpus(DomainCorpus):
-    """The sentence pairs of one domain (a ``LanguagePairDataset``), with what is known of their domains.
+    """The sentence pairs of one domain (a ``LanguagePairDataset``), with domains for routing and classifier labels.
 
     Attributes:
-        routed_ids: N domain numbers to translate them by, or one for all, or None for no domain.
-        routed_weights: N×D, shares of all domains' adapters instead of one of them whole; None for one or none.
-        labels: the classifier's, N×D, or None.
+        routed_ids: domain indices for translation, N or one for all; None for no domain.
+        routed_weights: N×D, weights of all domains' adapters, used instead of ``routed_ids``; None for none.
+        labels: classifier labels, N×D, or None.
     """
 
     routed_ids: np.ndarray | int | None = None
@@ -28,20 +28,20 @@ class PairCorpus(DomainCorpus):
     labels: TeacherLabels | None = None
 
     def route(self, row: int) -> int | None:
-        """The domain by which sentence ``row`` is translated."""
+        """Return the domain for translating sentence ``row``."""
         if self.routed_ids is None or isinstance(self.routed_ids, int):
             return self.routed_ids
         return int(self.routed_ids[row])
 
 
 class DomainPairs(MultiDomainDataset[PairCorpus]):
-    """Batches of sentence pairs, with ``teacher_probs`` (B×D) beside ``domain_ids`` (B,) where labels are known.
+    """Batches of sentence pairs with ``domain_ids`` (B,) and, if all have labels, ``teacher_probs`` (B×D).
 
     Args:
         corpora, repetitions, seed, single_domain_batches: see the base class.
-        tags: dictionary index of each domain's tag, put in front of the source; None for no tags.
-        domains_to_model: also pass ``domain_ids`` to the model.
-        forces_domains: tell gates, too, to take these.
+        tags: dictionary index of each domain's tag, prepended to the source; None for no tags.
+        domains_to_model: whether to pass domains or their weights to the model.
+        forces_domains: whether these domains replace gates, too.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""What weights of gates are called, between models and in files."""
+"""Names of gate weights, in models and in files."""
 
 SIDES = ("encoder", "decoder")
-# What an input of a gate would decide alone, of gates that see several.
+# Weights that single inputs would give alone, for gates with several inputs.
 SOURCE = "source"
 STATES = ("encoder_states", "decoder_states")
-TOKENS = "tokens"  # the decoder's, as it goes
+TOKENS = "tokens"  # the decoder's weights at each target token

@@ -1,4 +1,4 @@
-"""Language tokens of many-language models: which they are, and where fairseq's tasks for those models put them."""
+"""Language tokens of multilingual models, and their positions as in fairseq's tasks for those models."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fairseq_ext.inputs.errors import InputError
 
 @dataclass(frozen=True)
 class LanguageStyle:
-    """How a family of models is told the languages.
+    """Form and position of the language tokens of a family of models.
 
     Attributes:
-        form: of a token, with the language's name in it.
-        is_last: the token ends a sentence and begins its decoding, instead of opening it.
-        has_mask: the dictionary ends with ``<mask>``.
-        is_for_source: there is one token, the target language's, and it opens the source.
+        form: format string of a token, for the language's name.
+        is_last: whether the token ends sentences and starts decoding, instead of beginning sentences.
+        has_mask: whether the dictionary ends with ``<mask>``.
+        is_for_source: whether the only token is that of the target language, at the beginning of the source.
     """
 
     form: str
@@ -31,12 +31,13 @@ class LanguageStyle:
     is_for_source: bool = False
 
     def symbol(self, language: str) -> str:
-        """The dictionary's symbol of a language."""
+        """Return the dictionary's symbol of a language."""
         return self.form.format(language)
 
 
-# By fairseq's task: translation_from_pretrained_bart; translation_multi_simple_epoch with --encoder-langtok src
-# --decoder-langtok, and --lang-tok-style mbart or multilingual. The last is of Marian's models.
+# As in fairseq's tasks translation_from_pretrained_bart (mbart), and translation_multi_simple_epoch with
+# --encoder-langtok src --decoder-langtok and --lang-tok-style mbart (mbart50) or multilingual (m2m). The last is that
+# of Marian's models.
 STYLES = {
     "mbart": LanguageStyle("[{}]", is_last=True, has_mask=True),
     "mbart50": LanguageStyle("[{}]", is_last=False, has_mask=True),
@@ -46,7 +47,7 @@ STYLES = {
 
 
 def read_language_tokens(path: Path) -> tuple[str, tuple[str, str]]:
-    """What a data directory's ``language-tokens.txt`` says: the style, and the model's names of the two languages."""
+    """Read ``language-tokens.txt`` of a data directory: the style and the model's names of both languages."""
     try:
         words = path.read_text(encoding="utf-8").split()
     except UnicodeDecodeError:
@@ -57,7 +58,7 @@ def read_language_tokens(path: Path) -> tuple[str, tuple[str, str]]:
 
 
 class CutText(str):
-    """Text in subwords of the source language; ``text`` is what it was before."""
+    """Text in subwords of the source language; ``text`` is the original text."""
 
     text: str
 
@@ -68,11 +69,11 @@ class CutText(str):
 
 
 class LanguageDictionary(Dictionary):
-    """A dictionary with symbols that are no text: they are never printed.
+    """A dictionary with reserved symbols, which are never printed.
 
     Attributes:
-        reserved: the numbers of these.
-        cut: turns text into its subwords; None where those of the source language are its own.
+        reserved: indices of reserved symbols.
+        cut: function that segments text into this dictionary's subwords; None if they are those of the source.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -81,13 +82,13 @@ class LanguageDictionary(Dictionary):
         self.cut: Callable[[str], str] | None = None
 
     def encode_line(self, line: str, *args: Any, **kwargs: Any) -> Any:
-        """The numbers of a line, which was cut as a source; fairseq's constraints and translations to score are not."""
+        """Encode a line; constraints and given translations, which fairseq segments as a source, are resegmented."""
         if self.cut is not None and isinstance(line, CutText):
             line = self.cut(line.text)
         return super().encode_line(line, *args, **kwargs)
 
     def add_languages(self, style: LanguageStyle, languages: list[str]) -> None:
-        """Add the languages that it lacks, in the order of fairseq's tasks, and ``<mask>`` where they do."""
+        """Add missing languages, in the order of fairseq's tasks, and ``<mask>`` if the style has it."""
         mask = ["<mask>"] if style.has_mask else []
         self.reserved |= {self.add_symbol(symbol) for symbol in [*map(style.symbol, languages), *mask]}
 
@@ -95,7 +96,7 @@ class LanguageDictionary(Dictionary):
         self, tensor: Any, bpe_symbol: Any = None, escape_unk: bool = False, extra_symbols_to_ignore: Any = None,
         *args: Any, **kwargs: Any,
     ) -> str:  # fmt: skip
-        """Text of tokens, as fairseq's, without language tokens, and without what is no symbol."""
+        """Convert tokens to text as fairseq does, without reserved symbols and indices outside the dictionary."""
         if torch.is_tensor(tensor) and tensor.dim() == 1:
             tensor = tensor[tensor < len(self)]
         ignored = {*(extra_symbols_to_ignore or ()), *self.reserved}
@@ -104,12 +105,12 @@ class LanguageDictionary(Dictionary):
 
 @dataclass(frozen=True)
 class LanguageTokens:
-    """Puts the tokens of a pair of languages where a model expects them.
+    """Adds the tokens of a language pair where a model expects them.
 
     Attributes:
-        source: number of the source's token; None for models that are told no languages.
-        target: that of the target's token; None for no token there.
-        is_last: they end sentences, see :class:`LanguageStyle`.
+        source: index of the source's token; None for models without language tokens.
+        target: index of the target's token; None for no target token.
+        is_last: whether the tokens end sentences, see :class:`LanguageStyle`.
     """
 
     source: int | None = None
@@ -118,24 +119,24 @@ class LanguageTokens:
 
     @property
     def prefix(self) -> int | None:
-        """The token that every translation has to begin with; None for none."""
+        """The token that every translation must begin with; None for none."""
         return None if self.is_last else self.target
 
     @property
     def end(self) -> int | None:
-        """The token that begins and ends decoding in the place of ``</s>``; None for that."""
+        """The token that starts and ends decoding instead of ``</s>``; None for ``</s>``."""
         return self.target if self.is_last else None
 
     def add_to_source(self, tokens: Tensor) -> Tensor:
-        """The tokens of a source sentence, ``</s>`` at their end, with the source language's."""
+        """Add the source's language token to a source sentence that ends with ``</s>``."""
         return self._add(tokens, self.source)
 
     def add_to_target(self, tokens: Tensor) -> Tensor:
-        """The same for a target sentence."""
+        """Add the target's language token to a target sentence that ends with ``</s>``."""
         return self._add(tokens, self.target)
 
     def add_to_pairs(self, pairs: LanguagePairDataset) -> LanguagePairDataset:
-        """A dataset of sentence pairs with the tokens in all of them."""
+        """Add the language tokens to all sentence pairs of a dataset."""
         if self.source is None:
             return pairs
         wrap = AppendTokenDataset if self.is_last else PrependTokenDataset
@@ -159,7 +160,7 @@ class LanguageTokens:
 def language_tokens(
     style: str, languages: tuple[str, str], source: LanguageDictionary, target: LanguageDictionary
 ) -> LanguageTokens:
-    """The tokens of a pair of languages."""
+    """Return the language tokens of a language pair."""
     if style == "none":
         return LanguageTokens()
     if STYLES[style].is_for_source:
@@ -169,7 +170,7 @@ def language_tokens(
 
 
 def _number(style: str, language: str, dictionary: LanguageDictionary) -> int:
-    """The number of a language's token, which is never printed from now on."""
+    """Return the index of a language's token, and reserve it so that it is never printed."""
     symbol = STYLES[style].symbol(language)
     if symbol not in dictionary:
         raise InputError(

@@ -1,4 +1,4 @@
-"""One dataset out of one corpus per domain, mixed without copies."""
+"""A dataset that mixes one corpus per domain, without copies."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class DomainCorpus:
     """The examples of one domain: sentence pairs, or blocks of text.
 
     Attributes:
-        examples: N of them, any fairseq dataset.
-        domain_id: the domain they are of.
+        examples: any fairseq dataset, of N examples.
+        domain_id: index of their domain.
     """
 
     examples: FairseqDataset
@@ -33,21 +33,22 @@ Corpus = TypeVar("Corpus", bound=DomainCorpus)
 
 
 class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
-    """The corpora of several domains behind one index; an epoch may visit a domain more than once.
+    """The corpora of several domains as one dataset; an epoch can repeat a domain.
 
-    Index i of an epoch stands for one example of one corpus; the table of these is drawn anew for every
-    epoch from the seed, nothing is copied. Without ``repetitions`` it is the plain concatenation in the
+    Index i of an epoch refers to an example of a corpus. The table of indices is sampled for every epoch
+    from the seed; no examples are copied. Without ``repetitions`` it is the plain concatenation in the
     domains' order.
 
-    A batch is fairseq's own, with ``domain_ids`` (B,) beside ``net_input``, in the batch's row order.
+    A batch is fairseq's own, plus ``domain_ids`` (B,) next to ``net_input``, in the batch's row order.
 
     Args:
-        corpora: one a domain, in the domains' order.
-        repetitions: how often an epoch visits each corpus (any number ≥ 0, so 1.5 is one whole visit and
-            a random half); None for once each, in order.
-        seed: of the draw.
-        single_domain_batches: keep every batch within one domain, so that losses can be told apart.
-        opening_tokens: so many are put before every source, beside what ``sizes`` of the corpora count.
+        corpora: one per domain, in the domains' order.
+        repetitions: number of times that an epoch repeats each corpus, ≥ 0 (1.5 is the whole corpus and a
+            random half); None for once each, in order.
+        seed: random seed of the sampling.
+        single_domain_batches: whether all examples of a batch are from one domain, so that losses can be
+            attributed to domains.
+        opening_tokens: number of tokens prepended to every source that the corpora's ``sizes`` do not include.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the epoch's table: a function of seed and epoch alone, so that training can be resumed."""
-        if epoch == self.epoch:  # fairseq sets each twice
+        """Sample the epoch's table from seed and epoch alone, so that training can be resumed."""
+        if epoch == self.epoch:  # fairseq sets each epoch twice
             return
         self.epoch = epoch
         repetitions = [1.0] * len(self.corpora) if self.repetitions is None else self.repetitions
@@ -83,7 +84,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         for number, (start, stop, times) in enumerate(spans):
             whole = np.arange(start, stop, dtype=self._number)
             drawn += [whole] * int(times)
-            if any(parts[number:]):  # a later domain's draw goes on from this one's
+            if any(parts[number:]):  # later domains depend on the generator's state
                 drawn.append(rng.permutation(whole)[: parts[number]])
         self.rows = np.concatenate(drawn)
 
@@ -93,20 +94,20 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
 
     @property
     def sizes(self) -> np.ndarray:
-        """N×S, the lengths of each side in tokens, in the epoch's order."""
+        """N×S, the length of each side in tokens, in the epoch's order."""
         return self.sizes_of(slice(None))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def locate(self, index: int) -> tuple[Corpus, int]:
-        """The corpus of an example, and its row there."""
+        """Return the corpus of an example and its row there."""
         position = self.rows[index]
         number = int(np.searchsorted(self._offsets, position, side="right")) - 1
         return self.corpora[number], int(position - self._offsets[number])
 
     def domain_of(self, indices: np.ndarray) -> np.ndarray:
-        """The true domain numbers of these indices."""
+        """Return the true domains of these indices."""
         numbers = np.searchsorted(self._offsets, self.rows[indices], side="right") - 1
         return np.array([corpus.domain_id for corpus in self.corpora])[numbers]
 
@@ -116,11 +117,11 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
 
     @property
     def supports_prefetch(self) -> bool:
-        """Whether examples must be read ahead, as those of ``--dataset-impl cached``."""
+        """Whether examples must be prefetched, as with ``--dataset-impl cached``."""
         return any(getattr(corpus.examples, "supports_prefetch", False) for corpus in self.corpora)
 
     def prefetch(self, indices: Sequence[int]) -> None:
-        """Read the examples of these indices ahead."""
+        """Prefetch the examples of these indices."""
         positions = np.unique(self.rows[np.asarray(indices, dtype=np.int64)])
         for corpus, start, stop in zip(self.corpora, self._offsets[:-1], self._offsets[1:], strict=True):
             rows = positions[(positions >= start) & (positions < stop)] - start
@@ -131,7 +132,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         batch = self.corpora[0].examples.collater(samples, **kwargs)
         if not batch:
             return batch
-        # fairseq may sort the rows by length; the identifiers tell which is which.
+        # fairseq may sort the rows by length; ids identify them.
         by_id = {sample["id"]: sample for sample in samples}
         rows = [by_id[i] for i in batch["id"].tolist()]
         batch["domain_ids"] = torch.tensor([row["domain_id"] for row in rows])
@@ -139,7 +140,7 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         return batch
 
     def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-        """Put what else is known of the examples into their batch, in place."""
+        """Add further properties of the examples to their batch, in place."""
 
     def num_tokens(self, index: int) -> int:
         return int(self.sizes_of(index).max())
@@ -152,27 +153,27 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
         return tuple(sides) if len(sides) > 1 else sides[0]
 
     def sizes_of(self, indices: Any) -> np.ndarray:
-        """…×S, the lengths of each side of some indices."""
+        """Return the length of each side of these indices: …×S."""
         return self._sizes.T[self.rows[indices]].astype(np.int64)
 
     def ordered_indices(self) -> np.ndarray:
-        """All indices by source length, then target length."""
-        # The order of equals is drawn anew each epoch, as fairseq does where it shuffles.
+        """Return all indices, sorted by source length, then target length."""
+        # Ties are shuffled in each epoch, as fairseq does.
         if self.repetitions is None:
             indices = np.arange(len(self))
         else:
             indices = np.random.default_rng([self.seed, self.epoch, 1]).permutation(len(self))
-        for side in self._sizes[::-1]:  # 16 bits or less, which numpy sorts by radix
+        for side in self._sizes[::-1]:  # numpy uses radix sort for up to 16 bits
             indices = indices[np.argsort(side[self.rows][indices], kind="stable")]
         return indices
 
     def batch_by_size(self, indices: np.ndarray, **kwargs: Any) -> list[np.ndarray]:
-        """fairseq's batches, and also the last examples, which it leaves out (see :meth:`_batches`)."""
+        """Return fairseq's batches, plus the last examples, which it leaves out (see :meth:`_batches`)."""
         if not self.single_domain_batches:
             return self._batches(indices, **kwargs)
         domains = self.domain_of(indices)
         by_domain = [self._batches(indices[domains == d], **kwargs) for d in np.unique(domains)]
-        # In turn, so that the first batches (--max-valid-steps) are of all domains.
+        # Interleaved, so that the first batches (--max-valid-steps) cover all domains.
         return [batch for batches in zip_longest(*by_domain) for batch in batches if batch is not None]
 
     def _batches(self, indices: np.ndarray, **kwargs: Any) -> list[np.ndarray]:
@@ -181,13 +182,13 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
                 f"no sentence fits: --max-tokens {kwargs.get('max_tokens')} or the limits of positions are too low"
             )
         batches = list(super().batch_by_size(indices, **kwargs))
-        # fairseq silently drops a last batch that is no multiple of --required-batch-size-multiple (8 by
-        # default): up to that many of the longest sentences, in every epoch and from every test set.
+        # fairseq silently drops a last batch whose size is not a multiple of --required-batch-size-multiple (8 by
+        # default): some of the longest sentences, in every epoch and every test set.
         batched = sum(len(batch) for batch in batches)
         return batches + [indices[batched:]] if batched < len(indices) else batches
 
     def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
-        """Drop examples of which a side is longer than ``max_sizes``: one number, or one a side."""
+        """Drop examples with a side longer than ``max_sizes``: one number, or one per side."""
         if max_sizes is None:
             return indices, []
         limits = np.broadcast_to(np.asarray(max_sizes, dtype=float), len(self._sizes))
@@ -201,12 +202,12 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
 
 
 def upsampling_repetitions(sizes: Sequence[int], mode: str, temperature: float = 1.0) -> list[float]:
-    """How often one epoch visits each corpus.
+    """Return the number of times that an epoch repeats each corpus.
 
     Args:
-        sizes: examples a domain, each at least 1.
-        mode: ``none`` (once each), ``max`` (all as often as to match the largest), or ``temperature``
-            (shares ∝ size^(1/T), the largest corpus visited once; Arivazhagan et al. 2019, §4.2).
+        sizes: number of examples per domain, each at least 1.
+        mode: ``none`` (once each), ``max`` (all as large as the largest), or ``temperature``
+            (shares ∝ size^(1/T), the largest corpus once; Arivazhagan et al. 2019, §4.2).
         temperature: T; 1 keeps the shares, ∞ is ``max``.
     """
     exponent = {"none": 1.0, "max": 0.0, "temperature": 1 / temperature}[mode]
@@ -216,11 +217,11 @@ def upsampling_repetitions(sizes: Sequence[int], mode: str, temperature: float =
 
 
 def side_sizes(sizes: Sequence[np.ndarray], opening_tokens: int = 0) -> np.ndarray:
-    """The lengths of all examples of several corpora, in the smallest type that holds them.
+    """Return the lengths of all examples of several corpora in the smallest sufficient dtype.
 
     Args:
-        sizes: of each corpus, N or N×S, S sides: source and target, or the one of a language model.
-        opening_tokens: by so many all sources are longer.
+        sizes: lengths per corpus, N or N×S with S sides: source and target, or only one for language models.
+        opening_tokens: number to add to the lengths of sources.
 
     Shape:
         result: S×N

@@ -1,14 +1,14 @@
-"""Teacher labels on disk: for every sentence a probability distribution over the domains.
+"""Teacher labels on disk: a probability distribution over the domains for every sentence.
 
-``teacher.json`` names the domains in column order, ``DOMAIN/SPLIT.npy`` holds one float16 row a sentence, in the order
-of ``splits/DOMAIN/SPLIT.LANG``; earlier versions wrote float32, which is read as it is. Rows are counted from 1 in
-messages, as lines are.
+``teacher.json`` lists the domains in column order. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order
+of ``splits/DOMAIN/SPLIT.LANG``; float32 files of earlier versions are supported. Messages count rows from 1, like
+lines.
 
-A row of zeros is no label. It is taken for one only in the training text of domains that ``teacher.json`` lists as
-``unlabelled``; elsewhere it is an error, as zeros are what a damaged file has.
+A row of zeros means that the sentence has no label. Such rows are only allowed in the training text of domains that
+``teacher.json`` lists as ``unlabelled``; elsewhere they are an error, as damaged files contain zeros.
 
-``teacher.json`` also records each file's size and SHA-256. A recorded file is not read at the start: its size and shape
-are compared, and rows are checked as they are used.
+``teacher.json`` also records each file's size and SHA-256. Opening a file only checks its size and shape; rows are
+checked when used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEACHER_FILE = "teacher.json"
 DTYPE = np.dtype(np.float16)
 # Rounding to float16 moves the sum of a row by at most 0.0005, whatever the number of domains.
 _SUM_TOLERANCE = 1e-3
-# What is smaller would become zero, which has no logarithm.
+# Smaller values would become zero, whose logarithm is infinite.
 _LEAST = np.finfo(DTYPE).smallest_subnormal
 _BLOCK_ROWS = 1 << 16
 _REMEDY = "make it with fairseq-ext teacher"
@@ -39,12 +39,12 @@ _REMEDY = "make it with fairseq-ext teacher"
 
 @dataclass(frozen=True)
 class TeacherLabels:
-    """The labels of a set, mapped into memory; rows are checked as they are read.
+    """The memory-mapped labels of a split of a domain; rows are checked when read.
 
     Attributes:
-        path: of their file, for messages.
-        raw: N×D, float16, or float32 of an earlier version.
-        may_lack: whether rows may be zero throughout, for no label.
+        path: path of the file, for error messages.
+        raw: N×D, float16, or float32 from an earlier version.
+        may_lack: whether rows may be all zero (no label).
     """
 
     path: Path
@@ -55,11 +55,11 @@ class TeacherLabels:
         return len(self.raw)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        """Some rows as float32, K×D, or one, D; they sum to 1, or are zero where they may be."""
+        """Return rows as float32, K×D, or one row, D; they sum to 1 or, if ``may_lack``, may be all zero."""
         probs = np.asarray(self.raw[rows], dtype=np.float32)
         with np.errstate(invalid="ignore"):
             totals = probs.sum(axis=-1, keepdims=True)
-        # Written so that NaN fails: every comparison with it is false.
+        # NaN fails, as every comparison with it is false.
         is_good = (probs >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= _SUM_TOLERANCE)
         if self.may_lack:
             is_good |= (probs == 0).all(axis=-1)
@@ -74,7 +74,7 @@ class TeacherLabels:
 
     @classmethod
     def read_each(cls, places: Sequence[tuple[TeacherLabels, int]]) -> np.ndarray:
-        """Rows of several files, B×D, float32, in the order that is asked for."""
+        """Return rows of several files in the given order, B×D, float32."""
         numbers = np.array([row for _, row in places])
         files = [labels for labels, _ in places]
         probs = np.empty((len(places), files[0].raw.shape[1]), dtype=np.float32)
@@ -84,20 +84,20 @@ class TeacherLabels:
         return probs
 
     def best(self) -> np.ndarray:
-        """The likeliest domain of every sentence, N; each row is checked."""
+        """Return the most probable domain of every sentence, N; each row is checked."""
         blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in range(0, len(self), _BLOCK_ROWS)]
         return np.concatenate([np.empty(0, dtype=np.int64), *blocks])
 
 
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
-    """Where the labels of a set lie."""
+    """Return the path of the labels of a domain's split."""
     return teacher_dir / domain / f"{split}.npy"
 
 
 def write_teacher_record(
     teacher_dir: Path, domains: Sequence[str], backend: str, metrics: Mapping[str, Any], **facts: Any
 ) -> None:
-    """Write ``teacher.json``: the domains in column order, the classifier's kind, its quality, and the label files."""
+    """Write ``teacher.json``: the domains in column order, the classifier's kind, its metrics, and the label files."""
     files = sorted(path for domain in domains for path in (teacher_dir / domain).glob("*.npy"))
     labels = {
         path.relative_to(teacher_dir).as_posix(): {"bytes": path.stat().st_size, "sha256": hash_file(path)}
@@ -118,12 +118,12 @@ def read_teacher_record(teacher_dir: Path) -> dict[str, Any]:
 
 
 def as_labels(probs: np.ndarray) -> np.ndarray:
-    """Probabilities as float16, N×D, in which none that is above zero becomes zero."""
+    """Convert probabilities, N×D, to float16 so that no positive one becomes zero."""
     return np.where(probs > 0, np.maximum(probs.astype(DTYPE), _LEAST), probs).astype(DTYPE)
 
 
 def write_probs(path: Path, probs: np.ndarray) -> None:
-    """Write probabilities, N×D; the name appears only when the file is complete."""
+    """Write probabilities, N×D, atomically."""
     with atomic_write(path) as temporary:
         np.save(temporary, as_labels(probs), allow_pickle=False)
 
@@ -131,7 +131,7 @@ def write_probs(path: Path, probs: np.ndarray) -> None:
 def read_teacher_probs(
     teacher_dir: Path, domain: str, split: str, domains: Sequence[str], num_rows: int
 ) -> TeacherLabels:
-    """Open the labels of a set."""
+    """Open and check the labels of a domain's split."""
     record = read_teacher_record(teacher_dir)
     if record["domains"] != list(domains):
         raise InputError(
@@ -151,7 +151,7 @@ def read_teacher_probs(
 
 
 def open_labels(path: Path, num_domains: int) -> TeacherLabels:
-    """Map a label file into memory."""
+    """Memory-map a label file."""
     probs = map_array(path, _REMEDY)
     if probs.dtype not in (DTYPE, np.float32) or probs.ndim != 2:
         raise InputError(f"{path}: must be a two-dimensional float16 or float32 array")
@@ -161,7 +161,7 @@ def open_labels(path: Path, num_domains: int) -> TeacherLabels:
 
 
 def check_labels(teacher_dir: Path) -> int:
-    """Compare the SHA-256 of all label files that are recorded; returns how many there are."""
+    """Check the SHA-256 of all recorded label files; return their number."""
     labels = read_teacher_record(teacher_dir)["labels"]
     for name, recorded in labels.items():
         path = teacher_dir / name

@@ -1,7 +1,7 @@
-"""Word vectors from a file, put in the order of a dictionary.
+"""Word vectors from a file, in the order of a dictionary.
 
-Read are GloVe's text, and word2vec's text and binary; which of them a file is, its first lines say, not its name. Any
-of them may be compressed (.gz).
+Formats are GloVe text, and word2vec text or binary, optionally compressed (.gz). The format is detected from the first
+lines, not from the file name.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from fairseq_ext.modules.combinations import MISSING_CHOICES
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
-_LONGEST_LINE = 1 << 20  # bytes; a first line that is longer is none
-_LEAST_DIMENSION = 2  # a word and one number are rather a count
+_LONGEST_LINE = 1 << 20  # bytes; a longer first line is not text
+_LEAST_DIMENSION = 2  # a word with a single number is probably a count
 _NUMBER_BEHIND_WORD = re.compile(rb"[^ ]* [-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s")
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,17}")
 _REMEDY = "give GloVe text, or word2vec text or binary"
 
 
 def vectors_for(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0], scale: float | None = None) -> Tensor:
-    """A fixed vector for every symbol of a dictionary, and a line on stderr on how many words have none.
+    """Return a vector for every symbol of a dictionary; print the number of missing words to stderr.
 
-    ``<s>``, ``</s>`` and ``<unk>`` take the rows that the file has under these very names, else what missing words
-    take. (GloVe's ``unk`` is a word of its text like any other.) That of padding is zero.
+    ``<s>``, ``</s>`` and ``<unk>`` take the file's vectors with exactly these names, or else those of missing words.
+    (GloVe's ``unk`` is an ordinary word.) The vector of padding is zero.
 
     Args:
-        dictionary: fairseq's, of V symbols.
-        path: the file.
-        missing: what a word takes that the file does not have: ``zero``, or the ``mean`` of the words found.
-        scale: root mean square that the numbers of the words found are brought to; None to leave them alone.
+        dictionary: fairseq dictionary of V symbols.
+        path: file of word vectors.
+        missing: vector of words that the file lacks: ``zero``, or the ``mean`` of the words found.
+        scale: root mean square to which the components of found vectors are scaled; None for no scaling.
 
     Shape:
         result: V×D, float32
@@ -50,9 +50,9 @@ def vectors_for(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0], 
 
 
 def cut_vectors(dictionary: Any, path: Path, target: Path) -> None:
-    """Write the vectors that :func:`vectors_for` finds for a dictionary's symbols, as word2vec's binary.
+    """Write the vectors of a dictionary's symbols as word2vec binary.
 
-    Read instead of the whole file, it gives the same for this dictionary, bit for bit.
+    For this dictionary, :func:`vectors_for` returns the same from it as from the whole file, bit for bit.
     """
     vectors, rows, _ = _found(dictionary, path)
     with target.open("wb") as out:
@@ -62,7 +62,7 @@ def cut_vectors(dictionary: Any, path: Path, target: Path) -> None:
 
 
 def _found(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> tuple[Tensor, list[int], float]:
-    """The vectors of all symbols, V×D; the symbols with one in the file; and the root mean square of its words."""
+    """Return the vectors of all symbols, V×D, the indices of symbols in the file, and the RMS of the words found."""
     file = read_word_vectors(path)
     counts = _word_counts(dictionary)
     found = [word for word in counts if word in file]
@@ -87,15 +87,15 @@ def _found(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> tu
 
 
 def read_word_vectors(path: Path) -> KeyedVectors:
-    """Read all vectors of a file as gensim's table; of a repeated word the first counts."""
+    """Read all vectors of a file as a gensim table; the first vector of a repeated word is used."""
     from gensim.models import KeyedVectors
 
-    # What they say about reading is no news.
+    # Silence messages about reading.
     for package in ("gensim", "smart_open"):
         logging.getLogger(package).setLevel(logging.ERROR)
     try:
         has_header, is_binary = _format_of(path)
-        # Words that are not UTF-8 are none of a dictionary's.
+        # No dictionary contains words that are not UTF-8.
         table = KeyedVectors.load_word2vec_format(
             str(path), binary=is_binary, no_header=not has_header, unicode_errors="replace"
         )
@@ -110,7 +110,7 @@ def read_word_vectors(path: Path) -> KeyedVectors:
 
 
 def _format_of(path: Path) -> tuple[bool, bool]:
-    """Whether a file starts with word2vec's header, ``V D``, and whether what follows is binary."""
+    """Return whether a file starts with word2vec's header, ``V D``, and whether its vectors are binary."""
     with open_binary(path, "rb") as file:
         first, second = file.readline(_LONGEST_LINE), file.readline(_LONGEST_LINE)
     if not first.strip():
@@ -118,11 +118,11 @@ def _format_of(path: Path) -> tuple[bool, bool]:
     fields = first.split()
     if len(fields) != 2 or not all(_COUNT.fullmatch(field) for field in fields):
         return False, False
-    # Even a wrong line of text has a number behind its word.
+    # Even a malformed line of text has a number after its word.
     return True, _NUMBER_BEHIND_WORD.match(second) is None
 
 
 def _word_counts(dictionary: Any) -> dict[str, int]:
-    """How often each word occurs, but for special symbols and those that only fill up the dictionary."""
+    """Return the frequency of each word, without special and padding symbols of the dictionary."""
     symbols = zip(dictionary.symbols, dictionary.count, strict=True)
     return {word: count for word, count in islice(symbols, dictionary.nspecial, None) if count > 0}

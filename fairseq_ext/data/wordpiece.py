@@ -1,4 +1,4 @@
-"""``--bpe wordpiece``: text as pieces of an imported BERT for fairseq's commands and its hub."""
+"""``--bpe wordpiece``: the tokenizer of an imported BERT for fairseq's commands and hub."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,9 @@ from fairseq_ext.inputs.option import option
 
 @dataclass
 class WordPieceConfig(FairseqDataclass):
-    """Where the pieces are."""
+    """Options of ``--bpe wordpiece``."""
 
-    wordpiece_file: str = option("???", "wordpiece.json of a BERT that fairseq-ext import roberta imported")
+    wordpiece_file: str = option("???", "wordpiece.json of a BERT imported by fairseq-ext import roberta")
 
 
 @register_bpe("wordpiece", dataclass=WordPieceConfig)
@@ -25,13 +25,13 @@ class WordPieceBpe:
         self._encode = wordpiece_encoder(read_wordpiece(Path(cfg.wordpiece_file)))
 
     def encode(self, x: str) -> str:
-        """A text as pieces joined by spaces."""
+        """Segment a text into pieces, joined by spaces."""
         return next(self._encode([x]))
 
     def decode(self, x: str) -> str:
-        """The words of pieces joined by spaces, a space between any two."""
+        """Join pieces to words, separated by spaces."""
         return join_pieces(x)
 
     def is_beginning_of_word(self, x: str) -> bool:
-        """Whether a piece begins a word, for ``--mask-whole-words``."""
+        """Return whether a piece begins a word, for ``--mask-whole-words``."""
         return not x.startswith(PREFIX)

@@ -195,7 +195,7 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         freeze_base(self, self.is_trained)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Add the checkpoint's tasks to the model, and the new task's initial parameters to the state dict, in place."""
+        """Add the checkpoint's tasks to the model, and initial values of the new task to the state dict, in place."""
         take_norm_eps(self.encoder, state_dict, f"{_ENCODER}.")
         take_token_types(self.base, state_dict, f"{_BASE}.")
         saved = {task: SavedTask.read(state_dict, task) for task in task_names(state_dict)}

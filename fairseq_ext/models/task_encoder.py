@@ -27,7 +27,7 @@ class TaskEncoderLayer(TransformerEncoderLayerBase):
         return super().forward(*args, **kwargs)
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Adapt x and add the residual; both pre-norm and post-norm layers call this after attention, then after FFN."""
+        """Adapt x and add the residual. Layers call this first after attention, then after the feed-forward block."""
         adapter = next(self.switch.waiting, None)
         return super().residual_connection(x if adapter is None else adapter(x), residual)
 

@@ -1,4 +1,4 @@
-"""Language modelling of contiguous text, for models that carry their state over."""
+"""Language modelling of contiguous text, for models that carry over their state."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,28 +19,28 @@ from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 
 
 class ContiguousSegments(FairseqDataset):
-    """A text cut into B rows, side by side, and the rows into segments of T tokens; an item is one segment of all rows.
+    """A text divided into B rows, and the rows into segments of T tokens; an item is one segment of all rows.
 
     ::
 
         a b c d e f g h i j k     B = 2, T = 4:     a b c d | e f
                                                     g h i j | k -
 
-    Every token is in exactly one place, so that only the ends of the last rows are padded. What is read is what comes
-    before each token; each row goes on from the row before, and the text begins after an end of sentence. Tokens are
-    copied a segment at a time, so that a text on disk, mapped, takes no memory.
+    Every token is a target exactly once; only the ends of the last rows are padded. The input at each position is the
+    previous token: a row continues the row before, and the text starts after an end-of-sentence symbol. Tokens are
+    copied one segment at a time, so that a memory-mapped text takes no memory.
     """
 
     def __init__(self, tokens: np.ndarray, rows: int, length: int, pad: int, eos: int):
         self.tokens, self.rows, self.length = tokens, rows, length
         self.pad, self.eos = pad, eos
-        self._width = -(-len(tokens) // rows)  # of a row
+        self._width = -(-len(tokens) // rows)  # length of a row
 
     def __len__(self) -> int:
         return -(-self._width // self.length)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """The segment of this number, as a batch."""
+        """Return the segment with this index, as a batch."""
         start = index * self.length
         length = min(self.length, self._width - start)
         source, target = np.full((2, self.rows, length), self.pad)
@@ -63,24 +63,24 @@ class ContiguousSegments(FairseqDataset):
         }
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        """The only segment of a batch."""
+        """Return the only segment of a batch."""
         (sample,) = samples
         return sample
 
 
 @dataclass
 class ContiguousLanguageModelingConfig(PrecisionConfig, LanguageModelingConfig):
-    tokens_per_sample: int = option(40, "T, tokens of a row that are read, and learned from, at a time (default: 40)")
+    tokens_per_sample: int = option(40, "T: length of a segment in tokens, also that of backpropagation (default: 40)")
 
 
 @register_task("contiguous_language_modeling", dataclass=ContiguousLanguageModelingConfig)
 class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModelingTask):
-    """fairseq's language modelling task, with text that goes on from batch to batch (truncated backpropagation).
+    """fairseq's language modelling task, with text that continues from batch to batch (truncated backpropagation).
 
-    The data are those of ``fairseq-preprocess --only-source``. A text is cut into ``--batch-size`` rows side by side;
-    a batch is a segment of ``--tokens-per-sample`` tokens of all rows, and the next batch is the next segment. Models
-    get its number, ``segment``: where it is 0 they begin, otherwise they go on. All of the text is read, in its order,
-    in training too. Validation has ``--batch-size-valid`` rows, ``fairseq-eval-lm`` ``--batch-size`` or, without, one.
+    The data are those of ``fairseq-preprocess --only-source``. A text is divided into ``--batch-size`` rows; a batch is
+    a segment of ``--tokens-per-sample`` tokens of all rows, and the next batch is the next segment. Models get its
+    index, ``segment``: they start from zero states if it is 0 and continue otherwise. All text is read in order, also
+    in training. Validation has ``--batch-size-valid`` rows; ``fairseq-eval-lm`` has ``--batch-size`` rows (default: 1).
     """
 
     def __init__(self, cfg: Any, dictionary: Any, output_dictionary: Any = None, targets: Any = None):
@@ -99,7 +99,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         model = super().build_model(cfg, from_checkpoint)
-        # fairseq hands models a copy of the options that it saves.
+        # fairseq passes models a copy of the options that it saves.
         with open_dict(cfg):
             cfg.update(getattr(model, "found_options", {}))
         return model
@@ -128,7 +128,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
         data_buffer_size: int = 0,
         **options: Any,
     ) -> iterators.EpochBatchIterator:
-        """All segments, in their order; of lines to go on from, fairseq's own batches."""
+        """Return all segments in order; for prompts to continue, return fairseq's batches."""
         loading = {"num_workers": num_workers, "epoch": epoch, "data_buffer_size": data_buffer_size}
         if not isinstance(dataset, ContiguousSegments):
             return super().get_batch_iterator(dataset, num_shards=num_shards, **loading, **options)
@@ -149,7 +149,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
 
 
 def _tokens_of(text: Any, path: Path) -> np.ndarray:
-    """All tokens of a binarised text: those of one mapped file where they lie, others in memory."""
+    """Return all tokens of a binarised text, memory-mapped if it is one mapped file."""
     if not isinstance(text, MMapIndexedDataset):
         return np.concatenate([text[index].numpy() for index in range(len(text))])
     return np.memmap(data_file_path(str(path)), dtype=text._index.dtype, mode="r")

@@ -1,4 +1,4 @@
-"""Validation figures of each domain, in fairseq's log."""
+"""Validation metrics of each domain in fairseq's log."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _BY_DOMAIN = "by_domain/"
 
 
 def mark_domain(log: dict, domain_id: int, num_domains: int) -> dict:
-    """The log of a batch that is all of one domain, with every figure once more as ``by_domain/KEY``.
+    """Add every value of a single-domain batch's log again as ``by_domain/KEY``.
 
-    That is one figure a domain, D×…, with zero for the others: the logs of all batches and workers have the same keys,
-    and can be summed.
+    These have one value per domain, D×…, zero for all but this domain, so that the logs of all batches and workers have
+    the same keys and can be summed.
     """
     return log | {_BY_DOMAIN + key: _of_domain(value, domain_id, num_domains) for key, value in log.items()}
 
@@ -32,12 +32,12 @@ def _of_domain(value: Any, domain_id: int, num_domains: int) -> Tensor:
 
 
 def unmarked(logs: Sequence[dict]) -> list[dict]:
-    """The logs without what :func:`mark_domain` added."""
+    """Return the logs without the entries of :func:`mark_domain`."""
     return [{key: value for key, value in log.items() if not key.startswith(_BY_DOMAIN)} for log in logs]
 
 
 def _logs_of_domains(logs: Sequence[dict], num_domains: int) -> list[dict]:
-    """The sum of each domain's logs; of logs without a mark they are empty."""
+    """Return the sum of each domain's logs; empty without entries of :func:`mark_domain`."""
     keys = [key for key in (logs[0] if logs else ()) if key.startswith(_BY_DOMAIN)]
     sums = {key.removeprefix(_BY_DOMAIN): sum(log[key] for log in logs).cpu() for key in keys}
     return [
@@ -60,7 +60,7 @@ def log_by_domain(
 
 
 def _log_under_name(own: MetersDict, name: str, measures: Collection[str]) -> set[str]:
-    """Log one domain's figures under its name; returns the measures that there are."""
+    """Log the metrics of one domain under its name; return the measures among them."""
     for key, meter in own.items():
         if key == "loss" or key.startswith("_bleu"):
             metrics.log_scalar(f"{key}_{name}", meter.val, meter.count, round=3)
@@ -76,7 +76,7 @@ def _perplexity_of(name: str, meters: MetersDict) -> float:
 
 
 def _bleu_of(compute: Callable[[dict], float], name: str, meters: MetersDict) -> float:
-    """fairseq's BLEU, which it computes from counts under their plain names."""
+    """Compute a domain's BLEU with fairseq's function, which reads counts under names without a domain."""
     suffix = f"_{name}"
     return compute(
         {key.removesuffix(suffix): meters[key] for key in meters if key.startswith("_bleu") and key.endswith(suffix)}
@@ -84,6 +84,6 @@ def _bleu_of(compute: Callable[[dict], float], name: str, meters: MetersDict) ->
 
 
 def average_over(domains: list[str], measure: str, meters: MetersDict) -> float:
-    """The plain average of a measure over the domains that were validated."""
+    """Return the plain average of a measure over the validated domains."""
     values = [meters.get_smoothed_value(key) for name in domains if (key := f"{measure}_{name}") in meters]
     return round(sum(values) / len(values), 3)

@@ -1,4 +1,4 @@
-"""What the gates decided for each translated sentence."""
+"""Reports of gate weights for each translated sentence."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES, TOKENS
 class GateReport:
     """Prints ``G-ID`` lines, and writes the gate weights by layer as JSON lines.
 
-    The weights are those of the best hypothesis; decoding itself is not touched.
+    The weights are those of the best hypothesis; decoding is not affected.
 
     Args:
-        prints: print ``G-ID<tab>NAME=weight …``, averaged over all layers.
-        path: write ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence here, and what each input would decide
-            alone likewise where there are several; empty for nowhere.
-        by_token: write ``"tokens": [T][D]`` too, the decoder's weights as it goes.
+        prints: whether to print ``G-ID<tab>NAME=weight …``, averaged over all layers.
+        path: file for ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence; if gates have several inputs, also
+            for the weights that each would give alone. Empty for no file.
+        by_token: whether to add ``"tokens": [T][D]``, the decoder's weights at each target token.
     """
 
     def __init__(self, domains: list[str], prints: bool = False, path: str = "", by_token: bool = False):
@@ -40,7 +40,7 @@ class GateReport:
         return self.prints or self.path is not None
 
     def expect(self, src_tokens: list[Tensor]) -> None:
-        """Number the typed lines as fairseq-interactive does, which keeps the numbers to itself."""
+        """Number the lines as fairseq-interactive does, because it does not pass on its numbers."""
         if self.is_wanted:
             self._expected.clear()
             for tokens in src_tokens:
@@ -50,12 +50,12 @@ class GateReport:
     def _ids(self, sample: dict, pad: int) -> list[int]:
         if "id" in sample:
             return sample["id"].tolist()
-        # Lines alike have gates alike, so it does not matter which is which.
+        # Identical lines have identical gates, so their order does not matter.
         rows = sample["typed_tokens"].tolist()
         return [self._expected[tuple(token for token in row if token != pad)].popleft() for row in rows]
 
     def add(self, sample: dict, hypotheses: list, pad: int) -> None:
-        """Report the gates of one translated batch, if :func:`attach_gates` found some."""
+        """Report the gates of a translated batch, if :func:`attach_gates` added any."""
         if "gates" in hypotheses[0][0]:
             for number, best in zip(self._ids(sample, pad), (found[0] for found in hypotheses), strict=True):
                 found = best["gates"]
@@ -77,15 +77,15 @@ class GateReport:
 def attach_gates(models: list, net_input: dict, hypotheses: list, dictionary: Any) -> None:
     """Add ``gates`` to the best hypothesis of each sentence: L×D routing weights of ``encoder`` and ``decoder``.
 
-    They are found by one forced pass over it, a decoder layer's averaged over the target positions, an ensemble's over
-    its models; ``tokens`` are the decoder's at each of its T positions, T×D, and what inputs would decide alone is
-    there if all models have it. Models without gates are passed over; without any, nothing is added.
+    They come from one teacher-forced pass over the hypothesis. A decoder layer's weights are averaged over the target
+    positions, an ensemble's over its models. ``tokens`` are the decoder's weights at each of its T positions, T×D.
+    Weights that inputs would give alone are added if all models have them. Models without gates are skipped.
     """
     gated = [model for model in models if hasattr(model, "gate_weights")]
     if not gated:
         return
     tokens = [found[0]["tokens"] for found in hypotheses]
-    # Begun with what they end with: </s>, or a language's token.
+    # Decoding starts with the last token of the hypotheses: </s> or a language token.
     prev_output_tokens = data_utils.collate_tokens(tokens, dictionary.pad(), move_eos_to_beginning=True)
     prev_output_tokens = prev_output_tokens.to(net_input["src_tokens"].device)
     with torch.no_grad():

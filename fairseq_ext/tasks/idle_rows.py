@@ -1,8 +1,8 @@
-"""Adapters that take no part in a step stay as they are, whatever the optimiser remembers of them.
+"""Protection of adapters that are not used in a step from changes by the optimiser.
 
-Momentum and weight decay move a parameter also where its gradient is zero. Nodes of a tree are parameters of their own:
-without a gradient, an optimiser passes them over. Rows of a stacked parameter, and all that --fp16 keeps in one flat
-copy, are put back after the step, with what the optimiser remembers of them.
+Momentum and weight decay change a parameter even if its gradient is zero. Nodes of a tree are separate parameters, and
+optimisers skip those without a gradient. Rows of stacked parameters, and nodes in the flat copy of --fp16, are restored
+after the step, together with their optimiser state.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ _IN_PIECES = (
     "the optimiser keeps the weights where adapters cannot be told apart: leave --optimizer composite, "
     "--ddp-backend fully_sharded and --zero-sharding out"
 )
-Rows = tuple[Tensor, Sequence[int]]  # of a parameter, by their numbers
+Rows = tuple[Tensor, Sequence[int]]  # a parameter and the numbers of some of its rows
 
 
 @contextmanager
 def only_active_change(optimizer: Any, model: Any) -> Iterator[None]:
-    """Keep all adapters of a model that took no part in a loss, and gates that do not train, as they are over a step.
+    """Keep adapters that were not used in the loss, and untrained gates, unchanged by an optimiser step.
 
     Args:
-        optimizer: fairseq's, about to step; it must not have the weights in pieces.
-        model: with ``banks``, of as many adapters each, whose gradients are complete; others are left alone.
+        optimizer: fairseq's optimiser, about to step; its weights must not be sharded or split.
+        model: a model with complete gradients. All its ``banks`` have the same number of adapters; models without
+            banks are unaffected.
     """
     banks = getattr(model, "banks", [])
     if banks and isinstance(banks[0], NodeBank):
@@ -52,13 +53,13 @@ def only_active_change(optimizer: Any, model: Any) -> Iterator[None]:
 
 
 def _idle_rows(banks: Sequence[Bank]) -> Iterator[Rows]:
-    """The rows of each bank that took no part in the loss."""
+    """Yield the rows of each bank that were not used in the loss."""
     banks = [bank for bank in banks if getattr(bank, bank.last).requires_grad]
     if not banks:
         return
     passed = [getattr(bank, bank.last) for bank in banks]
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in passed]
-    # Asked once for all banks: every answer keeps the host waiting for the device.
+    # One query for all banks, as each synchronises with the device.
     are_active = torch.stack([grad.ne(0).flatten(1).any(-1) for grad in gradients]).tolist()
     for bank, active in zip(banks, are_active, strict=True):
         idle = [row for row, is_active in enumerate(active) if not is_active]
@@ -66,17 +67,17 @@ def _idle_rows(banks: Sequence[Bank]) -> Iterator[Rows]:
 
 
 def _untrained_gates(model: Any) -> Iterator[Rows]:
-    """The rows of gates that are not to be trained."""
+    """Yield the untrained rows of gates."""
     trained = getattr(model, "trained_gate_rows", ())
     for weight in getattr(model, "gate_parameters", ()):
         yield weight, [row for row in range(len(weight)) if row not in trained]
 
 
 def _idle_nodes(optimizer: Any, banks: Sequence[NodeBank]) -> list[Rows]:
-    """Take away the gradients of nodes that took no part; returns those of them that a flat copy steps all the same."""
-    # Any path to the loss passes the last offset. What is left out of a loss may have gradients of zero.
+    """Remove the gradients of unused nodes; return those that the optimiser steps anyway, as parts of a flat copy."""
+    # The bias of `up` is on every path to the loss. Nodes that are not used in the loss may have zero gradients.
     reached = [(bank, node, grad) for bank in banks for node, grad in bank.gradients("up_bias")]
-    # Asked once for all: every answer keeps the host waiting for the device.
+    # One query for all nodes, as each synchronises with the device.
     are_active = torch.stack([grad for _, _, grad in reached]).ne(0).any(-1).tolist() if reached else []
     for (bank, node, _), is_active in zip(reached, are_active, strict=True):
         for parameter in () if is_active else bank.node_parameters(node):
@@ -98,19 +99,19 @@ def _idle_nodes(optimizer: Any, banks: Sequence[NodeBank]) -> list[Rows]:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an optimiser has a parameter: in a tensor that it steps, from some number on or as a whole."""
+    """Location of a parameter in an optimiser: a whole tensor, or the part of a flat tensor from ``start`` on."""
 
     whole: Tensor
     start: int | None = None
 
     def part(self, value: Tensor, parameter: Tensor) -> Tensor:
-        """The parameter's view of ``whole``, or of what goes with it."""
+        """Return the parameter's view of ``whole`` or of optimiser state of the same layout."""
         if self.start is None:
             return value
         return value[self.start : self.start + parameter.numel()].view_as(parameter)
 
     def has_rows(self, value: Any) -> bool:
-        """Whether what is remembered has the parameter's rows; of Adafactor's averages only some have."""
+        """Return whether optimiser state has the parameter's rows; not all averages of Adafactor have."""
         if not isinstance(value, Tensor):
             return False
         is_by_row = self.start is None and value.dim() > 1 and len(value) == len(self.whole)
@@ -118,14 +119,14 @@ class _Place:
 
 
 def _places(optimizer: Any) -> dict[int, _Place]:
-    """Where one of fairseq's optimisers has each parameter, by the parameter's id."""
+    """Return the location of each parameter in a fairseq optimiser, by the parameter's id."""
     copies = getattr(optimizer, "fp32_params", None)
     if copies is None:
         groups = getattr(optimizer.optimizer, "param_groups", ())
         return {id(p): _Place(p) for group in groups for p in group["params"]}
     if not optimizer.has_flat_params:
         return {id(p): _Place(copy) for p, copy in zip(optimizer.fp16_params, copies, strict=True)}
-    # --fp16 keeps one flat copy a device, of all weights in their order.
+    # --fp16 keeps one flat copy per device of all weights in order.
     places, ends = {}, Counter[int | None]()
     for parameter in optimizer.fp16_params:
         device = parameter.device.index
@@ -135,7 +136,7 @@ def _places(optimizer: Any) -> dict[int, _Place]:
 
 
 def _tensors_of(parameter: Tensor, place: _Place | None, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
-    """All that a step changes for a parameter: itself, the optimiser's copy, and what it remembers by row."""
+    """Yield the tensors that a step changes for a parameter: itself, the optimiser's copy, and state by row."""
     if place is None:
         raise InputError(_IN_PIECES)
     if place.whole is not parameter:

@@ -1,4 +1,4 @@
-"""fairseq's ``masked_lm``, as precisely and in as many processes as asked for."""
+"""fairseq's ``masked_lm`` with options for precision and CPU processes."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 
 @dataclass
 class MaskedLanguageModelingConfig(PrecisionConfig, MaskedLMConfig):
-    """The options of both."""
+    """Options of ``masked_lm`` and of precision."""
 
 
 @register_task("masked_language_modeling", dataclass=MaskedLanguageModelingConfig)
 class MaskedLanguageModelingTask(Precision, MaskedLMTask):
-    """BERT's and RoBERTa's training, with data and criterion (``masked_lm``) of fairseq's."""
+    """Training of BERT and RoBERTa with fairseq's data and criterion (``masked_lm``)."""

@@ -28,34 +28,33 @@ from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTa
 @dataclass
 class MultiDomainLanguageModelingConfig(MultiDomainConfig, LanguageModelingConfig):
     single_domain_batches: bool = option(
-        False, "train on batches of one domain each, as the paper does (default: domains are mixed)"
+        False, "train on batches of one domain each, as in the paper (default: domains are mixed)"
     )
-    domain: str = option("", "validate, score or write everything as this domain (default: each domain as itself)")
+    domain: str = option("", "validate, score or generate with this domain (default: each text's domain)")
     paths: str = option(
         "",
-        "validate, score or write everything over these paths of the tree, averaged: domains or leaves "
+        "validate, score or generate with the average of these paths of the tree: domains or leaves "
         "separated by commas, all, none for the base model, or FILE.json with paths for each domain of the "
-        "data, as fairseq-ext paths writes it (default: each domain's own)",
+        "data, as written by fairseq-ext paths (default: each domain's path)",
     )
     choose_paths: str = option(
         "",
-        "let each sequence, or prompt, choose its own paths by the clusters in this directory, as "
-        "fairseq-ext induce writes it (default: no)",
+        "choose paths for each sequence or prompt by the clusters in this directory, as written by "
+        "fairseq-ext induce (default: no)",
     )
-    num_paths: int = option(1, "how many paths a sequence chooses with --choose-paths (default: 1)")
+    num_paths: int = option(1, "with --choose-paths: number of paths per sequence (default: 1)")
     choose_tokens: int = option(
         0,
-        "how many of its first tokens a sequence chooses by; only scores of later tokens are fair, see "
-        "--unscored-tokens (default: 0, all)",
+        "with --choose-paths: number of first tokens used for the choice; only scores of later tokens are fair, "
+        "see --unscored-tokens (default: 0, all)",
     )
     unscored_tokens: int = option(
         0,
-        "validate and score without so many tokens at the start of each block; they are read only (default: 0)",
+        "number of tokens at the start of each block to leave out of scores in validation and scoring (default: 0)",
     )
     topic: int = option(
         -1,
-        "validate, score or write everything with this topic of the model alone, of 0 to --num-topics "
-        "(default: -1, all mixed)",
+        "validate, score or generate with this topic only, from 0 to --num-topics (default: -1, a mixture of all)",
     )
 
 
@@ -65,13 +64,13 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     ::
 
-        data-bin/domains.txt                      the domains, sorted
+        data-bin/domains.txt                      sorted names of the domains
         data-bin/dict.txt
         data-bin/DOMAIN/SPLIT.{bin,idx}           cut into blocks of --tokens-per-sample
 
-    A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one. Models with a domain tree
-    get the routing weights of every row, ``node_weights`` (B×N): those of the path of its domain, or, in validation
-    and inference, what --domain, --paths or --choose-paths say. Other models of language train and are evaluated too.
+    The split ``test`` contains all domains in order, ``test:DOMAIN`` one domain. Models with a domain tree get the
+    routing weights of every row, ``node_weights`` (B×N): those of the path of its domain or, in validation and
+    inference, of --domain, --paths or --choose-paths. Other language models can be trained and evaluated too.
     """
 
     measures = ("loss", "ppl")
@@ -112,7 +111,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         if hasattr(cfg, "tree_json"):
-            embed_tree(cfg, self.domains)  # here and not in the model, or checkpoints would not have it
+            embed_tree(cfg, self.domains)  # done here, because the model's changes would not reach checkpoints
         model = super().build_model(cfg, from_checkpoint)
         model.register_load_state_dict_pre_hook(check_fit)
         tree = getattr(model, "tree", None)
@@ -130,7 +129,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return model
 
     def _sequence_paths(self, model: Any) -> Callable[[Tensor], Tensor]:
-        # The clusters' tools take their time to load, and few need them.
+        # Slow to import, and rarely needed.
         from fairseq_ext.tasks.sequence_paths import SequencePaths
 
         return SequencePaths.load(
@@ -145,7 +144,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     def load_corpus(self, split: Split, domain: str) -> BlockCorpus:
         blocks = self._load_blocks(split, domain)
-        # Sequences that choose for themselves bring no weights; the model then asks for its default.
+        # Without weights, the model uses its default_node_weights, which choose paths by sequence.
         is_chosen = self.cfg.choose_paths and not split.is_train
         weights = None if self.tree is None or is_chosen else self._weights_of(domain, split.is_train)
         return BlockCorpus(blocks, self.domains.index(domain), weights)
@@ -163,7 +162,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         )
 
     def _load_blocks(self, split: Split, domain: str) -> MonolingualDataset:
-        """One domain's blocks, cut by fairseq's own task as its options say."""
+        """Load the blocks of a domain with fairseq's own task and options."""
         directory = split.directory / domain
         file = directory / f"{split.name}.bin"
         if not file.is_file() or not file.with_suffix(".idx").is_file():
@@ -177,7 +176,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return task.datasets[split.name]
 
     def _weights_of(self, domain: str | None, is_train: bool = False) -> np.ndarray:
-        """Routing weights of text of a domain, or of text of no known domain."""
+        """Return the routing weights of a domain's text, or of text of unknown domain (None)."""
         assert self.tree is not None
         if self.cfg.paths and not is_train:
             return self.tree.path_weights(names_of_paths(self.cfg.paths, self.tree, domain))
@@ -195,7 +194,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         limit = kwargs.get("max_positions")
-        are_cut = str(self.cfg.sample_break_mode) == "none"  # else a line may be too long
+        are_cut = str(self.cfg.sample_break_mode) == "none"  # otherwise a line may be too long
         if limit is not None and are_cut and isinstance(dataset, DomainBlocks):
             longest = int(dataset.sizes.max())
             if longest > limit:
@@ -224,7 +223,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list:
-        """Go on from each prompt over the paths of its domain, or of --domain, --paths or --choose-paths."""
+        """Continue each prompt with the paths of its domain, or of --domain, --paths or --choose-paths."""
         if self.tree is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
         weights = self._prompt_weights(models[0].decoder.default_node_weights, sample["net_input"], prefix_tokens)
@@ -234,10 +233,10 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     def _prompt_weights(
         self, chosen_by: Callable[[Tensor], Tensor] | None, net_input: dict, prefix_tokens: Tensor | None
     ) -> Tensor:
-        """B×N, or 1×N for all prompts alike."""
+        """Return the routing weights of prompts: B×N, or 1×N for all."""
         if chosen_by is not None:
             tokens = net_input["src_tokens"]
-            if prefix_tokens is not None:  # --prefix-size: only these are known
+            if prefix_tokens is not None:  # with --prefix-size, only these are known
                 start = self.dictionary.bos() if self.cfg.add_bos_token else self.dictionary.eos()
                 tokens = torch.cat([prefix_tokens.new_full((len(prefix_tokens), 1), start), prefix_tokens], dim=1)
             return chosen_by(tokens)

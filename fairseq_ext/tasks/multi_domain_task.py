@@ -1,4 +1,4 @@
-"""What both multi-domain tasks share: the options, the splits of a data directory, figures by domain."""
+"""Base of both multi-domain tasks: options, splits of a data directory, metrics by domain."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,15 +31,15 @@ class MultiDomainConfig(PrecisionConfig):
 
     upsampling: ChoiceEnum(["none", "max", "temperature"]) = option(  # type: ignore[valid-type]
         "max",
-        "domains in an epoch: as large as they are (none), all as the largest (max), or by temperature "
+        "sizes of domains in an epoch: unchanged (none), all as large as the largest (max), or by temperature "
         "(default: max, the paper's)",
     )
     upsampling_temperature: float = option(
-        5.0, "T of --upsampling temperature: shares are proportional to size^(1/T) (default: 5)"
+        5.0, "T with --upsampling temperature: shares are proportional to size^(1/T) (default: 5)"
     )
     train_domains: str = option(
         "",
-        "domains to train and validate on, separated by commas; the others keep their numbers (default: all)",
+        "domains to train and validate on, separated by commas; the other domains keep their indices (default: all)",
     )
     seed: int = II("common.seed")
     train_subset: str = II("dataset.train_subset")
@@ -51,19 +51,19 @@ class MultiDomainConfig(PrecisionConfig):
     shard_id: int = II("dataset.shard_id")
 
 
-# Options of fairseq's that would have no effect, or a wrong one, on data of several domains: the values that are taken,
-# and what to do instead of another.
+# fairseq options that would have no effect or a wrong one on multi-domain data: the accepted values, and a remedy for
+# others.
 Limits = Mapping[str, tuple[tuple[Any, ...], str]]
 
 
 @dataclass(frozen=True)
 class Split:
-    """A part of the data, and what for it is read.
+    """A part of the data and its use.
 
     Attributes:
-        name: of its files, without a domain.
-        is_train: a trainer learns from it: domains are up-sampled and mixed, and keep to their own adapters.
-        is_combined: with its further parts, ``train1``, ``train2``, ….
+        name: name of its files, without a domain.
+        is_train: whether it is trained on; domains are then upsampled and mixed, and use their own adapters.
+        is_combined: whether to include the further parts ``train1``, ``train2``, ….
     """
 
     name: str
@@ -73,11 +73,11 @@ class Split:
 
 
 class MultiDomainTask(VocabularyMemory, Precision):
-    """A fairseq task over a data directory with one sub-directory per domain; mixed into a task of fairseq's."""
+    """A fairseq task over a data directory with one sub-directory per domain. Mixin of fairseq tasks."""
 
     cfg: Any
     datasets: dict[str, Any]
-    measures: Sequence[str]  # logged for each domain in validation
+    measures: Sequence[str]  # metrics to log for each domain in validation
     limits: Limits = {
         "dataset_impl": (
             (None, "mmap", "cached"),
@@ -86,7 +86,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
     }
 
     def set_directories(self) -> None:
-        """Take the directories of the data, and their domains; refuse options without a meaning for these."""
+        """Set the data directories and their domains, and reject options in conflict with :attr:`limits`."""
         for name, (taken, remedy) in self.limits.items():
             value = getattr(self.cfg, name)
             if (value if value is None or isinstance(value, (bool, int)) else str(value)) not in taken:
@@ -103,10 +103,10 @@ class MultiDomainTask(VocabularyMemory, Precision):
     # Data
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **_: Any) -> None:
-        """Load ``SPLIT`` of all domains, where it trains or validates of --train-domains, or ``SPLIT:DOMAIN``.
+        """Load ``SPLIT`` of all domains (training and validation: --train-domains), or ``SPLIT:DOMAIN``.
 
-        The training set trains where fairseq's trainer asks for it: that alone combines its parts. Otherwise it is
-        like any other: each example once, in order.
+        The training set is upsampled and mixed only if fairseq's trainer loads it, recognised by ``combine``.
+        Otherwise each example occurs once, in order, as in other splits.
         """
         name, _, only = split.partition(":")
         if only:
@@ -126,7 +126,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         self.datasets[split] = self.join_corpora(corpora, repetitions, is_train)
 
     def _domains_of(self, split: str) -> list[str]:
-        """The domains that a split is made of, in their order."""
+        """Return the domains of a split, in order."""
         if split in {self.cfg.train_subset, *self._valid_subsets()}:
             return [name for name in self.domains if name in self.train_domains]
         return self.domains
@@ -135,7 +135,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         return _names_in(self.cfg.valid_subset)
 
     def _check_training(self) -> None:
-        """Refuse what training would not do as asked."""
+        """Reject options that training would not follow."""
         self._refuse_shards("fairseq-train")
         train = self.cfg.train_subset
         if not self.cfg.disable_validation and train in self._valid_subsets():
@@ -145,7 +145,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
             self._require_all_valid_sets()
 
     def _require_all_valid_sets(self) -> None:
-        """fairseq's own check, which looks for files beside the dictionaries only."""
+        """Check that all validation sets are used; fairseq's check only looks next to the dictionaries."""
         used = {subset.partition(":")[0] for subset in self._valid_subsets()}
         for path in sorted(self.directories[0].glob("*/valid*.idx")):
             name = path.name.partition(".")[0]
@@ -181,7 +181,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
     def get_batch_iterator(
         self, dataset: Any, *args: Any, num_shards: int = 1, shard_id: int = 0, **kwargs: Any
     ) -> Any:
-        """fairseq's batches; of --num-shards those of --shard-id, which fairseq-generate itself does not heed."""
+        """Return fairseq's batches; apply --num-shards and --shard-id, which fairseq-generate ignores."""
         if num_shards == 1 and isinstance(dataset, MultiDomainDataset):
             num_shards, shard_id = self.cfg.num_shards, self.cfg.shard_id
         return super().get_batch_iterator(  # type: ignore[misc]
@@ -202,20 +202,20 @@ class MultiDomainTask(VocabularyMemory, Precision):
     # Training
 
     def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
-        """Let only the adapters change that took part, whatever the optimiser remembers of the others."""
+        """Step the optimiser, but keep unused adapters unchanged, see :mod:`~fairseq_ext.tasks.idle_rows`."""
         with only_active_change(optimizer, model):
             super().optimizer_step(optimizer, model, update_num)  # type: ignore[misc]
 
     # Validation
 
     def valid_step(self, sample: dict, model: Any, criterion: Any) -> tuple[Any, Any, dict]:
-        """Validate a batch, all of one domain, and log it under that domain too."""
+        """Validate a batch of one domain, and log it also under that domain."""
         self._refuse_shards("fairseq-validate")
         loss, sample_size, log = super().valid_step(sample, model, criterion)  # type: ignore[misc]
         return loss, sample_size, mark_domain(log, int(sample["domain_ids"][0]), len(self.domains))
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: Any) -> None:
-        """Overall metrics; in validation also the measures of each domain, and their plain averages."""
+        """Log overall metrics; in validation also the measures of each domain and their plain averages."""
 
         def reduce(logs: list[dict]) -> None:
             super(MultiDomainTask, self).reduce_metrics(logs, criterion)  # type: ignore[misc]

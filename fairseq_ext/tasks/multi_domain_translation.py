@@ -1,4 +1,4 @@
-"""Translation between two languages, of text from several known domains."""
+"""Translation of text from several known domains between two languages."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 from fairseq_ext.tasks.typed_domains import TypedDomains
 
-# Of --domain-source. The last is the former name of "uniform", accepted for one release.
+# Values of --domain-source. The last is the former name of "uniform", accepted for one release.
 ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE = "oracle", "classifier", "classifier-soft", "uniform", "none"
 _FORMER_UNIFORM = "even"
 
@@ -45,36 +45,35 @@ _FORMER_UNIFORM = "even"
 class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
     teacher_dir: str = option(
         "",
-        "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as "
-        "fairseq-ext teacher writes it (default: none)",
+        "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as written by "
+        "fairseq-ext teacher (default: none)",
     )
-    domain_tags: bool = option(False, "TAG: open every source sentence with its domain's tag (default: no tags)")
+    domain_tags: bool = option(False, "TAG: prepend its domain's tag to every source sentence (default: no tags)")
     domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE, _FORMER_UNIFORM]) = option(  # type: ignore[valid-type]
         "oracle",
-        "where validation and test sentences have their domain from: their sub-directory (oracle), the "
-        "best label of the classifier in --teacher-dir, its probabilities as weights of plain adapters "
-        "(classifier-soft), the same weight for all (uniform), or nowhere; training uses the sub-directory "
-        "(default: oracle)",
+        "domain of validation and test sentences: their sub-directory (oracle), the best label in "
+        "--teacher-dir (classifier), its probabilities as weights of plain adapters (classifier-soft), "
+        "uniform weights (uniform), or none; training uses the sub-directory (default: oracle)",
     )
-    domain: str = option("", "translate everything as this domain, gates or not (default: none, see --domain-source)")
+    domain: str = option("", "translate everything with this domain, even with gates (default: see --domain-source)")
     language_tokens: ChoiceEnum(["none", *STYLES]) = option(  # type: ignore[valid-type]
         "none",
-        "tell a many-language model the languages as fairseq's task for it does: mbart ends sentences with "
-        "[LANG] (translation_from_pretrained_bart), mbart50 and m2m open them with [LANG] and __LANG__ "
-        "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok), marian opens the source with "
-        ">>TARGET<< (default: what language-tokens.txt in the data directory says, else none)",
+        "language tokens of a multilingual model, as in fairseq's task for it: mbart ends sentences with "
+        "[LANG] (translation_from_pretrained_bart), mbart50 and m2m begin them with [LANG] and __LANG__ "
+        "(translation_multi_simple_epoch --encoder-langtok src --decoder-langtok), marian begins the source with "
+        ">>TARGET<< (default: as in language-tokens.txt of the data directory, else none)",
     )
     langs: str = option(
         "",
-        "all languages of the pretrained model, separated by commas, in its order; they are added to the "
-        "dictionaries, as --language-tokens says, unless these have them (default: none)",
+        "all languages of the pretrained model, separated by commas, in its order; their tokens for "
+        "--language-tokens are added to the dictionaries if missing (default: none)",
     )
     print_gates: bool = option(
         False, "print a line G-ID with each sentence's gate weights, averaged over all layers (default: no)"
     )
-    gates_output: str = option("", "write each sentence's gate weights by layer to this JSONL file (default: none)")
+    gates_output: str = option("", "JSONL file for each sentence's gate weights by layer (default: none)")
     gates_by_token: bool = option(
-        False, "with --gates-output, write the decoder's weights at each target token too (default: no)"
+        False, "with --gates-output, also write the decoder's weights at each target token (default: no)"
     )
 
 
@@ -84,14 +83,14 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
 
     ::
 
-        data-bin/domains.txt                      the domains, sorted
+        data-bin/domains.txt                      sorted names of the domains
         data-bin/dict.SRC.txt, dict.TGT.txt       with a tag <domain:NAME> for each domain
-        data-bin/language-tokens.txt              of bases that are told the languages: style, source, target
-        data-bin/sentencepiece.TGT.model          of bases that cut the target otherwise than the source
+        data-bin/language-tokens.txt              for bases with language tokens: style, source, target
+        data-bin/sentencepiece.TGT.model          for bases with a separate model for the target
         data-bin/DOMAIN/SPLIT.SRC-TGT.{SRC,TGT}.{bin,idx}
         teacher/DOMAIN/SPLIT.npy                  --teacher-dir, N×D
 
-    A split named ``test`` is that of all domains in their order, ``test:DOMAIN`` that of one.
+    The split ``test`` contains all domains in order, ``test:DOMAIN`` one domain.
     """
 
     cfg: MultiDomainTranslationConfig
@@ -146,7 +145,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return dict(zip(names, (self.src_dict, self.tgt_dict), strict=True))
 
     def _told_languages(self) -> tuple[str, tuple[str, str]]:
-        """How models are told the languages, and these: by the options, or as the data directory says."""
+        """Return the style of language tokens and the languages, from the options or the data directory."""
         path, style = self.directories[0] / LANGUAGE_TOKENS_FILE, str(self.cfg.language_tokens)
         told = read_language_tokens(path) if path.is_file() else None
         return told if told and style in ("none", told[0]) else (style, (self.cfg.source_lang, self.cfg.target_lang))
@@ -158,13 +157,13 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         takes_domains = hasattr(model, "needs_domains")
         if not takes_domains:
             ignore_domains(model)
-        # Of an ensemble, built one by one, any may.
+        # The models of an ensemble are built one by one.
         self.model_takes_domains |= takes_domains
         self.model_needs_domains |= getattr(model, "needs_domains", False)
         return model
 
     def _record(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Keep with a new model whether it reads tags and how it is told the languages; hold checkpoints to theirs."""
+        """Store the use of domain tags and language tokens in a new model's options; check those of checkpoints."""
         tags, style = getattr(cfg, "domain_tags", None), getattr(cfg, "language_tokens", None)
         if from_checkpoint and tags is not None and bool(tags) != self.cfg.domain_tags:
             trained = "with --domain-tags; give the option" if tags else "without --domain-tags; leave the option out"
@@ -195,7 +194,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             seed=self.cfg.seed,
             tags=self.typed_domains.indices if self.cfg.domain_tags else None,
             domains_to_model=self.model_takes_domains,
-            # What is told is no order; what is asked for is.
+            # Only --domain overrides gates; known domains do not.
             forces_domains=bool(self.cfg.domain) and not is_train,
             single_domain_batches=not is_train,
         )
@@ -214,7 +213,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
                 upsample_primary=1,
                 left_pad_source=self.cfg.left_pad_source,
                 left_pad_target=self.cfg.left_pad_target,
-                # Here, of --truncate-source alone, which must leave room for a tag or a language token.
+                # Only used by --truncate-source, which must leave room for a tag or a language token.
                 max_source_positions=self.cfg.max_source_positions - opening,
                 max_target_positions=self.cfg.max_target_positions,
                 truncate_source=self.cfg.truncate_source,
@@ -229,7 +228,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
     def _route(
         self, domain_id: int, labels: TeacherLabels | None, num_rows: int, is_train: bool
     ) -> tuple[np.ndarray | int | None, TeacherLabels | np.ndarray | None]:
-        """By which domain(s) a corpus is translated, or by which shares of all: see --domain and --domain-source."""
+        """Return the domains for translating a corpus, or weights of all domains, by --domain and --domain-source."""
         if is_train:
             return domain_id, None
         if self.cfg.domain:
@@ -250,7 +249,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
     def build_generator(
         self, models: list, args: Any, seq_gen_cls: Any = None, extra_gen_cls_kwargs: dict | None = None, **kwargs: Any
     ) -> Any:
-        """fairseq's search or scorer, which ends with the target language's token where the models do."""
+        """Build fairseq's search or scorer; if the models require it, the target's language token ends sentences."""
         if self.language_tokens.end is None:
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
         if not getattr(args, "score_reference", False):
@@ -260,17 +259,17 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return generator
 
     def encode_line(self, line: str, encode_fn: Callable[[str], str], domain: str | None = None) -> Tensor:
-        """The tokens of a line behind a domain's tag: the one that it opens with, else ``domain``, else --domain."""
+        """Encode a line with a domain's tag in front: the tag that it begins with, else ``domain``, else --domain."""
         typed, text = self.typed_domains.split_line(line)
         return self.typed_domains.tag(self.encode_text(text, encode_fn), typed or domain or self.cfg.domain or None)
 
     def encode_text(self, text: str, encode_fn: Callable[[str], str]) -> Tensor:
-        """The tokens of a text that names no domain, with those of the languages that the model is told."""
+        """Encode a text without a domain tag, and add the language tokens that the model needs."""
         tokens = self.src_dict.encode_line(encode_fn(text), add_if_not_exist=False).long()
         return self.language_tokens.add_to_source(self.typed_domains.as_text(tokens, text))
 
     def _target_cutter(self) -> Callable[[str], str] | None:
-        """What turns text of the target language into subwords; None where they are the source's."""
+        """Return a function that segments target text into subwords; None if it shares the source's subwords."""
         path = self.directories[0] / own_model_name(self.cfg.target_lang)
         if not path.is_file():
             return None
@@ -278,7 +277,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return lambda text: next(encode_lines(processor, [text]))
 
     def build_bpe(self, args: Any) -> Any:
-        """fairseq's subwords of the source; what they cut can be cut anew as a target."""
+        """Build fairseq's source subwords; keep the original text, so that it can be segmented as a target."""
         bpe = super().build_bpe(args)
         if bpe is not None and self.tgt_dict.cut is not None:
             cut = bpe.encode
@@ -286,12 +285,12 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return bpe
 
     def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
-        """Encode typed lines; a tag ``<domain:NAME>`` in front of a line chooses its domain."""
+        """Encode typed lines; a tag ``<domain:NAME>`` in front of a line selects its domain."""
         tokens = [self.encode_line(line, encode_fn) for line in lines]
         return tokens, [len(line) for line in tokens]
 
     def build_dataset_for_inference(self, src_tokens: list, src_lengths: Any, constraints: Any = None) -> Any:
-        """Typed lines, or those that Python passes, with --domain where none is chosen."""
+        """Build a dataset of lines typed or passed from Python; those without a domain take --domain."""
         tokens = [self.typed_domains.tag(line, self.cfg.domain or None) for line in src_tokens]
         self.gate_report.expect(tokens)
         return super().build_dataset_for_inference(tokens, [len(line) for line in tokens], constraints=constraints)
@@ -305,8 +304,8 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         constraints: Tensor | None = None,
         with_gates: bool = False,
     ) -> list:
-        """fairseq's hypotheses of a batch, with gates as :func:`attach_gates` adds them."""
-        if "domain_ids" not in sample:  # typed lines carry their domain as a tag
+        """Translate a batch with fairseq; add gate weights if requested, see :func:`attach_gates`."""
+        if "domain_ids" not in sample:  # typed lines have their domain as a tag
             typed_tokens = sample["net_input"]["src_tokens"]
             sample = dict(sample, typed_tokens=typed_tokens, net_input=self._read_tags(sample["net_input"]))
         if prefix_tokens is None and self.language_tokens.prefix is not None:
@@ -320,7 +319,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         return hypotheses
 
     def _read_tags(self, net_input: dict) -> dict:
-        """Turn tags in front of sentences into ``domain_ids`` where models ask; take them off if they are not text."""
+        """Convert tags of sentences into ``domain_ids`` if models use them; remove tags that models do not read."""
         tokens = net_input["src_tokens"]
         domain_ids = self.typed_domains.read(tokens)
         is_tagged = domain_ids.ge(0)
@@ -352,12 +351,12 @@ def _domain_source(cfg: MultiDomainTranslationConfig) -> str:
 
 
 def _uniform(num_domains: int) -> np.ndarray:
-    """D weights, the same for every domain."""
+    """Return D equal weights."""
     return np.full(num_domains, 1 / num_domains, dtype=np.float32)
 
 
 def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDictionary:
-    """That of a language, with the tokens of --langs."""
+    """Load the dictionary of a language, and add the tokens of --langs."""
     languages = [name.strip() for name in cfg.langs.split(",") if name.strip()]
     dictionary = LanguageDictionary.load(path)
     if languages and str(cfg.language_tokens) == "none":
@@ -368,7 +367,7 @@ def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDi
 
 
 def _set_languages(cfg: Any, source: str, target: str) -> None:
-    """Set them for this task, and in the options that a trainer stores: without its data nothing else tells them."""
+    """Set the languages in this task's options and in those that checkpoints store, for use without the data."""
     whole = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     for options in (cfg, None if whole is None else whole.get("task")):
         if options is not None:

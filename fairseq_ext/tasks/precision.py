@@ -1,4 +1,4 @@
-"""The options of all our tasks for how precisely training computes."""
+"""Precision options of all tasks."""
 
 import copy
 import logging
@@ -16,43 +16,42 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from fairseq_ext.inputs.option import option
 
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
-PRECISIONS = (FLOAT32, BFLOAT16)  # what --cpu-precision auto chooses from
-_ENTRY = "cpu_step"  # of a task's state in checkpoints
+PRECISIONS = (FLOAT32, BFLOAT16)  # choices of --cpu-precision auto
+_ENTRY = "cpu_step"  # key in a task's state in checkpoints
 _ROUNDS = 4
-_WORTHWHILE = 0.97  # of float32's time: bfloat16 is taken if it takes less, since small differences are chance
-_log = logging.getLogger("fairseq_cli.train")  # the one that --log-file keeps
+_WORTHWHILE = 0.97  # choose bfloat16 below this fraction of float32's time, as small differences are noise
+_log = logging.getLogger("fairseq_cli.train")  # the logger that --log-file records
 
 
 @dataclass
 class PrecisionConfig(FairseqDataclass):
     matmul_precision: ChoiceEnum(["highest", "high", "medium"]) = option(  # type: ignore[valid-type]
         "highest",
-        "of float32 matrix products in training, as in torch.set_float32_matmul_precision: high is "
-        "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 where it can, and on some takes another library "
-        "that is faster without being less precise (default: highest)",
+        "precision of float32 matrix products in training, as in torch.set_float32_matmul_precision: high is "
+        "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 if it can, and on some CPUs uses another library "
+        "that is faster but equally precise (default: highest)",
     )
     cpu_precision: ChoiceEnum(["float32", "bfloat16", "auto"]) = option(  # type: ignore[valid-type]
         "float32",
-        "of training on a CPU: bfloat16 multiplies in bfloat16 beside float32 weights; auto measures for "
-        "some seconds which of both is faster on this machine, says so, and keeps to it when resumed "
-        "(default: float32)",
+        "precision of training on a CPU: bfloat16 computes matrix products in bfloat16 and keeps weights in "
+        "float32; auto measures for some seconds which is faster on this machine, logs it, and keeps it when "
+        "resumed (default: float32)",
     )
     decoding_precision: ChoiceEnum(["float32", "bfloat16"]) = option(  # type: ignore[valid-type]
-        "float32", "of weights and products in decoding and scoring (default: float32)"
+        "float32", "precision of weights and products in decoding and scoring (default: float32)"
     )
     cpu_processes: int = option(
         1,
-        "that train together on a CPU, each with batches of its own of --max-tokens or --batch-size and "
-        "its share of the cores; where there is a GPU, or several processes have been started, it is not heeded "
-        "(default: 1)",
+        "number of processes for training on a CPU, each with separate batches of --max-tokens or --batch-size "
+        "and its share of the cores; ignored with a GPU or if several processes have been started (default: 1)",
     )
 
 
 class Precision:
-    """Mixed into a task of fairseq's whose options have the ones above.
+    """Mixin of fairseq tasks whose options include :class:`PrecisionConfig`.
 
     Attributes:
-        chosen_step: the precision that ``auto`` chose, which checkpoints remember for a training that goes on.
+        chosen_step: the precision that ``auto`` chose, stored in checkpoints for resumed training.
     """
 
     cfg: Any
@@ -61,22 +60,22 @@ class Precision:
     _is_agreed = False
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints keep of the task."""
+        """Return the task's state for checkpoints."""
         chosen = {} if self.chosen_step is None else {_ENTRY: self.chosen_step}
         return {**super().state_dict(), **chosen}  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take what a checkpoint kept of a task, but for how it was trained."""
+        """Load a task's state from a checkpoint, except its chosen precision."""
         super().load_state_dict({name: value for name, value in state_dict.items() if name != _ENTRY})  # type: ignore[misc]
 
     def resume_step(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on as the training did whose checkpoint kept this."""
-        # Earlier versions told ways to compute apart, such as "bfloat16, flash attention".
+        """Continue with the precision stored in a checkpoint."""
+        # Earlier versions stored more details, such as "bfloat16, flash attention".
         name = str(state_dict.get(_ENTRY)).partition(",")[0]
         self.chosen_step = name if name in PRECISIONS else None
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Let the process multiply as precisely as it is told to; only training comes by here."""
+        """Set the precision of matrix products in this process; called in training only."""
         torch.set_float32_matmul_precision(str(self.cfg.matmul_precision))
         self._model = model
         super().begin_epoch(epoch, model)  # type: ignore[misc]
@@ -84,13 +83,13 @@ class Precision:
     def train_step(
         self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **options: Any
     ) -> tuple[Any, Any, dict]:
-        """fairseq's forward and backward pass, in the precision that --cpu-precision says."""
+        """Run fairseq's forward and backward pass with --cpu-precision."""
         if next(model.parameters()).device.type == "cpu":
             criterion = computed_in(self._choose(sample, criterion), criterion)
         return super().train_step(sample, model, criterion, optimizer, *args, **options)  # type: ignore[misc]
 
     def _choose(self, sample: dict, criterion: Any) -> str:
-        """The precision; where it is left open, the first batch decides."""
+        """Return the precision; ``auto`` measures with the first batch."""
         if str(self.cfg.cpu_precision) != "auto":
             return str(self.cfg.cpu_precision)
         if not self._is_agreed:
@@ -101,7 +100,7 @@ class Precision:
         return str(self.chosen_step)
 
     def _measure(self, sample: dict, criterion: Any) -> str:
-        model = copy.deepcopy(self._model).train()  # some remember what they have read
+        model = copy.deepcopy(self._model).train()  # a copy, because some models change their state
 
         def run(precision: str) -> None:
             computed_in(precision, criterion)(model, sample)[0].backward()
@@ -116,15 +115,15 @@ class Precision:
 
 
 def computed_in(precision: str, criterion: Callable[..., Any]) -> Callable[..., Any]:
-    """A criterion that computes itself and its model in a precision; its backward pass follows suit.
+    """Return a criterion that computes itself and its model in a precision, forward and backward.
 
-    With bfloat16, matrix products are in bfloat16; weights, losses, softmaxes and the optimiser stay float32.
+    With bfloat16, matrix products are in bfloat16; weights, losses, softmaxes and the optimiser stay in float32.
     """
     if precision == FLOAT32:
         return criterion
 
     def compute(*args: Any, **kwargs: Any) -> Any:
-        # torch's flash attention for CPUs is slower for short sentences.
+        # torch's flash attention on CPUs is slower for short sentences.
         with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16):
             return criterion(*args, **kwargs)
 
@@ -132,9 +131,9 @@ def computed_in(precision: str, criterion: Callable[..., Any]) -> Callable[..., 
 
 
 def time_steps(run: Callable[[str], None]) -> dict[str, float]:
-    """The seconds of a training step in each precision, the least of some rounds in turn.
+    """Return the seconds of a training step in each precision, the minimum of several alternating rounds.
 
-    Of one thread they are seconds of computing, which others at work on the machine do not lengthen.
+    With one thread, CPU time is measured, which does not depend on other processes.
     """
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     rounds = [{name: timeit(partial(run, name), timer=clock, number=1) for name in PRECISIONS} for _ in range(_ROUNDS)]
@@ -142,7 +141,7 @@ def time_steps(run: Callable[[str], None]) -> dict[str, float]:
 
 
 def _of_first_process(value: str | None) -> str | None:
-    """What the first of several processes that train together has."""
+    """Return the value of the first of several training processes."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return value
     answer = [value]

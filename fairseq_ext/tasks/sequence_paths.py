@@ -1,4 +1,4 @@
-"""Sequences that choose their own paths through an induced tree."""
+"""Choice of paths through an induced tree for each sequence."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fairseq_ext.models.states import base_states, prefix_states
 
 @dataclass(frozen=True)
 class StatesOnce:
-    """The base's states of texts by which several choose: it reads each text once, for all of them.
+    """Cache of the base model's states, so that several choices of paths read each text only once.
 
     Attributes:
-        lengths: by how many first tokens they choose, 0 for all.
+        lengths: numbers of first tokens used for choices; 0 for all.
         kept: the states by text.
     """
 
@@ -28,7 +28,7 @@ class StatesOnce:
     kept: dict[Any, dict[int, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def of(self, model: Any, tokens: Tensor, pad: int, num_tokens: int) -> np.ndarray:
-        """Averaged over the first so many tokens, one of ``lengths``; B×T → B×H."""
+        """Return the states averaged over the first ``num_tokens`` tokens, one of ``lengths``: B×T → B×H."""
         key = tuple(tokens.shape), tokens.cpu().numpy().tobytes()
         if key not in self.kept:
             with torch.no_grad():
@@ -39,14 +39,14 @@ class StatesOnce:
 
 @dataclass(frozen=True)
 class SequencePaths:
-    """Routing weights of each sequence: the paths from the leaves that are most probable for it alone.
+    """Routing weights of each sequence, from the paths of its most probable leaves.
 
     Args:
-        model: whose base reads the sequences, and whose tree has the leaves.
-        num_paths: k leaves a sequence.
-        num_tokens: how many of its first tokens a sequence chooses by, 0 for all.
-        states: of the base, shared by those that choose other numbers of paths, or by other numbers of tokens, for the
-            same text; None to read by itself what it chooses by, and to keep nothing.
+        model: the model with the tree; its base reads the sequences.
+        num_paths: k, number of leaves per sequence.
+        num_tokens: number of first tokens used for the choice; 0 for all.
+        states: cache of base states, shared with choices of other numbers of paths or tokens for the same text; None
+            for no cache.
     """
 
     model: Any
@@ -58,7 +58,7 @@ class SequencePaths:
 
     @classmethod
     def load(cls, directory: Path, model: Any, **kwargs: Any) -> SequencePaths:
-        """Take the clusters from where ``fairseq-ext induce`` put them."""
+        """Load the clusters from a directory of ``fairseq-ext induce``."""
         paths = cls(model, PathChooser.load(directory), **kwargs)
         paths.chooser.check_number(paths.num_paths)
         for name in paths.chooser.names:
@@ -70,13 +70,13 @@ class SequencePaths:
         return paths
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        """B×T → B×N."""
+        """Return the routing weights of sequences: B×T → B×N."""
         leaves = self.chooser.leaves(self._states(tokens), self.num_paths)
         weights = np.stack([self.model.tree.path_weights(names) for names in leaves])
         return torch.from_numpy(weights).to(tokens.device)
 
     def _states(self, tokens: Tensor) -> np.ndarray:
-        """B×H, the base's."""
+        """Return the base model's averaged states: B×T → B×H."""
         if self.states is not None:
             return self.states.of(self.model, tokens, self.padding_idx, self.num_tokens)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""fairseq's ``sentence_prediction``, as precisely and in as many processes as asked for."""
+"""fairseq's ``sentence_prediction`` with options for precision, CPU processes and batching."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,19 +14,19 @@ from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 
 @dataclass
 class TaskPredictionConfig(PrecisionConfig, SentencePredictionConfig):
-    """The options of both, and what shares a batch."""
+    """Options of ``sentence_prediction``, of precision and of batching."""
 
     group_by_length: bool = option(
-        False, "sentences of similar length share a batch, as in translation, not random ones: fewer pads"
+        False, "batch sentences of similar length, as in translation, to reduce padding (default: random batches)"
     )
 
 
 @register_task("task_prediction", dataclass=TaskPredictionConfig)
 class TaskPredictionTask(Precision, SentencePredictionTask):
-    """Classification of sentences or of pairs, or regression, with data, heads and criterion of fairseq's."""
+    """Classification of sentences or pairs, or regression, with fairseq's data, heads and criterion."""
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
-        """That of fairseq's; sorted by length where batches are of sentences of similar length."""
+        """Load fairseq's dataset, sorted by length with ``--group-by-length``."""
         dataset = super().load_dataset(split, combine, **kwargs)
         if self.cfg.group_by_length:
             lengths = np.array([dataset.num_tokens(index) for index in range(len(dataset))])

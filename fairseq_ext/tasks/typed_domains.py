@@ -1,4 +1,4 @@
-"""The domain of a sentence that is typed or passed from Python, carried by a tag in front of its tokens."""
+"""Domains of sentences typed or passed from Python, encoded as a tag in front of the tokens."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
 class TypedDomains:
     """Reads and writes tags ``<domain:NAME>``, in text and in tokens.
 
-    Between typing and translating fairseq keeps nothing of a sentence but its tokens; so the domain is one of them,
-    and no state is needed that threads would share. A domain that is younger than the dictionary has no symbol there;
-    its number is then one behind all symbols. Models that read tags never see it, nor do others, from whose input tags
-    are taken off.
+    Between input and translation, fairseq keeps only the tokens of a sentence. The domain is therefore one of them, and
+    no state is shared between threads. A domain added after the dictionary was built has no symbol in it, and gets an
+    index after all symbols. No model sees such an index: models that read tags require all symbols, and tags are
+    removed for other models.
     """
 
     def __init__(self, domains: Sequence[str], dictionary: LanguageDictionary):
@@ -33,13 +33,13 @@ class TypedDomains:
         ]
 
     def require(self, file: Path) -> None:
-        """Check that there is a tag for every domain in the dictionary's file, for models that read it."""
+        """Check that the dictionary has a tag for every domain, for models that read tags."""
         for name, index in zip(self.domains, self.indices, strict=True):
             if index >= len(self.dictionary):
                 raise InputError(f"{file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list")
 
     def split_line(self, line: str) -> tuple[str | None, str]:
-        """The domain typed in front of a line, or None; and the rest of the line."""
+        """Split a line into the domain typed in front, or None, and the rest."""
         match = _TAGGED_LINE.fullmatch(line)
         if match is None:
             return None, line
@@ -47,9 +47,9 @@ class TypedDomains:
         return match[1], match[2]
 
     def as_text(self, tokens: Tensor, text: str) -> Tensor:
-        """The tokens of a typed text, in which no symbol may be that the program alone sets.
+        """Replace special symbols in the tokens of a typed text by ``<unk>``; raise InputError for domain tags.
 
-        SentencePiece takes full-width letters for ordinary ones, and gives the text of characters that it lacks.
+        SentencePiece normalises full-width letters to ASCII and copies unknown characters, so text can contain them.
         """
         for token in tokens.tolist():
             if is_domain_tag(symbol := self.dictionary[token]):
@@ -59,11 +59,11 @@ class TypedDomains:
         marks = [self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos(), *self.dictionary.reserved]
         special = tokens.new_tensor(marks)
         is_special = torch.isin(tokens, special)
-        is_special[-1] = False  # the end of the sentence
+        is_special[-1] = False  # end of sentence
         return tokens.masked_fill(is_special, self.dictionary.unk())
 
     def tag(self, tokens: Tensor, domain: str | None) -> Tensor:
-        """Put a domain's tag in front of a sentence's tokens, unless there is one already."""
+        """Prepend a domain's tag to a sentence's tokens, unless it already has a tag."""
         if domain is None:
             return tokens
         if int(tokens[0]) in self.indices:
@@ -71,18 +71,18 @@ class TypedDomains:
         return torch.cat([tokens.new_tensor([self.indices[self.domains.index(domain)]]), tokens])
 
     def read(self, src_tokens: Tensor) -> Tensor:
-        """The domain of each row by its first token, -1 for none: B×S → B."""
+        """Return the domain of each row from its first token, -1 for none: B×S → B."""
         first = src_tokens.gather(1, self._first(src_tokens))
         tags = src_tokens.new_tensor(self.indices)
         is_tag = first.eq(tags)  # B×D
         return torch.where(is_tag.any(1), is_tag.int().argmax(1), -1)
 
     def take_off(self, src_tokens: Tensor) -> Tensor:
-        """Replace tags by padding, which is the same as taking them away; B×S → B×S."""
+        """Replace tags by padding, which is equivalent to removing them: B×S → B×S."""
         first = self._first(src_tokens)
         kept = src_tokens.gather(1, first).masked_fill(self.read(src_tokens).ge(0).unsqueeze(1), self.dictionary.pad())
         return src_tokens.scatter(1, first, kept)
 
     def _first(self, src_tokens: Tensor) -> Tensor:
-        """B×1, the position of each row's first token."""
+        """Return the position of each row's first token: B×1."""
         return src_tokens.ne(self.dictionary.pad()).int().argmax(1, keepdim=True)
