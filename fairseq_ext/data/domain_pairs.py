@@ -41,7 +41,7 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
         corpora, repetitions, seed, single_domain_batches: see the base class.
         tags: dictionary index of each domain's tag, prepended to the source; None for no tags.
         domains_to_model: whether to pass domains or their weights to the model.
-        forces_domains: whether these domains replace gates, too.
+        forces_domains: whether these domains also override gates.
     """
 
     def __init__(

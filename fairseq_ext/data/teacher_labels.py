@@ -29,7 +29,7 @@ from fairseq_ext.inputs.json_file import is_texts, read_json
 
 TEACHER_FILE = "teacher.json"
 DTYPE = np.dtype(np.float16)
-# Rounding to float16 moves the sum of a row by at most 0.0005, whatever the number of domains.
+# Rounding to float16 moves the sum of a row by at most 0.0005, for any number of domains.
 _SUM_TOLERANCE = 1e-3
 # Smaller values would become zero, whose logarithm is infinite.
 _LEAST = np.finfo(DTYPE).smallest_subnormal

@@ -115,7 +115,8 @@ class AdapterEncoder(TransformerEncoderBase):
         domain_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """
+        """Encode the source, and add the routing inputs of the decoder to the result.
+
         Shape:
             src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; in the result: ``gate_logits`` L tensors
             of B×D, ``known_logits`` 1×B×D for the decoder gates
@@ -167,7 +168,7 @@ class AdapterDecoder(TransformerDecoderBase):
         return x, extra
 
     def output_layer(self, features: Tensor) -> Tensor:
-        """B×T×H → B×T×V."""
+        """Compute scores of tokens: B×T×H → B×T×V."""
         return multiply_without_time(super().output_layer, features)
 
 

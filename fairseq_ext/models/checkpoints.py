@@ -39,7 +39,7 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
 def check_fit(
     model: nn.Module, state_dict: dict[str, Tensor], prefix: str, _metadata: dict, strict: bool, *_: Any
 ) -> None:
-    """Load-state-dict pre-hook that rejects checkpoints of other models, with an error of one line."""
+    """Reject checkpoints of other models with a one-line error; a load-state-dict pre-hook."""
     if prefix or not strict:
         return
     own = model.state_dict()

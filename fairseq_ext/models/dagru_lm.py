@@ -109,7 +109,7 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         return (contexts if features_only else self.output_layer(contexts)), {"attn": [None]}
 
     def output_layer(self, features: Tensor) -> Tensor:
-        """B×T×C → B×T×V."""
+        """Compute scores of tokens: B×T×C → B×T×V."""
         scores: Tensor = self.output(features)
         return scores
 

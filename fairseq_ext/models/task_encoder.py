@@ -81,6 +81,6 @@ class LinearHead(nn.Module):
         init_bert_params(self.out_proj)
 
     def forward(self, features: Tensor, **_: Any) -> Tensor:
-        """B×T×H → B×C."""
+        """Compute logits of classes: B×T×H → B×C."""
         logits: Tensor = self.out_proj(self.dropout(features[:, 0]))
         return logits

@@ -72,7 +72,7 @@ class PathDecoder(TransformerDecoder):
         incremental_state: dict | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """B×T → B×T×H."""
+        """Compute the features of tokens: B×T → B×T×H."""
         weights, most = self._node_weights(prev_output_tokens, incremental_state)
         with routing(RoutingBatch(given_weights=weights, most_given=most)):
             features: tuple[Tensor, dict[str, Any]] = super().extract_features(
@@ -102,7 +102,7 @@ class PathDecoder(TransformerDecoder):
             incremental_state[self._STATE] = saved | {"weights": saved["weights"].index_select(0, new_order)}
 
     def output_layer(self, features: Tensor) -> Tensor:
-        """B×T×H → B×T×V."""
+        """Compute scores of tokens: B×T×H → B×T×V."""
         return multiply_without_time(super().output_layer, features)
 
 

@@ -110,7 +110,7 @@ class TopicDecoder(TransformerDecoder):
         return hidden, extra
 
     def output_layer(self, features: Tensor) -> Tensor:
-        """B×T×H → B×T×V."""
+        """Compute scores of tokens: B×T×H → B×T×V."""
         scores = self.topics.scores(features.flatten(0, 1), self.output_weight, self._only_topic)
         return scores.unflatten(0, features.shape[:2])
 

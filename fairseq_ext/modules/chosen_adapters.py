@@ -95,7 +95,7 @@ class HostRows:
 
 
 class DeviceRows:
-    """:class:`HostRows` in blocks of one adapter each. The number of blocks is an upper bound, so no device sync."""
+    """:class:`HostRows` in blocks of one adapter each, with a fixed upper bound of blocks to avoid device syncs."""
 
     def __init__(self, adapters: Tensor, kept: Tensor | None, num_adapters: int):
         count = adapters.numel()

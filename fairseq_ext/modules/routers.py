@@ -279,7 +279,7 @@ class GateRouter(nn.Module):
 
     @property
     def _parts(self) -> tuple[list[int], list[int]]:
-        """The settled and the guarded rows."""
+        """Rows of the settled and of the guarded adapters."""
         return [row for row in range(self.num_adapters) if row not in self.guarded], list(self.guarded)
 
     def _in_order(self, parts: list[Tensor]) -> Tensor:

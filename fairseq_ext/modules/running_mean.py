@@ -68,7 +68,7 @@ class RunningMean(nn.Module):
         return total / (count * scale)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Follow the beam: row i of the state becomes row ``new_order[i]``."""
+        """Reorder the state with the beam: row i of the result is row ``new_order[i]`` of the state."""
         saved = incremental_state.get(self.state_key)
         if saved is not None:
             incremental_state[self.state_key] = saved | {"total": saved["total"].index_select(1, new_order)}

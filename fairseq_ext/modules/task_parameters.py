@@ -86,7 +86,7 @@ class TaskDescription:
         return self.tuning in ("adapters", "norms")
 
     def to_entry(self) -> Tensor:
-        """The description as an entry of a state dict, in JSON."""
+        """Encode the description as a state-dict entry, in JSON."""
         # Omit false values, as entries of earlier versions do.
         return text_entry(json.dumps({field: value for field, value in asdict(self).items() if value is not False}))
 
