@@ -68,8 +68,8 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         data-bin/dict.txt
         data-bin/DOMAIN/SPLIT.{bin,idx}           cut into blocks of --tokens-per-sample
 
-    The split ``test`` contains all domains in order, ``test:DOMAIN`` one domain. Models with a domain tree get the
-    routing weights of every row, ``node_weights`` (B×N): those of the path of its domain or, in validation and
+    A split such as ``test`` contains all domains in order, ``test:DOMAIN`` one domain. Models with a domain tree get
+    the routing weights of every row, ``node_weights`` (B×N): those of the path of its domain or, in validation and
     inference, of --domain, --paths or --choose-paths. Other language models can be trained and evaluated too.
     """
 

@@ -90,7 +90,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         data-bin/DOMAIN/SPLIT.SRC-TGT.{SRC,TGT}.{bin,idx}
         teacher/DOMAIN/SPLIT.npy                  --teacher-dir, N×D
 
-    The split ``test`` contains all domains in order, ``test:DOMAIN`` one domain.
+    A split such as ``test`` contains all domains in order, ``test:DOMAIN`` one domain.
     """
 
     cfg: MultiDomainTranslationConfig
