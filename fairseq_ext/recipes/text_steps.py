@@ -95,7 +95,7 @@ def split_step(
 ) -> Step:
     """Return the step ``splits``: training, validation and test sets of each domain.
 
-    ``elsewhere`` reads the lines of ``held_out``, folders with test sets of other experiments. They are left out.
+    ``elsewhere`` reads the lines of other held-out sets from the folders ``held_out``. They are left out here.
     """
     texts = {name: work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
     recorded = {**options.model_dump(), "seed": seed, "domains": list(texts)}
