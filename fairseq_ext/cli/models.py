@@ -14,7 +14,7 @@ from fairseq_ext.cli.verbs import Verb, number
 def _import_checkpoint_options(parser: ArgumentParser) -> None:
     parser.description = (
         "Import a checkpoint of a fairseq Transformer (transformer, BART, mBART, M2M, of any fairseq version) as a "
-        "base for adapters. All weights must match. No code in the checkpoint is executed."
+        "base for adapters. Its weights are checked strictly. No code in the checkpoint is executed."
     )
     add = parser.add_argument
     add("source", type=Path, metavar="FILE.pt", help="fairseq checkpoint")
@@ -75,7 +75,7 @@ def _import_translation_options(parser: ArgumentParser) -> None:
     add("source", type=Path, help="Hugging Face directory")
     add("output", type=Path, help="directory to write")
     add("--source-lang", metavar="NAME", help="language code of the model (default: from the tokenizer's files)")
-    add("--target-lang", metavar="NAME", help="language code of the model; needed if it has several target languages")
+    add("--target-lang", metavar="NAME", help="likewise; selects one if the model has several target languages")
 
 
 def _import_translation(options: Namespace) -> None:

@@ -141,7 +141,7 @@ def _export_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("config", type=Path, nargs="?", metavar="CONFIG", help=CONFIG)
     add("system", nargs="?", metavar="SYSTEM", help="name under train: systems, or one of its runs, such as gad@2")
-    add("directory", type=Path, nargs="?", metavar="DIRECTORY", help="directory to write")
+    add("directory", type=Path, nargs="?", metavar="DIRECTORY", help="directory to write; replaces an exported system")
     add("--verify", type=Path, metavar="DIRECTORY", help="verify the checksums of an exported system")
 
 

@@ -73,7 +73,7 @@ def _split_options(parser: ArgumentParser) -> None:
     add("output", type=Path, help="folder to write DOMAIN-1.LANG, DOMAIN-2.LANG, … to")
     add("--domains", type=int, required=True, metavar="N", help="total number of new domains")
     add("--source-lang", default="en", metavar="LANG", help="language whose sentences are clustered")
-    add("--target-lang", required=True, metavar="LANG", help="the other language")
+    add("--target-lang", required=True, metavar="LANG", help="other language")
     add("--seed", type=number(0, _LARGEST_SEED), default=1, help="random seed of the clustering")
     add_dry_run(parser)
 

@@ -80,7 +80,7 @@ class ArpaModel:
         return np.bincount(sentences, self.by_token(lines), len(lines)) * math.log(10)
 
     def by_token(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return log10 probabilities of all T tokens, including the sentence marks; that of ``<s>`` is 0: T."""
+        """Return log10 probabilities of all T tokens, including the sentence marks; 0 for ``<s>``: T."""
         unknown = self.numbers.get(UNKNOWN, -1)
         words = [[self.numbers.get(word, unknown) for word in line] for line in lines]
         tokens, ends = with_ends(words, self.numbers)

@@ -30,7 +30,7 @@ _SYMBOLS = ("decoder.embed_tokens.weight", "decoder.output.weight")
 class LanguageModel:
     """A language model that encodes text."""
 
-    model: Any  # fairseq's, in evaluation mode, on its device
+    model: Any  # fairseq model, in evaluation mode, on its device
     dictionary: Dictionary
     tokens_per_sample: int  # block length in training
 

@@ -42,7 +42,7 @@ from fairseq_ext.recipes.tune import steps_of_runs
 
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 _ENDING = "txt"
-_DEFAULT_BLOCK = 1024  # fairseq's
+_DEFAULT_BLOCK = 1024  # as in fairseq
 _NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
 _NONE: Mapping[str, Any] = MappingProxyType({})
 

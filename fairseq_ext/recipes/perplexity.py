@@ -56,7 +56,7 @@ class Likelihood:
 class LanguageModelScorer:
     """A language model, and the text of a data directory in blocks."""
 
-    model: Any  # fairseq's, in evaluation mode, on its device
+    model: Any  # fairseq model, in evaluation mode, on its device
     task: Any  # ``multi_domain_language_modeling`` with the data
     max_tokens: int  # per batch; at least one block
 
@@ -152,7 +152,7 @@ class LanguageModelScorer:
 class ContiguousScorer:
     """A recurrent model, and contiguous text that it reads from beginning to end."""
 
-    model: Any  # fairseq's, in evaluation mode, on its device
+    model: Any  # fairseq model, in evaluation mode, on its device
     task: Any  # ``contiguous_language_modeling`` with the data, in one row
 
     @classmethod

@@ -135,7 +135,7 @@ def trial_records(experiment: Experiment) -> Iterator[Record]:
 
 
 def tuning_tables(records: Records) -> list[Table]:
-    """Make a table of trials for each metric that was used to choose among them."""
+    """Make a table of trials for each metric used to choose among them."""
     metrics = dict.fromkeys(record.metric for record in records if record.metric.startswith(_TRIAL))
     return [_tuning_table(records, metric) for metric in metrics]
 

@@ -87,7 +87,7 @@ class TrainingLog(NamedTuple):
     """Validation results and time from a training log."""
 
     perplexities: Mapping[int, float]  # by epoch, from 1
-    bits: Mapping[int, float]  # bits per token, by update; empty if fairseq's loss is that of tokens
+    bits: Mapping[int, float]  # bits per token, by update; empty if fairseq's loss is already per token
     seconds: int | None  # None if no epoch has ended
 
 

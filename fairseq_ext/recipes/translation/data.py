@@ -191,7 +191,7 @@ def _subword_steps(config: Translation) -> list[Step]:
     return [Step(output, [splits], given, build)]
 
 
-# The classifier of domains
+# The domain classifier
 
 
 def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:

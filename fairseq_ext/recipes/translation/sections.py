@@ -1,4 +1,4 @@
-"""Sections of the experiment file of translation: corpora, systems, decoding runs, evaluation."""
+"""Sections of the translation experiment file: corpora, systems, decoding runs, evaluation."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TranslationSystem(System):
 
     @property
     def has_adapters(self) -> bool:
-        """Whether it is a base model with adapters."""
+        """Whether the system is a base model with adapters."""
         return self.arch.startswith(_ADAPTERS)
 
     @property
@@ -112,7 +112,7 @@ class TranslationSystem(System):
 
 
 class Output(Entry):
-    """A decoding run: a way to use a system. Keys that are not listed are options of fairseq-generate."""
+    """A decoding run of a system. Keys that are not listed are options of fairseq-generate."""
 
     system_name: str = Field(alias="system")
     """Name of the system under ``train: systems``."""
