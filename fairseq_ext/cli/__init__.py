@@ -1,1 +1,1 @@
-"""``fairseq-ext VERB``: the commands of this project, and the only place that reads command lines."""
+"""The commands ``fairseq-ext VERB``. Only this package parses command lines."""

@@ -1,4 +1,4 @@
-"""Verbs of adapters as files, and of domains that come and go."""
+"""Verbs for adapter files, and for adding, removing and renaming domains."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from fairseq_ext.adapters.system import System
 
 _MODEL = "checkpoint (.pt) or exported system (a directory)"
-_RESULT = "new file, or for an exported system a new directory; nothing is written in place"
+_RESULT = "new file, or new directory for an exported system; the input is not modified"
 
 
 def _export_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, help=_MODEL)
-    add("domain", nargs="*", help="domains whose adapters are written (default: all)")
-    add("output", type=Path, help="FILE.safetensors for one file, or a folder for one a domain")
-    add("--licence", help="noted in the files, as you word it (default: none)")
+    add("domain", nargs="*", help="domains to export (default: all)")
+    add("output", type=Path, help="FILE.safetensors for a single file, or a folder for one file per domain")
+    add("--licence", help="licence text to record in the files (default: none)")
 
 
 def _export(options: Namespace) -> None:
@@ -82,43 +82,43 @@ def _inspect(options: Namespace) -> None:
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.epilog = "With --text, further options go to fairseq-train, such as --lr 0.001 or --patience 5."
+    parser.epilog = "With --text, further options are passed to fairseq-train, such as --lr 0.001 or --patience 5."
     add = parser.add_argument
     add("model", type=Path, help=_MODEL)
-    add("name", help="of the new domain")
+    add("name", help="name of the new domain")
     add("output", type=Path, help=_RESULT)
     add(
         "--from",
         dest="start",
         metavar="START",
-        help="where its adapter starts: nothing, mean (of all), nearest (by the validation loss of each adapter; needs "
-        "--text), or a domain (default: nearest with --text, else nothing)",
+        help="initial adapter: nothing, mean (of all adapters), nearest (the adapter with the lowest validation loss; "
+        "needs --text), or a domain (default: nearest with --text, else nothing)",
     )
-    add("--parent", help="of a tree: the node that gets the new leaf, or none for a root of its own")
-    text = parser.add_argument_group("training it (of an exported system)")
+    add("--parent", help="for trees: parent node of the new leaf, or none for a separate root")
+    text = parser.add_argument_group("training (for exported systems)")
     add = text.add_argument
-    add("--text", type=Path, metavar="PREFIX", help="its text, PREFIX.SRC and PREFIX.TGT (default: it is not trained)")
-    add("--valid", type=number(1), default=200, help="pairs held out for validation")
-    add("--max-words", type=number(1), default=80, help="longest sentence that is kept")
-    add("--max-update", type=number(1), default=320, help="updates of the adapter")
-    add("--seed", type=int, default=1, help="of all that is drawn")
-    gates = parser.add_argument_group("gates (of a gated system)")
+    add("--text", type=Path, metavar="PREFIX", help="training text PREFIX.SRC and PREFIX.TGT (default: no training)")
+    add("--valid", type=number(1), default=200, help="number of pairs held out for validation")
+    add("--max-words", type=number(1), default=80, help="maximum number of words per sentence; longer ones are dropped")
+    add("--max-update", type=number(1), default=320, help="number of updates of the adapter")
+    add("--seed", type=int, default=1, help="random seed")
+    gates = parser.add_argument_group("gates (for gated systems)")
     add = gates.add_argument
     add(
         "--gates",
         choices=["guarded", "refit"],
         default="guarded",
-        help="guarded: the old gates stay as they are, and the new adapter takes part only where its gate is above all "
-        "others; refit: all gates are fitted anew",
+        help="guarded: keep the old gates, and use the new adapter only where its gate is the largest; refit: fit all "
+        "gates again",
     )
     add(
         "--old-text",
         type=Path,
         metavar="DIR",
-        help="text of the old domains, DOMAIN.LANG or DOMAIN/train.LANG, as an experiment's splits/ has it",
+        help="text of the old domains, DOMAIN.LANG or DOMAIN/train.LANG, such as splits/ of an experiment",
     )
-    add("--old-pairs", type=number(1), default=1000, help="pairs taken of each old domain")
-    add("--gate-updates", type=number(1), default=200, help="updates of the gates")
+    add("--old-pairs", type=number(1), default=1000, help="number of pairs per old domain")
+    add("--gate-updates", type=number(1), default=200, help="number of updates of the gates")
 
 
 def _add(options: Namespace) -> None:
@@ -165,7 +165,7 @@ def _train(options: Namespace, start: str) -> System:
 
 def _remove_options(parser: ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help=_MODEL)
-    parser.add_argument("name", help="of the domain")
+    parser.add_argument("name", help="name of the domain")
     parser.add_argument("output", type=Path, help=_RESULT)
 
 
@@ -179,7 +179,7 @@ def _remove(options: Namespace) -> None:
 def _rename_options(parser: ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help=_MODEL)
     parser.add_argument("old", help="name of the domain")
-    parser.add_argument("new", help="its new name")
+    parser.add_argument("new", help="new name of the domain")
     parser.add_argument("output", type=Path, help=_RESULT)
 
 
@@ -195,7 +195,7 @@ def _print_domains(output: Path, system: System) -> None:
 
 
 def _load_fairseq() -> None:
-    """fairseq first, so that this package registers what it adds to it; without what others say of each other."""
+    """Import fairseq first, so that this package can register its components; silence warnings of libraries."""
     import warnings
 
     from fairseq_ext.engine.fairseq_cli import quieten_fairseq
@@ -208,14 +208,17 @@ def _load_fairseq() -> None:
 
 
 ADAPTERS = {
-    "export": Verb("write adapters of domains to files of their own", _export_options, _export),
-    "attach": Verb("write a model with the adapters of files", _attach_options, _attach),
+    "export": Verb("write the adapters of domains to separate files", _export_options, _export),
+    "attach": Verb("write a model with adapters from files", _attach_options, _attach),
     "list": Verb("print the adapters of a model", _model_option, _list),
-    "inspect": Verb("check every tensor of an adapter file, and print what it says of itself", _file_option, _inspect),
+    "inspect": Verb("verify all tensors of an adapter file and print its manifest", _file_option, _inspect),
     "add-domain": Verb(
-        "write a model with a domain more, and train that alone if there is text", _add_options, _add, passes_on=True
+        "write a model with a new domain, and train only that domain if text is given",
+        _add_options,
+        _add,
+        passes_on=True,
     ),
     "remove-domain": Verb("write a model without a domain", _remove_options, _remove),
-    "rename-domain": Verb("write a model in which a domain has another name", _rename_options, _rename),
+    "rename-domain": Verb("write a model with a renamed domain", _rename_options, _rename),
 }
 VERBS = {"adapters": Verb("move adapters between models; add, remove and rename domains", verbs=ADAPTERS)}

@@ -1,4 +1,4 @@
-"""Verbs of experiments: from corpora to a report."""
+"""Verbs for experiments, from corpora to a report."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 def _init_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Look at a folder of corpora, such as DOMAIN.en and DOMAIN.pl, DOMAIN.tsv or DOMAIN.tmx, compressed or not, "
-        "and write an experiment file of a fitting size, in which every key is explained."
+        "Write an experiment file for a folder of corpora, such as DOMAIN.en and DOMAIN.pl, DOMAIN.tsv or DOMAIN.tmx, "
+        "which may be compressed. Model sizes suit the corpora, and every key is explained."
     )
     add = parser.add_argument
-    add("folder", type=Path, help="of the corpora: text line by line, or TSV, source first, or TMX")
-    add("--source", metavar="LANG", help="language of the text to translate (default: en, if it is there)")
-    add("--target", metavar="LANG", help="language to translate into (default: the other one)")
-    add("--gpus", type=number(0), metavar="N", help="that will train (default: those of this machine)")
+    add("folder", type=Path, help="folder of corpora: line-aligned text, TSV (source first) or TMX")
+    add("--source", metavar="LANG", help="source language (default: en, if the corpora have it)")
+    add("--target", metavar="LANG", help="target language (default: the other language)")
+    add("--gpus", type=number(0), metavar="N", help="number of GPUs for training (default: those of this machine)")
     add(
         "--minutes",
         type=float,
         metavar="N",
-        help="that all of it may take; if need be, the base is trained for less than a good one takes (default: as "
+        help="limit for the total time; if it is too short for a good base, the base is trained for less (default: as "
         "long as a good base takes)",
     )
-    add("--paper", action="store_true", help="gates exactly as in the paper (default: ours, which suit little text)")
+    add("--paper", action="store_true", help="gates as in the paper (default: our settings, for small corpora)")
     add("--output", type=Path, default=Path("my.yaml"), help="file to write")
 
 
@@ -47,13 +47,13 @@ def _init(options: Namespace) -> None:
 
 def _run_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Run an experiment of any recipe from its corpora to its report. --dry-run lists its stages; every system is "
-        "a stage of its name. Finished steps are not run again: stop the command as you like and start it again."
+        "Run an experiment of any recipe, from its corpora to its report. --dry-run lists its stages; each system is a "
+        "stage with its name. Finished steps are skipped, so the command can be stopped and started again at any time."
     )
     add_config(parser)
-    parser.add_argument("--from", dest="first", metavar="STAGE", help="begin with this stage (default: the first)")
-    parser.add_argument("--to", dest="last", metavar="STAGE", help="end with this stage (default: the last)")
-    parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="run these stages alone")
+    parser.add_argument("--from", dest="first", metavar="STAGE", help="first stage to run (default: the first)")
+    parser.add_argument("--to", dest="last", metavar="STAGE", help="last stage to run (default: the last)")
+    parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="run only these stages")
     add_dry_run(parser)
     add_jobs(parser)
 
@@ -76,11 +76,11 @@ def _run(options: Namespace) -> None:
 
 def _prepare_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Prepare an experiment's data: import, filter, hold out, subwords, numbers for fairseq. Finished steps are "
-        "not run again."
+        "Prepare an experiment's data: import, cleaning, held-out sets, subwords, binarised data. Finished steps are "
+        "skipped."
     )
     add_config(parser)
-    parser.add_argument("--to", metavar="STEP", help="stop after this step, for instance splits (default: the last)")
+    parser.add_argument("--to", metavar="STEP", help="last step to run, such as splits (default: the last)")
     add_dry_run(parser)
     add_engine(parser)
 
@@ -113,13 +113,13 @@ def _teacher(options: Namespace) -> None:
 
 def _train_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Train a system of an experiment, and first the one it starts from. Finished systems are not trained again; an "
-        "interrupted training is resumed. Further options go to fairseq-train, such as --fp16, --bf16 or "
-        "--update-freq 2; they count for this run only. All GPUs of the machine are used, and under torchrun or srun "
+        "Train a system of an experiment, after the system it starts from. Finished systems are skipped, and "
+        "interrupted training is resumed. Further options, such as --fp16, --bf16 or --update-freq 2, are passed to "
+        "fairseq-train and apply to this run only. Training uses all GPUs of the machine, and under torchrun or srun "
         "those of all machines."
     )
     add_config(parser)
-    parser.add_argument("system", help="name under train: systems, or one run of it, as gad@2 or ft@LAW")
+    parser.add_argument("system", help="name under train: systems, or one of its runs, such as gad@2 or ft@LAW")
     add_dry_run(parser)
     add_jobs(parser)
 
@@ -139,7 +139,7 @@ def _add_config_and_dry_run(parser: ArgumentParser) -> None:
 
 
 def _made(options: Namespace, step_of: Callable[[Translation], Step]) -> Path | None:
-    """Run a step of a translation experiment, and return its output; None if it was only planned."""
+    """Run a step of a translation experiment and return its output, or None for a dry run."""
     from fairseq_ext.engine.steps import run_steps
     from fairseq_ext.recipes.translation.config import load_config
 
@@ -150,8 +150,8 @@ def _made(options: Namespace, step_of: Callable[[Translation], Step]) -> Path | 
 
 def _score_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Score the translations of an experiment that have been made (sacrebleu: chrF and BLEU, or what evaluate: "
-        "metrics names; COMET if evaluate: comet names a local model) and print the table."
+        "Score the existing translations of an experiment and print the table. Metrics are chrF and BLEU (sacrebleu) "
+        "or those of evaluate: metrics, and COMET if evaluate: comet gives a local model."
     )
     _add_config_and_dry_run(parser)
 
@@ -178,10 +178,10 @@ def _report(options: Namespace) -> None:
 
 VERBS = {
     "init": Verb("write an experiment file for a folder of corpora", _init_options, _init),
-    "run": Verb("run a whole experiment, or some of its stages", _run_options, _run),
+    "run": Verb("run an experiment, or some of its stages", _run_options, _run),
     "prepare": Verb("prepare an experiment's data", _prepare_options, _prepare),
     "teacher": Verb("train an experiment's domain classifier and label its data", _teacher_options, _teacher),
     "train": Verb("train a system of an experiment", _train_options, _train, passes_on=True),
     "score": Verb("score an experiment's translations and print the table", _score_options, _score),
-    "report": Verb("write an experiment's report: a page, Markdown, pictures", _add_config_and_dry_run, _report),
+    "report": Verb("write an experiment's report: HTML page, Markdown, figures", _add_config_and_dry_run, _report),
 }

@@ -1,4 +1,4 @@
-"""Verbs of language models: trees of domains, n-grams, re-ranking."""
+"""Verbs for language models: domain trees, n-grams, re-ranking."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def _add_fields(parser: ArgumentParser, model: type[Section]) -> None:
-    """Add an option for every field of a section, with the field's default, type and description."""
+    """Add an option for each field of a section, with the field's default, type and description."""
     for name, field in model.model_fields.items():
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=type(field.default), default=field.default, help=field.description)
 
 
 def _read_fields(options: Namespace, model: type[_Section]) -> _Section:
-    """The section that the options of :func:`_add_fields` stand for; raises InputError if one is out of range."""
+    """Make a section from the options of :func:`_add_fields`; raises InputError if a value is out of range."""
     from fairseq_ext.inputs.models import read_model
 
     return read_model(model, {name: getattr(options, name) for name in model.model_fields}, "options", {})
@@ -37,16 +37,16 @@ def _induce_options(parser: ArgumentParser) -> None:
     from fairseq_ext.recipes.hierarchy.config import Induction
 
     parser.description = (
-        "Induce a domain tree from text: a language model encodes sequences of every domain, a Gaussian mixture "
-        "clusters them, and near clusters are joined to a binary tree. Writes tree.json, clusters.npz (what "
-        "fairseq-ext paths needs), clusters.json and a picture."
+        "Induce a domain tree from text: a language model encodes sequences of each domain, a Gaussian mixture "
+        "clusters them, and the nearest clusters are merged into a binary tree. Writes tree.json, clusters.npz (for "
+        "fairseq-ext paths), clusters.json and a figure."
     )
     add = parser.add_argument
-    add("checkpoint", type=Path, help="language model, a fairseq checkpoint (transformer_lm)")
-    add("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/train.{bin,idx}")
-    add("output", type=Path, help="directory to write; one that is up to date is not made again")
+    add("checkpoint", type=Path, help="fairseq checkpoint of a language model (transformer_lm)")
+    add("data", type=Path, help="data directory with domains.txt, dict.txt, DOMAIN/train.{bin,idx}")
+    add("output", type=Path, help="directory to write; skipped if up to date")
     _add_fields(parser, Induction)
-    add("--cpu", action="store_true", help="do not use a GPU")
+    add("--cpu", action="store_true", help="run on the CPU even if there is a GPU")
 
 
 def _induce(options: Namespace) -> None:
@@ -64,16 +64,17 @@ def _paths_options(parser: ArgumentParser) -> None:
     from fairseq_ext.recipes.hierarchy.config import PathChoice
 
     parser.description = (
-        "Choose paths of an induced tree for the domains of a data directory: their sequences vote for leaves, whose "
-        "paths are averaged. Prints the choice and writes paths.json, for --paths, and votes.json."
+        "Choose paths of an induced tree for the domains of a data directory. Sequences of each domain vote for "
+        "leaves, and the paths to the chosen leaves are averaged. Prints the paths and writes paths.json (for --paths) "
+        "and votes.json."
     )
     add = parser.add_argument
-    add("checkpoint", type=Path, help="the language model the tree was induced with, or an adapted one")
-    add("tree", type=Path, help="directory that fairseq-ext induce made")
-    add("data", type=Path, help="data directory: domains.txt, dict.txt, DOMAIN/SPLIT.{bin,idx}")
-    add("output", type=Path, help="directory to write; one that is up to date is not made again")
+    add("checkpoint", type=Path, help="language model that the tree was induced with, or an adapted one")
+    add("tree", type=Path, help="output directory of fairseq-ext induce")
+    add("data", type=Path, help="data directory with domains.txt, dict.txt, DOMAIN/SPLIT.{bin,idx}")
+    add("output", type=Path, help="directory to write; skipped if up to date")
     _add_fields(parser, PathChoice)
-    add("--cpu", action="store_true", help="do not use a GPU")
+    add("--cpu", action="store_true", help="run on the CPU even if there is a GPU")
 
 
 def _paths(options: Namespace) -> None:
@@ -89,10 +90,10 @@ def _paths(options: Namespace) -> None:
 
 def _ngrams_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("text", type=Path, help="text of words separated by blanks, one sentence a line")
-    add("arpa", type=Path, help="the model to write")
-    add("--order", type=number(2, 6), default=5, help="n")
-    add("--test", type=Path, nargs="*", default=[], help="print the perplexity of these texts")
+    add("text", type=Path, help="text with words separated by spaces, one sentence per line")
+    add("arpa", type=Path, help="ARPA file to write")
+    add("--order", type=number(2, 6), default=5, help="maximum n-gram order")
+    add("--test", type=Path, nargs="*", default=[], help="texts to print the perplexity of")
 
 
 def _ngrams(options: Namespace) -> None:
@@ -107,30 +108,30 @@ def _ngrams(options: Namespace) -> None:
 
 
 def _feature_options(parser: ArgumentParser) -> None:
-    """The n-best list and its features."""
+    """Add the n-best list and its features."""
     parser.add_argument(
-        "nbest", type=Path, help="n-best list of Moses, or what fairseq-generate --nbest printed; may end in .gz"
+        "nbest", type=Path, help="n-best list in Moses format, or output of fairseq-generate --nbest; may end in .gz"
     )
-    group = parser.add_argument_group("features beside those of the list")
-    _add_named(group, "--lm", "CHECKPOINT:DATA", "log probability by a language model of fairseq with DATA/dict.txt")
-    _add_named(group, "--arpa", "FILE", "log probability by an n-gram model in an ARPA file")
-    subwords = "SentencePiece model, or folder of subwords, of text that this language model reads (default: words)"
+    group = parser.add_argument_group("features in addition to those of the list")
+    _add_named(group, "--lm", "CHECKPOINT:DATA", "log probability from a fairseq language model with DATA/dict.txt")
+    _add_named(group, "--arpa", "FILE", "log probability from an n-gram model in an ARPA file")
+    subwords = "SentencePiece model or folder of subwords of the language model NAME (default: words)"
     _add_named(group, "--lm-subwords", "FILE", subwords)
     add = group.add_argument
-    add("--word-count", action="store_true", help="number of words; language models like short sentences")
-    add("--scores", type=Path, metavar="DIR", help="where scores are kept (default: NBEST.scores beside the list)")
-    add("--max-tokens", type=int, default=4096, help="in a batch")
-    add("--cpu", action="store_true", help="do not use a GPU")
+    add("--word-count", action="store_true", help="number of words, because language models favour short sentences")
+    add("--scores", type=Path, metavar="DIR", help="cache directory (default: NBEST.scores next to the list)")
+    add("--max-tokens", type=int, default=4096, help="maximum number of tokens per batch")
+    add("--cpu", action="store_true", help="run on the CPU even if there is a GPU")
 
 
 def _add_named(parser: ArgumentParser | _ArgumentGroup, option: str, value: str, words: str) -> None:
-    """An option ``NAME=VALUE`` that may be given several times."""
-    words = f"{words}; may be given several times"
+    """Add an option ``NAME=VALUE`` that may be repeated."""
+    words = f"{words}; may be repeated"
     parser.add_argument(option, action="append", default=[], metavar=f"NAME={value}", help=words)
 
 
 def _named(values: Sequence[str], option: str) -> dict[str, str]:
-    """What was given to an option of :func:`_add_named`."""
+    """Parse the values of an option of :func:`_add_named`, by name."""
     import re
 
     found: dict[str, str] = {}
@@ -160,8 +161,8 @@ def _listed(options: Namespace) -> Listed:
 
 
 def _reference_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--references", type=Path, required=True, metavar="FILE", help="one a line")
-    words = "sacrebleu's tokeniser; none for lists and references that are tokenised already"
+    parser.add_argument("--references", type=Path, required=True, metavar="FILE", help="references, one per line")
+    words = "sacrebleu tokeniser; none for tokenised lists and references"
     parser.add_argument("--tokenize", choices=_TOKENIZERS, default="13a", help=words)
 
 
@@ -170,8 +171,8 @@ def _tune_options(parser: ArgumentParser) -> None:
     _reference_options(parser)
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="WEIGHTS.json", help="file to write")
-    add("--restarts", type=number(0), default=20, help="random starts beside the list's own score")
-    add("--seed", type=int, default=1, help="of the random starts")
+    add("--restarts", type=number(0), default=20, help="number of random starts, in addition to the score of the list")
+    add("--seed", type=int, default=1, help="random seed of the starts")
 
 
 def _tune(options: Namespace) -> None:
@@ -189,7 +190,7 @@ def _tune(options: Namespace) -> None:
 
 def _apply_options(parser: ArgumentParser) -> None:
     _feature_options(parser)
-    parser.add_argument("--weights", type=Path, required=True, metavar="WEIGHTS.json", help="that tune wrote")
+    parser.add_argument("--weights", type=Path, required=True, metavar="WEIGHTS.json", help="output of tune")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write")
 
 
@@ -203,14 +204,14 @@ def _report_options(parser: ArgumentParser) -> None:
     _feature_options(parser)
     _reference_options(parser)
     add = parser.add_argument
-    weights = "that tune wrote; each is a row, named by its file"
+    weights = "outputs of tune; each is a row, named after its file"
     add("--weights", type=Path, nargs="+", required=True, metavar="WEIGHTS.json", help=weights)
     add("--output", type=Path, required=True, metavar="DIR", help="folder for the report")
-    _add_named(parser, "--also", "FILE", "other translations of the same sentences, one a line, as a row")
-    groups = "the group of every sentence, such as its domain, one a line; each is a column (default: none)"
+    _add_named(parser, "--also", "FILE", "other translations of the same sentences, one per line, as a row")
+    groups = "groups of the sentences, such as domains, one per line; each group is a column (default: none)"
     add("--groups", type=Path, metavar="FILE", help=groups)
-    add("--resamples", type=number(1), default=1000, help="of the paired bootstrap")
-    add("--seed", type=int, default=1, help="of the resamples")
+    add("--resamples", type=number(1), default=1000, help="number of resamples of the paired bootstrap")
+    add("--seed", type=int, default=1, help="random seed of the resamples")
 
 
 def _report(options: Namespace) -> None:
@@ -230,13 +231,13 @@ def _report(options: Namespace) -> None:
 
 
 RERANK = {
-    "tune": Verb("find the weights of the features that give the best BLEU on a tuning list", _tune_options, _tune),
-    "apply": Verb("write the best hypothesis of each sentence, one a line", _apply_options, _apply),
-    "report": Verb("score a test list: first-best, re-ranked, oracle; with significance", _report_options, _report),
+    "tune": Verb("find feature weights that maximise BLEU on a tuning list", _tune_options, _tune),
+    "apply": Verb("write the best hypothesis of each sentence, one per line", _apply_options, _apply),
+    "report": Verb("score a test list: first-best, re-ranked and oracle, with significance", _report_options, _report),
 }
 VERBS = {
     "induce": Verb("induce a domain tree from text", _induce_options, _induce),
-    "paths": Verb("choose paths of an induced tree for further domains", _paths_options, _paths),
+    "paths": Verb("choose paths of an induced tree for domains", _paths_options, _paths),
     "ngrams": Verb("train an n-gram language model with modified Kneser-Ney smoothing", _ngrams_options, _ngrams),
     "rerank": Verb("re-rank n-best lists of translations with language models", verbs=RERANK),
 }

@@ -1,4 +1,4 @@
-"""The program ``fairseq-ext``: which verbs there are, by purpose."""
+"""The program ``fairseq-ext`` and its verbs, by purpose."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ VERBS = {name: verb for verbs in PURPOSES.values() for name, verb in verbs.items
 
 
 def main() -> None:
-    """The entry point; see :func:`~fairseq_ext.inputs.errors.run_command` for how it ends."""
-    # Programs that a command starts import nothing from the current directory either.
+    """Run the command line; for exit codes, see :func:`~fairseq_ext.inputs.errors.run_command`."""
+    # Child processes must not import from the current directory either.
     os.environ["PYTHONSAFEPATH"] = "1"
     run_command(lambda: run_verb(sys.argv[1:]))
 
 
 def run_verb(arguments: Sequence[str]) -> None:
-    """Do what a command line says."""
+    """Run the verb of a command line, or print an overview."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(overview())
         return
@@ -43,7 +43,7 @@ def run_verb(arguments: Sequence[str]) -> None:
 
 
 def overview() -> str:
-    """All verbs, by purpose."""
+    """Return an overview of all verbs, by purpose."""
     width = max(map(len, VERBS)) + 2
     lines = [f"usage: {PROGRAM} VERB …", "", f"{PROGRAM} VERB --help explains a verb.", ""]
     for purpose, verbs in PURPOSES.items():

@@ -1,4 +1,4 @@
-"""Verbs of models: checkpoints in, out and looked through, tasks of classifiers."""
+"""Verbs for models: import, export and check checkpoints; manage and use tasks of classifiers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fairseq_ext.cli.verbs import Verb, number
 
 def _import_checkpoint_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Import a checkpoint of one of fairseq's Transformers (transformer, BART, mBART, M2M, of whatever age) as a "
-        "base for adapters, strictly. It is read without running anything in it."
+        "Import a checkpoint of a fairseq Transformer (transformer, BART, mBART, M2M, of any fairseq version) as a "
+        "base for adapters. Its weights are checked strictly. No code in the checkpoint is executed."
     )
     add = parser.add_argument
-    add("source", type=Path, metavar="FILE.pt", help="the checkpoint")
-    add("output", type=Path, metavar="DIRECTORY", help="directory to make, with model.pt")
+    add("source", type=Path, metavar="FILE.pt", help="fairseq checkpoint")
+    add("output", type=Path, metavar="DIRECTORY", help="directory to write, with model.pt")
 
 
 def _import_checkpoint(options: Namespace) -> None:
@@ -29,14 +29,14 @@ def _import_checkpoint(options: Namespace) -> None:
 
 
 def _make(output: Path, inputs: Sequence[Path], build: Callable[[Path], None], **given: Any) -> None:
-    """Make a directory whole or not at all, and not again while inputs and options are the same."""
+    """Make a directory atomically, unless it is up to date with inputs and options."""
     from fairseq_ext.engine.steps import Step, run_steps
 
     run_steps([Step(output, inputs, {"version": 1, **given}, build)])
 
 
 def _print_what_next(output: Path) -> None:
-    """How to go on, as one would type it."""
+    """Print the options for training on the imported model."""
     options = output / "options.txt"
     told = options.read_text(encoding="utf-8").strip() if options.is_file() else ""
     command = f"train on it with --arch transformer_gated_adapter --finetune-from-model {output / 'model.pt'} {told}"
@@ -46,7 +46,7 @@ def _print_what_next(output: Path) -> None:
 def _import_hf_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("source", type=Path, help="Hugging Face directory")
-    add("output", type=Path, help="directory to make, with model.pt, dict.txt and the subwords' files")
+    add("output", type=Path, help="directory to write, with model.pt, dict.txt and the subword files")
 
 
 def _import_gpt2(options: Namespace) -> None:
@@ -66,16 +66,16 @@ def _import_roberta(options: Namespace) -> None:
 
 def _import_translation_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Import a translation model of Hugging Face's as a base for adapters: Marian (OPUS-MT), M2M-100, dense "
-        "NLLB-200, mBART or mBART-50. The directory is one as save_pretrained or a snapshot of the hub leaves it. The "
-        "output has the model, dictionaries, SentencePiece models, options.txt for fairseq's commands and "
-        "generation.txt for the model's own search."
+        "Import a Hugging Face translation model as a base for adapters: Marian (OPUS-MT), M2M-100, dense NLLB-200, "
+        "mBART or mBART-50. The input is a directory written by save_pretrained, or a snapshot of the hub. The output "
+        "has the model, dictionaries, SentencePiece models, options.txt for fairseq's commands and generation.txt with "
+        "the model's search options."
     )
     add = parser.add_argument
     add("source", type=Path, help="Hugging Face directory")
-    add("output", type=Path, help="directory to make")
-    add("--source-lang", metavar="NAME", help="as the model names it (default: what the tokenizer's files say)")
-    add("--target-lang", metavar="NAME", help="likewise; of a model for several, the one that is wanted")
+    add("output", type=Path, help="directory to write")
+    add("--source-lang", metavar="NAME", help="language code of the model (default: from the tokenizer's files)")
+    add("--target-lang", metavar="NAME", help="likewise; selects one if the model has several target languages")
 
 
 def _import_translation(options: Namespace) -> None:
@@ -90,14 +90,14 @@ def _import_translation(options: Namespace) -> None:
 
 def _export_hf_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("model", choices=["gpt2", "roberta"], help="what the checkpoint is; roberta is also for XLM-R")
+    add("model", choices=["gpt2", "roberta"], help="model type; roberta also for XLM-R")
     add("checkpoint", type=Path, help="fairseq checkpoint")
-    add("output", type=Path, help="directory to make")
+    add("output", type=Path, help="directory to write")
     add(
         "--subwords",
         type=Path,
         metavar="DIR",
-        help="folder with dict.txt and the subwords' files (default: that of the checkpoint)",
+        help="folder with dict.txt and the subword files (default: that of the checkpoint)",
     )
 
 
@@ -114,13 +114,13 @@ def _export_hf(options: Namespace) -> None:
 
 def _export_domain_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Write a model with plain adapters, for one domain, as a plain fairseq transformer with a layer for every "
-        "adapter: the same translations, for tools that know no adapters, such as CTranslate2."
+        "Convert a model with plain adapters to a plain fairseq transformer for one domain, with an additional layer "
+        "for each adapter. Translations are the same. For tools without support for adapters, such as CTranslate2."
     )
     add = parser.add_argument
-    add("checkpoint", type=Path, metavar="FILE.pt", help="checkpoint of plain, pre-norm adapters (AD)")
+    add("checkpoint", type=Path, metavar="FILE.pt", help="checkpoint with plain adapters (AD), pre-norm")
     add("domain", help="name of the domain")
-    add("output", type=Path, metavar="DIRECTORY", help="directory to make, with model.pt")
+    add("output", type=Path, metavar="DIRECTORY", help="directory to write, with model.pt")
 
 
 def _export_domain(options: Namespace) -> None:
@@ -132,8 +132,8 @@ def _export_domain(options: Namespace) -> None:
 
 def _check_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Look through checkpoints of fairseq's: whether they hold anything but weights and plain options, and name "
-        "anything but the models and tasks that are used here. Nothing is built of them."
+        "Check that fairseq checkpoints contain only weights and plain options, and name only models and tasks that "
+        "are used here. No model is built from them."
     )
     parser.add_argument("checkpoints", type=Path, nargs="+", metavar="FILE.pt", help="checkpoints, one or more")
 
@@ -149,7 +149,7 @@ def _check(options: Namespace) -> None:
 
 
 def _checkpoint_option(parser: ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=Path, help="of roberta_houlsby_adapter")
+    parser.add_argument("checkpoint", type=Path, help="checkpoint of roberta_houlsby_adapter")
 
 
 def _list_tasks(options: Namespace) -> None:
@@ -172,7 +172,7 @@ def _save_task(options: Namespace) -> None:
 
 
 def _load_task_options(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="of the saved task")
+    parser.add_argument("folder", type=Path, help="folder of the saved task")
     _checkpoint_option(parser)
     parser.add_argument("output", type=Path, help="checkpoint to write")
 
@@ -197,15 +197,16 @@ def _remove_task(options: Namespace) -> None:
 
 def _classify_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Label lines from standard input by a task of a trained model: prints the label, a tab and its probability for "
-        "each, or the number that a regression predicts. A tab parts the two texts of a pair."
+        "Classify lines from standard input with a task of a trained model. Prints the label, a tab and its "
+        "probability for each line, or the predicted number for regression. The two texts of a pair are separated by a "
+        "tab."
     )
     add = parser.add_argument
-    add("checkpoint", type=Path, help="of roberta_houlsby_adapter, with the task")
-    add("task", help="its name; fairseq-ext tasks list shows those of a checkpoint")
-    add("--subwords", type=Path, required=True, help="folder of the base's subwords: WORK_DIR/subwords")
-    add("--batch-size", type=number(1), default=64, help="lines at a time")
-    add("--cpu", action="store_true", help="do not use a GPU")
+    add("checkpoint", type=Path, help="checkpoint of roberta_houlsby_adapter with the task")
+    add("task", help="name of the task; fairseq-ext tasks list prints those of a checkpoint")
+    add("--subwords", type=Path, required=True, help="folder of the subwords of the base: WORK_DIR/subwords")
+    add("--batch-size", type=number(1), default=64, help="lines per batch")
+    add("--cpu", action="store_true", help="run on the CPU even if there is a GPU")
 
 
 def _classify(options: Namespace) -> None:
@@ -220,24 +221,24 @@ def _classify(options: Namespace) -> None:
 
 
 IMPORTS = {
-    "checkpoint": Verb("import checkpoints of others", _import_checkpoint_options, _import_checkpoint),
-    "hf": Verb("import a translation model of Hugging Face's", _import_translation_options, _import_translation),
-    "gpt2": Verb("make a fairseq checkpoint of a GPT-2 of Hugging Face's", _import_hf_options, _import_gpt2),
+    "checkpoint": Verb("import a fairseq checkpoint", _import_checkpoint_options, _import_checkpoint),
+    "hf": Verb("import a Hugging Face translation model", _import_translation_options, _import_translation),
+    "gpt2": Verb("convert a Hugging Face GPT-2 to a fairseq checkpoint", _import_hf_options, _import_gpt2),
     "roberta": Verb(
-        "make a fairseq checkpoint of a RoBERTa, XLM-R or BERT of Hugging Face's", _import_hf_options, _import_roberta
+        "convert a Hugging Face RoBERTa, XLM-R or BERT to a fairseq checkpoint", _import_hf_options, _import_roberta
     ),
 }
 TASKS = {
     "list": Verb("print the tasks of a checkpoint", _checkpoint_option, _list_tasks),
-    "save": Verb("write a task alone", _save_task_options, _save_task),
-    "load": Verb("write a checkpoint with a task that was saved alone", _load_task_options, _load_task),
+    "save": Verb("save the adapters of a task", _save_task_options, _save_task),
+    "load": Verb("write a checkpoint with a saved task", _load_task_options, _load_task),
     "remove": Verb("write a checkpoint without a task", _remove_task_options, _remove_task),
 }
 VERBS = {
-    "check": Verb("look through checkpoints before use", _check_options, _check),
-    "import": Verb("import models of others", verbs=IMPORTS),
-    "export-hf": Verb("write a GPT-2 or RoBERTa in Hugging Face's form", _export_hf_options, _export_hf),
-    "export-domain": Verb("write one domain's adapters as a plain Transformer", _export_domain_options, _export_domain),
-    "tasks": Verb("list the tasks of a classifier, save, load and remove them", verbs=TASKS),
-    "classify": Verb("label lines of text by a task", _classify_options, _classify),
+    "check": Verb("check checkpoints before use", _check_options, _check),
+    "import": Verb("import pretrained models", verbs=IMPORTS),
+    "export-hf": Verb("convert a GPT-2 or RoBERTa to Hugging Face format", _export_hf_options, _export_hf),
+    "export-domain": Verb("convert one domain to a plain Transformer", _export_domain_options, _export_domain),
+    "tasks": Verb("list, save, load and remove the tasks of a classifier", verbs=TASKS),
+    "classify": Verb("classify lines of text", _classify_options, _classify),
 }

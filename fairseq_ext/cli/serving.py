@@ -1,4 +1,4 @@
-"""Verbs of trained systems: translating with them, exporting and serving them."""
+"""Verbs for trained systems: translate, export, serve."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairseq_ext.cli.verbs import CONFIG, Verb, add_dry_run, number
 from fairseq_ext.inputs.errors import InputError
 
 _STREAM = "-"
-_TERMS = "words whose translation is given: a line each, source and one or more targets with tabs between"
+_TERMS = "terms with required translations: per line, a source and one or more targets, separated by tabs"
 
 
 def _translate_options(parser: ArgumentParser) -> None:
@@ -19,9 +19,9 @@ def _translate_options(parser: ArgumentParser) -> None:
     from fairseq_ext.translators.lines import FORMATS
 
     parser.description = (
-        "Translate a text of yours, with an exported system or one of an experiment: give --input, --output or an "
-        "exported system. Else translate the test sets of an experiment; finished translations are not made again, and "
-        "further options go to fairseq-generate, such as --fp16; they count for this run only."
+        "Translate your text with an exported system or a system of an experiment: give --input, --output or an "
+        "exported system. Otherwise, translate the test sets of an experiment. Finished translations are skipped. "
+        "Further options, such as --fp16, are passed to fairseq-generate and apply to this run only."
     )
     parser.add_argument("source", type=Path, metavar="EXPORTED|CONFIG", help="exported system, or experiment file")
     sets = parser.add_argument_group("test sets")
@@ -29,35 +29,35 @@ def _translate_options(parser: ArgumentParser) -> None:
         "outputs",
         nargs="?",
         metavar="OUTPUT",
-        help="name under translate: outputs, or one run of it, as gad@2 or ft@LAW (default: all that are trained)",
+        help="name under translate: outputs, or one of its runs, such as gad@2 or ft@LAW (default: all trained ones)",
     )
     add_dry_run(sets)
     text = parser.add_argument_group(
-        "a text of yours",
-        "It is translated line for line, a file in blocks: the same command goes on where it was stopped. See "
-        "docs/using.md.",
+        "your text",
+        "Text is translated line by line. Files are translated in blocks: after an interruption, the same command "
+        "continues. See docs/using.md.",
     )
     add = text.add_argument
-    add("--input", metavar="FILE", help="text, one sentence a line; - for standard input (default: -)")
-    add("--input-format", choices=(TEXT, *DOCUMENTS), help="of the input (default: what its name says, else text)")
-    add("--all", action="store_true", help="of a document, translate again what has a translation (default: the rest)")
+    add("--input", metavar="FILE", help="text, one sentence per line; - for standard input (default: -)")
+    add("--input-format", choices=(TEXT, *DOCUMENTS), help="input format (default: by file name, else text)")
+    add("--all", action="store_true", help="translate whole documents (default: segments without a translation)")
     add("--output", metavar="FILE", help="translation to write; - for standard output (default: -)")
-    add("--system", metavar="NAME", help="system of the experiment, or run of one (default: the last that is trained)")
+    add("--system", metavar="NAME", help="system of the experiment, or one of its runs (default: the last trained one)")
     add(
         "--route",
-        help="gates, classifier, base (no adapters), oracle (with --domains) or a domain (default: gates where there "
-        "are some, else classifier)",
+        help="gates, classifier, base (no adapters), oracle (with --domains) or a domain (default: gates if the system "
+        "has them, else classifier)",
     )
-    add("--domains", type=Path, metavar="FILE", help="a domain for each line of the text; for --route oracle")
+    add("--domains", type=Path, metavar="FILE", help="domains of the lines, one per line; for --route oracle")
     add("--terms", type=Path, metavar="FILE", help=_TERMS)
-    add("--format", choices=FORMATS, default="text", help="jsonl adds scores, routes, weights")
-    add("--candidates", type=number(1), default=1, metavar="N", help="translations of each line, in jsonl")
-    add("--beam", type=number(1), metavar="N", help="width of the search (default: that of the system)")
-    add("--gates", action="store_true", help="the weights of every layer, too, in jsonl (default: their mean)")
-    add("--gates-by-token", action="store_true", help="the decoder's weights at every piece, too, in jsonl")
-    add("--processes", type=number(0), default=0, metavar="N", help="that translate a file; 0 for one a core")
-    add("--block-lines", type=number(1), default=500, metavar="N", help="lines of a block")
-    add("--device", default="cpu", metavar="NAME", help="cpu, or cuda with --processes 1")
+    add("--format", choices=FORMATS, default="text", help="output format; jsonl adds scores, routes and weights")
+    add("--candidates", type=number(1), default=1, metavar="N", help="number of translations per line, in jsonl")
+    add("--beam", type=number(1), metavar="N", help="beam size (default: that of the system)")
+    add("--gates", action="store_true", help="also write the weights of each layer, in jsonl (default: their mean)")
+    add("--gates-by-token", action="store_true", help="also write decoder weights for each subword, in jsonl")
+    add("--processes", type=number(0), default=0, metavar="N", help="number of processes for a file; 0: one per core")
+    add("--block-lines", type=number(1), default=500, metavar="N", help="lines per block")
+    add("--device", default="cpu", metavar="NAME", help="device: cpu, or cuda with --processes 1")
     _add_precision(text)
 
 
@@ -117,7 +117,7 @@ def _file(name: str | None) -> Path | None:
 
 
 def _exported(source: Path, system: str | None) -> Path:
-    """The exported system, or one of an experiment, exported below the experiment's own folder."""
+    """Return an exported system. A system of an experiment is exported below the experiment's folder first."""
     if source.is_dir():
         if system is not None:
             raise InputError(f"--system {system}: {source} is one system; leave the option out")
@@ -135,14 +135,14 @@ def _exported(source: Path, system: str | None) -> Path:
 def _export_options(parser: ArgumentParser) -> None:
     parser.usage = "%(prog)s CONFIG SYSTEM DIRECTORY, or %(prog)s --verify DIRECTORY"
     parser.description = (
-        "Export a trained system as a directory that holds all it needs to translate: model, dictionaries, subwords, "
-        "domains, classifier, options, checksums. See docs/using.md."
+        "Export a trained system as a directory with all files needed for translation: model, dictionaries, subwords, "
+        "domains, classifier, options and checksums. See docs/using.md."
     )
     add = parser.add_argument
     add("config", type=Path, nargs="?", metavar="CONFIG", help=CONFIG)
-    add("system", nargs="?", metavar="SYSTEM", help="name under train: systems, or one run of it, as gad@2")
-    add("directory", type=Path, nargs="?", metavar="DIRECTORY", help="where to write; made anew")
-    add("--verify", type=Path, metavar="DIRECTORY", help="read all files of an exported system again")
+    add("system", nargs="?", metavar="SYSTEM", help="name under train: systems, or one of its runs, such as gad@2")
+    add("directory", type=Path, nargs="?", metavar="DIRECTORY", help="directory to write; replaces an exported system")
+    add("--verify", type=Path, metavar="DIRECTORY", help="verify the checksums of an exported system")
 
 
 def _export(options: Namespace) -> None:
@@ -173,16 +173,16 @@ def _export(options: Namespace) -> None:
 def _serve_options(parser: ArgumentParser) -> None:
     from fairseq_ext.serving.limits import Limits
 
-    parser.description = "Serve an exported system: a page at /, JSON at /translate (docs/using.md)."
+    parser.description = "Serve an exported system over HTTP: a page at /, JSON at /translate. See docs/using.md."
     add = parser.add_argument
-    add("exported", type=Path, metavar="EXPORTED", help="directory that fairseq-ext export made")
-    add("--host", default="127.0.0.1", help="address to listen on; any but this machine's own needs --token-file")
-    add("--port", type=number(0, 65_535), default=8000, help="port; 0: any that is free")
+    add("exported", type=Path, metavar="EXPORTED", help="exported system (a directory)")
+    add("--host", default="127.0.0.1", help="address to listen on; all but loopback addresses need --token-file")
+    add("--port", type=number(0, 65_535), default=8000, help="port; 0: any free port")
     add("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     add("--terms", type=Path, metavar="FILE", help=_TERMS)
-    add("--device", default="cpu", help="where the model runs, e.g. cuda")
+    add("--device", default="cpu", help="device of the model, e.g. cuda")
     _add_precision(parser)
-    add("--threads", type=number(1), default=1, help="cores that the model uses")
+    add("--threads", type=number(1), default=1, help="number of CPU threads of the model")
     for limit in fields(Limits):
         option = f"--{limit.name.replace('_', '-')}"
         add(option, type=number(limit.metadata["least"]), default=limit.default, help=limit.metadata["help"])
@@ -217,12 +217,12 @@ def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
         "--decoding-precision",
         choices=list(GRAPH_FILES),
         default=FLOAT32,
-        help="of weights and products (default: float32)",
+        help="precision of weights and matrix products (default: float32)",
     )
 
 
 VERBS = {
-    "translate": Verb("translate a text, or an experiment's test sets", _translate_options, _translate, passes_on=True),
-    "export": Verb("export a trained system as one directory", _export_options, _export),
+    "translate": Verb("translate text, or an experiment's test sets", _translate_options, _translate, passes_on=True),
+    "export": Verb("export a trained system as a directory", _export_options, _export),
     "serve": Verb("serve an exported system over HTTP", _serve_options, _serve),
 }

@@ -1,4 +1,4 @@
-"""Verbs of text: corpora into parallel text, more domains, labels."""
+"""Verbs for text: import corpora, split domains, label and normalise text."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ def _corpora_options(parser: ArgumentParser) -> None:
     from fairseq_ext.corpora.files import SUFFIXES
     from fairseq_ext.corpora.raw_text import MARKUP, ON_BAD_UTF8
 
-    parser.description = "Write DOMAIN.SRC and DOMAIN.TGT from corpora of any form, one sentence a line."
+    parser.description = "Convert corpora of any supported form to DOMAIN.SRC and DOMAIN.TGT, one sentence per line."
     add = parser.add_argument
     add("domain", help="name of the domain, e.g. law")
     add("entries", nargs="+", metavar="ENTRY", help=FORMS)
-    add("--output", type=Path, default=Path("."), metavar="DIR", help="where to write")
-    add("--source-lang", default="en", metavar="SRC", help="as the corpora name it")
-    add("--target-lang", required=True, metavar="TGT", help="as the corpora name it")
-    add("--downloads", type=Path, default=Path("downloads"), metavar="DIR", help="where fetched files are kept")
+    add("--output", type=Path, default=Path("."), metavar="DIR", help="directory to write to")
+    add("--source-lang", default="en", metavar="SRC", help="source language, as named in the corpora")
+    add("--target-lang", required=True, metavar="TGT", help="target language, as named in the corpora")
+    add("--downloads", type=Path, default=Path("downloads"), metavar="DIR", help="directory for downloaded files")
     add(
         "--on-bad-utf8",
         choices=ON_BAD_UTF8,
         default="fail",
-        help="text that is not UTF-8: stop, drop its pair, or replace its bytes by U+FFFD",
+        help="for text that is not valid UTF-8: fail, drop the pair, or replace invalid bytes with U+FFFD",
     )
     add(
         "--markup",
         choices=MARKUP,
         default="keep",
-        help="inline markup of TMX, XLIFF and catalogues: leave it in the text, or remove it",
+        help="whether to keep or strip inline markup of TMX, XLIFF and catalogues",
     )
     compressions = ("none", *(suffix[1:] for suffix in SUFFIXES))
-    add("--compress", choices=compressions, default="none", help="how the two files are compressed")
-    add("--overwrite", action="store_true", help="replace the two files if they are there")
+    add("--compress", choices=compressions, default="none", help="compression of the two files")
+    add("--overwrite", action="store_true", help="replace existing files")
 
 
 def _corpora(options: Namespace) -> None:
@@ -65,16 +65,16 @@ def _corpora(options: Namespace) -> None:
 
 def _split_options(parser: ArgumentParser) -> None:
     parser.description = (
-        "Cut the domains of a folder of DOMAIN.LANG files into more, by the words of their sentences: k-means on "
-        "TF-IDF within each, which has parts in proportion to its size. What is finished is not made again."
+        "Split the domains of a folder of DOMAIN.LANG files into smaller ones: k-means on TF-IDF within each domain, "
+        "with a number of parts in proportion to its size. Finished output is not computed again."
     )
     add = parser.add_argument
-    add("folder", type=Path, help="has DOMAIN.LANG, compressed or not")
+    add("folder", type=Path, help="folder with DOMAIN.LANG, which may be compressed")
     add("output", type=Path, help="folder to write DOMAIN-1.LANG, DOMAIN-2.LANG, … to")
-    add("--domains", type=int, required=True, metavar="N", help="how many to make of all together")
-    add("--source-lang", default="en", metavar="LANG", help="language by which sentences are told apart")
-    add("--target-lang", required=True, metavar="LANG", help="the other language")
-    add("--seed", type=number(0, _LARGEST_SEED), default=1, help="where the clustering starts")
+    add("--domains", type=int, required=True, metavar="N", help="total number of new domains")
+    add("--source-lang", default="en", metavar="LANG", help="language whose sentences are clustered")
+    add("--target-lang", required=True, metavar="LANG", help="other language")
+    add("--seed", type=number(0, _LARGEST_SEED), default=1, help="random seed of the clustering")
     add_dry_run(parser)
 
 
@@ -88,12 +88,12 @@ def _split(options: Namespace) -> None:
 
 
 def _label_options(parser: ArgumentParser) -> None:
-    parser.description = "Label text with a trained teacher: one row of domain probabilities a line, a .npy file."
+    parser.description = "Label text with a trained teacher: a .npy file with a row of domain probabilities per line."
     add = parser.add_argument
     add("--teacher", type=Path, required=True, metavar="DIR", help="folder with teacher.json")
-    add("--input", type=Path, metavar="FILE", help="text, one sentence a line")
+    add("--input", type=Path, metavar="FILE", help="text, one sentence per line")
     add("--output", type=Path, metavar="FILE.npy", help="labels to write")
-    check = "label nothing; read all labels in --teacher and compare their checksums"
+    check = "only verify the checksums of all labels in --teacher"
     add("--check", action="store_true", help=check)
 
 
@@ -116,7 +116,7 @@ def _label(options: Namespace) -> None:
 
 
 def _normalise_options(parser: ArgumentParser) -> None:
-    parser.description = "Normalise lines from standard input as clean.normalise of the experiment file says."
+    parser.description = "Normalise lines from standard input as set by clean: normalise in the experiment file."
     add_config(parser)
     parser.add_argument("--lang", help="language of the text (default: the experiment's source_lang)")
 
@@ -140,13 +140,13 @@ def _normalise(options: Namespace) -> None:
                 f"standard input, line {row}: holds a domain's tag in odd characters; write it plainly, as in "
                 "<domain:NAME>, or remove it"
             )
-        # Flushed by line, so that an interactive translation behind it answers at once.
+        # Flush each line, so that interactive translation in the same pipe answers at once.
         print(line, flush=True)
 
 
 VERBS = {
-    "corpora": Verb("make parallel text from corpora of any form", _corpora_options, _corpora),
-    "split-domains": Verb("cut the domains of a folder of corpora into more", _split_options, _split),
+    "corpora": Verb("convert corpora of any supported form to parallel text", _corpora_options, _corpora),
+    "split-domains": Verb("split the domains of a folder of corpora into smaller ones", _split_options, _split),
     "label": Verb("label text with a trained domain classifier", _label_options, _label),
-    "normalise": Verb("normalise text as an experiment's training text was", _normalise_options, _normalise),
+    "normalise": Verb("normalise text like the training text of an experiment", _normalise_options, _normalise),
 }

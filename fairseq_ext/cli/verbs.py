@@ -1,4 +1,4 @@
-"""What a verb is, and how its command line is read."""
+"""Verbs of the command line."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ CONFIG = "experiment file (YAML), see configs/"
 
 @dataclass(frozen=True)
 class Verb:
-    """A command of ``fairseq-ext``; what it runs imports what it needs, so that ``--help`` is quick."""
+    """A command of ``fairseq-ext``. Its functions import the modules they need, so that ``--help`` is fast."""
 
-    help: str  # what it does, in one line
-    add_options: Callable[[ArgumentParser], None] = lambda _: None  # gives its parser a description and options
+    help: str  # one-line description
+    add_options: Callable[[ArgumentParser], None] = lambda _: None  # adds options, and a description, to its parser
     run: Callable[[Namespace], None] | None = None
-    passes_on: bool = False  # options that are not its own go to fairseq, as ``options.extra``
-    verbs: Mapping[str, Verb] = field(default_factory=dict)  # the commands below it; then it has no ``run``
+    passes_on: bool = False  # unknown options are passed to fairseq, as ``options.extra``
+    verbs: Mapping[str, Verb] = field(default_factory=dict)  # subcommands, instead of ``run``
 
     def __call__(self, prog: str, arguments: Sequence[str]) -> None:
-        """Read a command line, and do what it says; ``prog`` is the command's name in its help."""
+        """Parse a command line and run it; ``prog`` is the name of the command in help texts."""
         parser = self.parser(prog)
         options, extra = parser.parse_known_args(arguments)
         if extra and not options.verb.passes_on:
@@ -37,7 +37,7 @@ class Verb:
         options.verb.run(options)
 
     def parser(self, prog: str) -> ArgumentParser:
-        """What reads its command line."""
+        """Return the parser of its command line."""
         parser = _Parser(prog=prog, allow_abbrev=False)
         self._set_up(parser)
         return parser
@@ -55,12 +55,12 @@ class Verb:
 
 class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """End with one line, as all bad input does."""
+        """Raise InputError, so that errors are one line, as for other bad input."""
         raise InputError(f"{message.removeprefix('argument ')}; {self.prog} --help explains what it takes")
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Says the default of every option that has one and does not say it itself."""
+    """Help formatter that appends defaults, unless the help text contains them."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default in (None, False, []) or "(default" in (action.help or ""):
@@ -69,7 +69,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
 
 
 def number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """The type of options that take a whole number from ``least`` to ``most``."""
+    """Return an option type for whole numbers from ``least`` to ``most``."""
 
     def read(text: str) -> int:
         value = int(text)
@@ -77,36 +77,36 @@ def number(least: int, most: int | None = None) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{value}: give {least} {'or more' if most is None else f'to {most}'}")
         return value
 
-    read.__name__ = "whole number"  # as argparse names it
+    read.__name__ = "whole number"  # for argparse's error messages
     return read
 
 
 def add_config(parser: ArgumentParser) -> None:
-    """The experiment file, as ``config``."""
+    """Add the experiment file as ``config``."""
     parser.add_argument("config", type=Path, help=CONFIG)
 
 
 def add_dry_run(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """``--dry-run`` of :func:`~fairseq_ext.engine.steps.run_steps`."""
+    """Add ``--dry-run`` for :func:`~fairseq_ext.engine.steps.run_steps`."""
     parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
 
 
 def add_jobs(parser: ArgumentParser) -> None:
-    """Where steps run: ``--jobs`` and ``--scheduler`` of :func:`~fairseq_ext.engine.steps.run_steps`."""
+    """Add ``--jobs`` and ``--scheduler`` for :func:`~fairseq_ext.engine.steps.run_steps`."""
     parser.add_argument(
         "--jobs",
         type=number(1),
         default=1,
         metavar="N",
-        help="steps at once, which share the cores or the GPU: trials, seeds, systems that do not start from each "
-        "other; each takes memory",
+        help="steps to run in parallel (trials, seeds, independent systems); they share the cores or the GPU, and each "
+        "takes memory",
     )
     _add_scheduler(parser)
 
 
 def add_engine(parser: ArgumentParser) -> None:
-    """Where tasks run, for :func:`engine_of`."""
-    parser.add_argument("--workers", type=number(0), default=0, metavar="N", help="processes; 0 takes one a core")
+    """Add ``--workers`` and ``--scheduler`` for :func:`engine_of`."""
+    parser.add_argument("--workers", type=number(0), default=0, metavar="N", help="processes; 0: one per core")
     _add_scheduler(parser)
 
 
@@ -114,12 +114,12 @@ def _add_scheduler(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="run on a Dask cluster instead: its scheduler's address or scheduler file (see docs/cluster.md)",
+        help="run on a Dask cluster: address or file of its scheduler (see docs/cluster.md)",
     )
 
 
 def engine_of(options: Namespace) -> Engine:
-    """Where tasks run, as the options of :func:`add_engine` say."""
+    """Return the engine for the options of :func:`add_engine`."""
     from fairseq_ext.engine.tasks import Engine
 
     return Engine(options.workers, options.scheduler)

@@ -1,7 +1,7 @@
 r"""Back-off n-gram models in ARPA files: read, write, and score many sentences at once.
 
-An n-gram is the row of its first n-1 words in the table below and its last word, as one number,
-``row * V + word``. Tables are sorted by it, so one binary search finds all n-grams of a text of one order.
+The key of an n-gram is ``row * V + word``: the row of its first n-1 words in the table of order n-1, the vocabulary
+size V, and its last word. Tables are sorted by key, so one binary search finds all n-grams of one order in a text.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
-NEVER = -99.0  # the logarithm of nothing, in such files
-_UNKNOWN_LOG_PROB = -100.0  # of a word that a model without <unk> does not know; kenlm's
+NEVER = -99.0  # log10 of probability 0 in ARPA files
+_UNKNOWN_LOG_PROB = -100.0  # of an unknown word in a model without <unk>, as in kenlm
 _END = "\\end\\"
 
 
 @dataclass(frozen=True)
 class Table:
-    """All G n-grams of an order."""
+    """The G n-grams of one order."""
 
     keys: np.ndarray  # G, sorted
-    log_probs: np.ndarray  # G, to base 10
-    back_offs: np.ndarray  # G, to base 10; of the highest order zeros
+    log_probs: np.ndarray  # G, log10
+    back_offs: np.ndarray  # G, log10; zeros for the highest order
 
 
 @dataclass(frozen=True)
 class ArpaModel:
     """A back-off model."""
 
-    numbers: dict[str, int]  # of its words, from 0
-    tables: Sequence[Table]  # of all orders, from 1
+    numbers: dict[str, int]  # word indices, from 0
+    tables: Sequence[Table]  # by order, from 1
 
     @classmethod
     def read(cls, path: Path) -> ArpaModel:
-        """Read an ARPA file, which may be compressed; what comes before its 1-grams does not count."""
+        """Read an ARPA file, which may be compressed. Everything before its 1-grams is ignored."""
         numbers: dict[str, int] = {}
         tables: list[Table] = []
         words, values = array("q"), array("d")
-        order = 0  # of the n-grams that are being read
+        order = 0  # of the n-grams being read
         for number, line in enumerate(stream_lines(path), start=1):
             fields = line.split()
             if line.strip() in (f"\\{order + 1}-grams:", _END):
@@ -70,17 +70,17 @@ class ArpaModel:
         return cls(numbers, tables)
 
     def write(self, path: Path) -> None:
-        """Write the model as ARPA."""
+        """Write the model to an ARPA file."""
         write_lines(path, self._lines())
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """Natural log probabilities of N texts, from ``<s>`` to ``</s>``, including unknown words: N."""
+        """Return natural log probabilities of N texts, from ``<s>`` to ``</s>``, including unknown words: N."""
         lines = [text.split() for text in texts]
         sentences = np.repeat(np.arange(len(lines)), [len(line) + 2 for line in lines])
         return np.bincount(sentences, self.by_token(lines), len(lines)) * math.log(10)
 
     def by_token(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
-        """Log10 probabilities of all T words and both sentence marks of each line; that of ``<s>`` is 0: T."""
+        """Return log10 probabilities of all T tokens, including the sentence marks; 0 for ``<s>``: T."""
         unknown = self.numbers.get(UNKNOWN, -1)
         words = [[self.numbers.get(word, unknown) for word in line] for line in lines]
         tokens, ends = with_ends(words, self.numbers)
@@ -115,7 +115,7 @@ class ArpaModel:
 
 
 def with_ends(lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Concatenate lines of word numbers with two sentence marks each: T tokens, and for each the end of its line."""
+    """Concatenate lines of word indices, with sentence marks: T tokens, and for each token the end of its line: T."""
     start, end = numbers[START], numbers[END]
     lengths = np.array([len(line) + 2 for line in lines], dtype=np.int64)
     row = (number for line in lines for number in (start, *line, end))
@@ -123,10 +123,16 @@ def with_ends(lines: Sequence[Sequence[int]], numbers: dict[str, int]) -> tuple[
 
 
 def rows(keys: Sequence[np.ndarray], tokens: np.ndarray, ends: np.ndarray, num_words: int) -> list[np.ndarray]:
-    """For each order, given the keys of its table, the rows of the n-grams that begin at each token, or -1.
+    """Return for each order the rows of the n-grams that begin at each token, or -1.
 
-    Shape:
-        tokens (-1 is in no n-gram), ends of their lines, and each of the result: T
+    Args:
+        keys: keys of the tables by order, from 1.
+        tokens: word indices, or -1 for words in no n-gram: T.
+        ends: for each token, the end of its line: T.
+        num_words: vocabulary size.
+
+    Returns:
+        for each order, rows: T.
     """
     found, result = np.zeros_like(tokens), []
     for order, table in enumerate(keys, start=1):
@@ -136,14 +142,14 @@ def rows(keys: Sequence[np.ndarray], tokens: np.ndarray, ends: np.ndarray, num_w
 
 
 def wanted(below: np.ndarray, order: int, tokens: np.ndarray, ends: np.ndarray, num_words: int) -> np.ndarray:
-    """The keys of the n-grams that begin at each token, given the rows of their first n-1 words, or -1."""
+    """Return the keys of the n-grams that begin at each token, given the rows of their first n-1 words; -1 if none."""
     last = np.append(tokens[order - 1 :], np.full(order - 1, -1))[: len(tokens)]
     is_one = (below >= 0) & (last >= 0) & (np.arange(len(tokens)) + order <= ends)
     return np.where(is_one, below * num_words + last, -1)
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The index of each number in a sorted array, or -1."""
+    """Return the index of each key in a sorted array, or -1."""
     if not len(keys):
         return np.full_like(wanted, -1)
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -151,14 +157,14 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def ending_here(found: np.ndarray, order: int) -> np.ndarray:
-    """Shift rows from the first to the last token of their n-grams."""
+    """Shift rows from the first token of their n-grams to the last."""
     return np.append(np.full(order - 1, -1), found)[: len(found)]
 
 
 def _table(
     path: Path, words: array[int], values: array[float], order: int, below: Sequence[Table], num_words: int
 ) -> Table:
-    """The n-grams of one order, given the words and the two values of each, and the tables of lower orders."""
+    """Make the table of one order from the words and two values of each n-gram, and the tables of lower orders."""
     keys = _keys(np.array(words, np.int64).reshape(-1, order), below, num_words)
     by_key = np.argsort(keys, kind="stable")
     sorted_keys = keys[by_key]
@@ -169,7 +175,7 @@ def _table(
 
 
 def _values(fields: Sequence[str], order: int) -> tuple[float, float]:
-    """The probability and the weight of a line; its weight is optional."""
+    """Parse the log probability and the optional back-off weight of a line."""
     log_prob, back_off = float(fields[0]), float(fields[order + 1]) if len(fields) > order + 1 else 0.0
     if not order < len(fields) <= order + 2 or not (log_prob <= 0 and math.isfinite(back_off)):
         raise ValueError
@@ -177,7 +183,7 @@ def _values(fields: Sequence[str], order: int) -> tuple[float, float]:
 
 
 def _keys(words: np.ndarray, below: Sequence[Table], num_words: int) -> np.ndarray:
-    """Of n-grams by their words, G×n; -1 where the first n-1 are no n-gram."""
+    """Return the keys of n-grams, given their words G×n; -1 if the first n-1 words are not an n-gram."""
     before = np.zeros(len(words), np.int64)
     for word, table in zip(words.T, below, strict=False):
         before = find(table.keys, np.where(before >= 0, before * num_words + word, -1))

@@ -1,7 +1,7 @@
-"""What the experiment files of all recipes share: systems, their runs, and the experiment itself.
+"""Shared parts of experiment files: systems, their runs, and the experiment.
 
-The file of a recipe is one subclass of :class:`Experiment`. Its sections are subclasses of
-:class:`~fairseq_ext.inputs.models.Section`; a system is a :class:`System`, or a subclass with keys of its own.
+The file of a recipe is a subclass of :class:`Experiment`. Its sections are subclasses of
+:class:`~fairseq_ext.inputs.models.Section`. A system is a :class:`System`, or a subclass with additional keys.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fairseq_ext.inputs.models import File, OneOrMore, Section, Seed, Several, r
 from fairseq_ext.recipes.grids import check_grid, combinations, with_values
 
 MOST_ENTRIES = 200
-_NOT_IN_FILE = ("name", "options", "place")  # fields of entries
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a directory's name; @ separates the run
+_NOT_IN_FILE = ("name", "options", "place")  # fields of entries that are not keys
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # used as a directory name; @ separates the run
 
 
 def _option_name(name: str) -> str:
@@ -60,15 +60,15 @@ Tune = Annotated[
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file gives the options of an entry, as they are spelled there, for messages."""
+    """Location and spelling of an entry's options in a file, for error messages."""
 
     where: str = ""  # file, section and name of the entry
     own: tuple[str, ...] = ()
-    common: tuple[str, ...] = ()  # those that ``common`` gives to all
-    tuned: tuple[str, ...] = ()  # those of which several values are tried
+    common: tuple[str, ...] = ()  # from ``common``
+    tuned: tuple[str, ...] = ()  # from ``tune``
 
     def __call__(self, option: str) -> str:
-        """The place of an option, which is written with hyphens; an option that is given nowhere is the entry's."""
+        """Return the place of an option, spelled with hyphens. An option that is not given belongs to the entry."""
         if option in self.tuned:
             return f"{self('tune')}: {option}"
         for place, names in ((self.where, self.own), (f"{self.where} (under common)", self.common)):
@@ -87,14 +87,14 @@ def _schema_of_entry(schema: dict[str, Any]) -> None:
 
 
 class Measuring(Section):
-    """How models are measured; a recipe adds what it asks for."""
+    """Measurement options. Recipes add fields."""
 
     cpu: bool = False
-    """Whether to leave a GPU unused."""
+    """Whether to run on the CPU even if there is a GPU."""
 
 
 class Entry(Section):
-    """A named entry of a section, on top of what its key ``common`` says. Further keys are options of fairseq's."""
+    """A named entry of a section, merged with ``common``. Further keys are fairseq options."""
 
     model_config = ConfigDict(json_schema_extra=_schema_of_entry)
 
@@ -104,7 +104,7 @@ class Entry(Section):
 
     @classmethod
     def merge_common(cls, section: Any, key: str, where: str) -> Any:
-        """Merge the entries under a key of a section with its ``common``; pydantic names the mistakes."""
+        """Merge the entries under a key of a section with its ``common``. Pydantic reports invalid ones later."""
         if not isinstance(section, dict):
             return section
         section = {name: {} if value is None else value for name, value in section.items()}
@@ -141,20 +141,20 @@ class System(Entry):
     """A system to train. Keys that are not listed are options of fairseq-train."""
 
     refused: ClassVar[Collection[str]] = ()
-    """Attributes that a recipe has no use for."""
+    """Fields that the recipe does not support."""
 
     start: str | None = Field(None, alias="from")
-    """The system whose best checkpoint it starts from."""
+    """Name of the system whose best checkpoint initialises this one."""
     uses_teacher: bool = False
-    """Whether it learns the labels of the domain classifier."""
+    """Whether to train with the labels of the domain classifier."""
     seeds: Several[Seed] = ()
-    """One training per seed; by default one training with the seed of the experiment."""
+    """Seeds, with one training run each; by default one run with the seed of the experiment."""
     per_domain: bool = False
-    """Whether it is trained once for each domain, on that domain alone."""
+    """Whether to train a separate model on each domain."""
     data: File | None = None
-    """Binarised data to train on instead of the experiment's own; its subwords must be the same."""
+    """Binarised training data to use instead of the experiment's; the subwords must be the same."""
     tune: Tune = Field(default_factory=dict)
-    """Values of options to try. The best by validation are those that it is trained with."""
+    """Option values to try. The system is trained with the best by validation."""
 
     @model_validator(mode="after")
     def _take_first_tuned_values(self) -> System:
@@ -187,14 +187,14 @@ System_co = TypeVar("System_co", bound=System, covariant=True)
 
 
 class Train(Section, Generic[System_co]):
-    """The systems to train, in the order of the file, but each after the system it starts from."""
+    """Systems to train, in file order, but each after the system it starts from."""
 
     common: dict[OptionName, Any] = Field(default_factory=dict)
-    """What holds for every system that does not say otherwise."""
+    """Defaults for all systems."""
     systems: dict[Annotated[str, Field(pattern=NAME_PATTERN)], System_co] = Field(
         default_factory=dict, max_length=MOST_ENTRIES
     )
-    """Systems by name; options of fairseq-train are among their keys."""
+    """Systems by name. Their keys include fairseq-train options."""
 
     @model_validator(mode="before")
     @classmethod
@@ -202,7 +202,7 @@ class Train(Section, Generic[System_co]):
         where = f"{(info.context or {}).get('path', '')}: train: systems"
         model = get_args(cls.model_fields["systems"].annotation)[1]
         if isinstance(model, TypeVar):
-            model = System  # a recipe without systems of its own kind
+            model = System  # the recipe does not subclass it
         return model.merge_common(value, "systems", where)
 
     @field_validator("systems")
@@ -216,20 +216,20 @@ class Train(Section, Generic[System_co]):
 
 
 class Experiment(Section, Generic[System_co]):
-    """An experiment file; each recipe adds its own sections."""
+    """An experiment file. Recipes add sections."""
 
     work_dir: File
-    """Everything is written below it; relative to the current directory."""
+    """Directory for all output, relative to the current directory."""
     seed: Seed = 1
-    """Of whatever is drawn at random, and of trainings without seeds of their own."""
+    """Random seed, also for training runs of systems without ``seeds``."""
     train: Train[System_co] = Field(default_factory=Train)
-    """The systems to train."""
+    """Systems to train."""
     compare: dict[str, OneOrMore[str]] = Field(default_factory=dict)
-    """The baselines that a system is compared with, by the system's name; by default the recipe's own pairs."""
+    """Baselines by system name; by default the pairs of the recipe."""
     _path: Path = PrivateAttr(Path())
 
     def model_post_init(self, context: Any) -> None:
-        """Keep the path of the file."""
+        """Store the path of the file."""
         self._path = (context or {}).get("path", Path())
 
     @model_validator(mode="after")
@@ -242,26 +242,26 @@ class Experiment(Section, Generic[System_co]):
 
     @property
     def compared_names(self) -> Sequence[str]:
-        """What can be compared: the systems, and whatever else a recipe measures."""
+        """Names that can be compared: the systems, and other names that a recipe measures."""
         return list(self.systems)
 
     @property
     def path(self) -> Path:
-        """The file that it was read from."""
+        """Path of the experiment file."""
         return self._path
 
     @property
     def systems(self) -> Mapping[str, System_co]:
-        """The systems to train, by name."""
+        """Systems to train, by name."""
         return self.train.systems
 
     def runs_of(self, name: str) -> list[Run]:
-        """The runs of a system; a recipe with domains or tasks overrides it."""
+        """Return the runs of a system. Recipes with domains or tasks override this method."""
         return expand(self.systems[name], self.seed, ())
 
     @cached_property
     def runs(self) -> Mapping[str, Sequence[Run]]:
-        """The runs of each system; domains that are not known yet raise InputError."""
+        """The runs of each system. Raises InputError if the domains are not known yet."""
         return {name: self.runs_of(name) for name in self.systems}
 
     @cached_property
@@ -270,12 +270,12 @@ class Experiment(Section, Generic[System_co]):
         return [run for runs in self.runs.values() for run in runs]
 
     def start_of(self, run: Run) -> Run | None:
-        """The run that a run starts from: the only one of that system, or the one of the same domain or seed."""
+        """Return the run that a run starts from: the only run of its system, or that of the same domain or seed."""
         if run.system.start is None:
             return None
         candidates = self.runs_of(run.system.start)
         for candidate in candidates:
-            # The runs of a system with one run per domain have the same seed.
+            # Systems trained per domain have one seed for all runs.
             fits = (candidate.domain, candidate.seed) == (run.domain if candidate.domain else None, run.seed)
             if fits or len(candidates) == 1:
                 return candidate
@@ -289,12 +289,12 @@ ExperimentT = TypeVar("ExperimentT", bound=Experiment)
 
 
 def read_experiment(model: type[ExperimentT], content: Mapping[str, Any], path: Path) -> ExperimentT:
-    """Make an experiment of the content of its file; raises as :func:`read_model` does."""
+    """Make an experiment from the content of its file; raises the errors of :func:`read_model`."""
     return read_model(model, content, str(path), {"path": path})
 
 
 def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
-    """A system after the one that it starts from, that one after its own start, and so on."""
+    """Return a system, preceded by the chain of systems that it starts from."""
     chain = [systems[name]]
     while (start := chain[0].start) is not None:
         if start not in systems:
@@ -307,16 +307,16 @@ def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
 
 @dataclass(frozen=True)
 class Run:
-    """One training of a system."""
+    """One training run of a system."""
 
-    name: str  # and its directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain
+    name: str  # also of its directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain
     system: System
     seed: int
-    domain: str | None = None  # the only one that it is trained on; None for all
+    domain: str | None = None  # training domain; None for all
 
 
 def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
-    """The runs of a system: one per domain or per seed; ``seed`` is for a system without seeds of its own."""
+    """Return the runs of a system, one per domain or seed. ``seed`` is used if the system has no seeds."""
     if system.per_domain:
         return [Run(f"{system.name}@{domain}", system, seed, domain) for domain in domains]
     if len(system.seeds) > 1:
@@ -324,11 +324,11 @@ def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
     return [Run(system.name, system, system.seeds[0] if system.seeds else seed)]
 
 
-_Named = TypeVar("_Named", bound=Any)  # a run, or what is made of one and has its name
+_Named = TypeVar("_Named", bound=Any)  # a run, or an object with the name of a run
 
 
 def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:
-    """The run of this name."""
+    """Return the run with this name."""
     for run in runs:
         if run.name == name:
             return run

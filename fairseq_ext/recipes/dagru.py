@@ -1,4 +1,4 @@
-"""What recipes with models ``dagru_lm*`` share: the systems, and n-gram models as their baseline."""
+"""Shared parts of recipes with models ``dagru_lm*``: systems, and n-gram models as their baseline."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT
 from fairseq_ext.recipes.config import System
 from fairseq_ext.recipes.kneser_ney import ORDERS, train_kneser_ney
 
-KNESER_NEY = "kneser-ney"  # the name of n-gram models among systems
+KNESER_NEY = "kneser-ney"  # name of the n-gram baseline among systems
 ARPA_FILE = "model.arpa"
-_NGRAM_VERSION = 2  # 1: discounts fitted to the validation set
+_NGRAM_VERSION = 2  # version 1 fitted the discounts to the validation set
 TASK = "contiguous_language_modeling"
 
 
 def combination_of(system: System) -> str:
-    """How a system combines the words and contexts of two domains."""
+    """Return how a system combines words and contexts of two domains."""
     return str(option_of(system.options, "combination") or DEFAULT_COMBINATION)
 
 
 def needs_vectors(system: System) -> bool:
-    """Whether a system reads general-domain word vectors."""
+    """Return whether a system reads general-domain word vectors."""
     return COMBINATIONS[combination_of(system)].has_general_words
 
 
@@ -52,6 +52,6 @@ class Ngrams(Section):
 
 
 def ngram_step(output: Path, text: Path, order: int, **options: Any) -> Step:
-    """The step that trains an n-gram model on a text; ``options`` are recorded besides."""
+    """Return the step that trains an n-gram model on a text. ``options`` are recorded with the step."""
     given = {"version": _NGRAM_VERSION, "order": order, **options}
     return Step(output, [text], given, lambda folder: train_kneser_ney(text, folder / ARPA_FILE, order=order))

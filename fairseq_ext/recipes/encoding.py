@@ -1,4 +1,4 @@
-"""Blocks of a data directory's text, encoded by a language model."""
+"""Encode blocks of text from a data directory with a language model."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.states import base_states
 
 _BATCH_TOKENS = 8192
-# A row a symbol, in a Transformer and in a GRU.
+# Weights with one row per symbol, of Transformers and GRUs.
 _SYMBOLS = ("decoder.embed_tokens.weight", "decoder.output.weight")
 
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model to encode with."""
+    """A language model that encodes text."""
 
-    model: Any  # fairseq's, in evaluation mode, on its device
+    model: Any  # fairseq model, in evaluation mode, on its device
     dictionary: Dictionary
-    tokens_per_sample: int  # block length that it was trained with
+    tokens_per_sample: int  # block length in training
 
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> LanguageModel:
-        """Load a language model; its dictionary must be that of the data directory."""
+        """Load a language model. Its dictionary must be the one in the data directory."""
         state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
         path = data / DICT_FILE
         if not path.is_file():
             raise InputError(f"{path}: not found; a data directory has the dictionary of its language model")
         dictionary = Dictionary.load(str(path))
         _check_checkpoint(state, len(dictionary), checkpoint, path)
-        # Whatever task it was trained with, all that it takes of it is the dictionary.
+        # The model needs only the dictionary of its task, so any task will do.
         task = LanguageModelingTask(LanguageModelingConfig(), dictionary, dictionary, targets=["future"])
         (model,), config, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task, state=state)
         device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
@@ -51,7 +51,7 @@ class LanguageModel:
         return cls(model.to(device).float().eval(), dictionary, min(length, model.max_positions()))
 
     def encode(self, blocks: Tensor) -> np.ndarray:
-        """The average state of each block: N×T token numbers → N×H, float32."""
+        """Return the average state of each block: N×T token indices → N×H, float32."""
         size, pad = max(1, _BATCH_TOKENS // blocks.shape[1]), self.dictionary.pad()
         device = next(self.model.parameters()).device
         with torch.inference_mode():
@@ -70,9 +70,9 @@ def draw_blocks(
     seed: int,
     takes_fewer: bool = False,
 ) -> Tensor:
-    """Draw blocks of a domain's text without replacement, independently of other domains: count×T, in its order.
+    """Sample blocks of a domain's text without replacement, independently of other domains: count×T, in text order.
 
-    The text is cut into blocks of ``length`` tokens (T); a shorter rest is dropped. Fewer blocks than asked for are an
+    The text is cut into blocks of ``length`` tokens (T). An incomplete last block is dropped. Too few blocks are an
     error unless ``takes_fewer``.
     """
     path = data / domain / split
@@ -93,7 +93,7 @@ def draw_blocks(
 
 
 def block_length(tokens: int, model: LanguageModel) -> int:
-    """The requested block length; 0 is that of the model's training."""
+    """Return the requested block length; 0 stands for the block length in training."""
     longest = int(model.model.max_positions())
     if tokens > longest:
         raise InputError(f"--tokens {tokens}: give 1 to {longest}, or 0 for the model's own length")
@@ -101,7 +101,7 @@ def block_length(tokens: int, model: LanguageModel) -> int:
 
 
 def log(message: str) -> None:
-    """Report progress on stderr."""
+    """Print progress to stderr."""
     print(message, file=sys.stderr, flush=True)
 
 

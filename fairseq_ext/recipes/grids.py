@@ -1,4 +1,4 @@
-"""Grids: the values that are tried of a system's options, ``tune`` in the file, and the name of each combination."""
+"""Grids of option values to try (``tune`` in the file), and the names of their combinations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from fairseq_ext.inputs.errors import shown
 
-# By option, which is written with hyphens, the values in the order of the file.
+# Values in file order, by option, spelled with hyphens.
 Grid = Mapping[str, tuple[Any, ...]]
-# A value is part of the name of its trial's directory.
+# Values are part of the names of trial directories.
 _WORD = re.compile(r"[A-Za-z0-9_.,+()-][A-Za-z0-9_.,+() -]*")
 _MOST_TRIALS = 100
-# Trials with different values of these cannot be compared.
+# Trials that differ in these options cannot be compared.
 _NEVER_TUNED = (
     *("arch", "task", "criterion", "seed", "train-domains", "tokens-per-sample"),
     *("best-checkpoint-metric", "maximize-best-checkpoint-metric"),
@@ -24,7 +24,7 @@ _NEVER_TUNED = (
 
 
 def check_grid(values_by_option: Mapping[str, Any]) -> Grid:
-    """The grid of a section ``tune``, lists of values by option; a ValueError names the option of a mistake."""
+    """Check a section ``tune``, lists of values by option, and return its grid; a ValueError names the wrong option."""
     grid: dict[str, tuple[Any, ...]] = {}
     for option, values in values_by_option.items():
         name = option.replace("_", "-")
@@ -41,22 +41,22 @@ def check_grid(values_by_option: Mapping[str, Any]) -> Grid:
 
 
 def combinations(grid: Grid) -> list[dict[str, Any]]:
-    """All combinations of values by option, in the order of the file; the last option changes first."""
+    """Return all combinations of values by option, in file order. The last option changes fastest."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def name_of(values: Mapping[str, Any]) -> str:
-    """A combination as text, ``lr=0.002,sentence-avg=true``."""
+    """Return a combination as text, such as ``lr=0.002,sentence-avg=true``."""
     return ",".join(f"{option}={_spelled(value)}" for option, value in values.items())
 
 
 def with_values(options: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with these values, however the options are spelled."""
+    """Replace or add option values, whether options are spelled with hyphens or underscores."""
     return {**without(options, values), **values}
 
 
 def without(options: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The options except some, which are named with hyphens."""
+    """Return the options without ``names``, which are spelled with hyphens."""
     return {option: value for option, value in options.items() if option.replace("_", "-") not in names}
 
 
@@ -65,7 +65,7 @@ def _spelled(value: Any) -> str:
 
 
 def _check_value(value: Any, option: str) -> Any:
-    """A number, true or false, or a word; YAML 1.1 reads 1e-5, which has no dot, as text."""
+    """Check that a value is a number, a boolean or a word. YAML 1.1 reads 1e-5, which has no dot, as text."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value)

@@ -1,11 +1,11 @@
 """n-gram models with modified Kneser-Ney smoothing, as ARPA files.
 
-All n-grams of the text are kept, and interpolated (Chen & Goodman, 1999, §3). An n-gram of the highest order, or one
-that begins a sentence, counts as often as it occurs; any other as often as it follows a different word. The three
-discounts of an order follow from its counts of counts.
+All n-grams of the text are kept, and interpolated (Chen & Goodman, 1999, §3). The count of an n-gram is its number of
+occurrences if it has the highest order or begins a sentence, and otherwise the number of different words before it.
+The three discounts of an order are estimated from its counts of counts.
 
-Perplexity is counted as for neural models: over every word and one ``</s>`` a line, from ``<s>``. What the text has as
-``<unk>`` is the word that stands for all unknown ones; where it has none, it is one more word that never occurred.
+Perplexity is computed as for neural models: over every word and one ``</s>`` per line, starting from ``<s>``. ``<unk>``
+stands for all unknown words. If the text does not contain it, it is a word with count 0.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.arpa import END, NEVER, START, UNKNOWN, ArpaModel, Table, find, wanted, with_ends
 
 ORDERS = range(2, 7)
-# Where a text has too few n-grams to estimate them.
+# Used if a text has too few n-grams to estimate discounts.
 _USUAL_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of the n-grams of one order, and of the words that follow their contexts."""
+    """Counts of the n-grams of one order, and of the words after their contexts."""
 
-    keys: np.ndarray  # G, of the table, sorted
+    keys: np.ndarray  # G, keys of the table, sorted
     counts: np.ndarray  # G
-    shorter: np.ndarray  # G, the rows of the last n-1 words
-    totals: np.ndarray  # of each context, the sum of the counts of its n-grams
-    kinds: np.ndarray  # contexts×3, the number of different words after it with counts 1, 2, and 3 or more
+    shorter: np.ndarray  # G, rows of the last n-1 words
+    totals: np.ndarray  # contexts, sum of the counts of each context's n-grams
+    kinds: np.ndarray  # contexts×3, number of different words after a context with counts 1, 2, and 3 or more
 
     @classmethod
     def of(cls, keys: np.ndarray, counts: np.ndarray, shorter: np.ndarray, num_words: int, contexts: int) -> Counts:
-        """Sum by context, the first n-1 words."""
+        """Sum counts by context, which is the first n-1 words."""
         before = keys // num_words
         kinds = [np.bincount(before[of], minlength=contexts) for of in (counts == 1, counts == 2, counts > 2)]
         return cls(keys, counts, shorter, np.bincount(before, counts, contexts), np.stack(kinds, 1))
 
     def discounts(self) -> np.ndarray:
-        """Discounts of counts 1, 2, and 3 or more (Chen & Goodman, equation 17)."""
+        """Return the discounts for counts 1, 2, and 3 or more (Chen & Goodman, equation 17)."""
         n1, n2, n3, n4 = ((self.counts == count).sum() for count in (1, 2, 3, 4))
         if not min(n1, n2, n3):
             return np.array(_USUAL_DISCOUNTS)
@@ -53,7 +53,7 @@ class Counts:
 
 
 def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
-    """Train a model on words separated by blanks, one sentence a line, and write it as ARPA."""
+    """Train a model on words separated by spaces, one sentence per line, and write it to an ARPA file."""
     numbers = {UNKNOWN: 0, START: 1, END: 2}
     lines = [[numbers.setdefault(word, len(numbers)) for word in words] for words in _sentences(text)]
     counts = count_orders(lines, numbers, order)
@@ -63,7 +63,7 @@ def train_kneser_ney(text: Path, arpa: Path, *, order: int = 5) -> None:
 
 
 def count_orders(lines: Sequence[Sequence[int]], numbers: dict[str, int], order: int) -> list[Counts]:
-    """Count the n-grams of sentences up to ``order``. Order 1 has all words, also with count 0."""
+    """Count the n-grams of sentences up to ``order``. Order 1 has all words, including those with count 0."""
     tokens, ends = with_ends(lines, numbers)
     found, starts = [np.zeros_like(tokens)], [np.zeros(1, np.int64)]
     keys, occurrences = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
@@ -81,7 +81,7 @@ def count_orders(lines: Sequence[Sequence[int]], numbers: dict[str, int], order:
         found.append(find(keys[-1], given))
     counts = []
     for n in range(1, order + 1):
-        # starts of unigrams are never asked for.
+        # The starts of unigrams are not used.
         shorter = found[n - 1][starts[n] + 1] if n > 1 else np.zeros(len(numbers), np.int64)
         times = occurrences[n]
         if n < order:
@@ -93,11 +93,11 @@ def count_orders(lines: Sequence[Sequence[int]], numbers: dict[str, int], order:
 
 
 def estimate(counts: Sequence[Counts]) -> list[Table]:
-    """The tables of a model: interpolated probabilities of observed n-grams, and back-off weights."""
+    """Estimate the tables of a model: interpolated probabilities of observed n-grams, and back-off weights."""
     discounts = [each.discounts() for each in counts]
     left = [(each.kinds @ discount, each.totals) for each, discount in zip(counts, discounts, strict=True)]
     left_over = [np.divide(part, total, np.ones_like(part), where=total > 0) for part, total in left]
-    # Nothing is said of <s>: no word comes before it.
+    # <s> is excluded: it is never predicted.
     below = np.array([1 / (len(counts[0].keys) - 1)])
     tables = []
     for n, (each, discount) in enumerate(zip(counts, discounts, strict=True)):
@@ -117,13 +117,13 @@ def _log10(values: np.ndarray) -> np.ndarray:
 
 
 def likelihood(arpa: Path, text: Path) -> tuple[float, int]:
-    """Negative log-likelihood of a text in nats, and the number of tokens that it is over."""
+    """Return the negative log-likelihood of a text in nats, and its number of tokens."""
     lines = list(stream_lines(text))
     return -float(ArpaModel.read(arpa).score(lines).sum()), sum(len(line.split()) + 1 for line in lines)
 
 
 def count_ngrams(arpa: Path) -> int:
-    """The number of n-grams of all orders."""
+    """Return the number of n-grams of all orders."""
     return sum(len(table.keys) for table in ArpaModel.read(arpa).tables)
 
 

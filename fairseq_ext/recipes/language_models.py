@@ -1,7 +1,7 @@
-"""What the recipes with language models of several domains share: configuration, preparation and training.
+"""Shared parts of recipes with language models of several domains: configuration, preparation and training.
 
-The steps of the preparation are ``corpora``, ``splits``, ``subwords``, ``encoded`` and ``data-bin``. ``data-bin`` has
-the training domains, ``data-bin-unseen`` the others, with the same dictionary. In both there are ``domains.txt``,
+The preparation steps are ``corpora``, ``splits``, ``subwords``, ``encoded`` and ``data-bin``. ``data-bin`` has the
+training domains and ``data-bin-unseen`` the unseen domains, with the same dictionary. Both contain ``domains.txt``,
 ``dict.txt``, the subword model, and ``DOMAIN/{train,valid,test}.{bin,idx}`` with ``</s>`` after every line.
 """
 
@@ -42,32 +42,32 @@ from fairseq_ext.recipes.tune import steps_of_runs
 
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 _ENDING = "txt"
-_DEFAULT_BLOCK = 1024  # fairseq's
-_NODES_VERSION = 2  # 1: Adam counted the steps of all nodes for each
+_DEFAULT_BLOCK = 1024  # as in fairseq
+_NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Corpora(TextFolder):
-    """Where the text of the training domains comes from."""
+    """Text of the training domains."""
 
     unseen: File | None = None
-    """Text of domains that no model is trained on; none by default."""
+    """Folder of text in domains that no model is trained on; none by default."""
 
 
 class Subwords(SentencePiece):
-    """A SentencePiece model of the text of the training domains, or the subwords of an imported GPT-2."""
+    """A SentencePiece model trained on the training domains, or the subwords of an imported GPT-2."""
 
     gpt2: File | None = None
-    """A folder made by ``fairseq-ext import gpt2``; the other options are then not used."""
+    """Folder written by ``fairseq-ext import gpt2``. If given, the other options are ignored."""
 
 
 class TrainedOrGiven(System):
-    """A system that may be there already."""
+    """A system to train, or an existing checkpoint."""
 
     refused: ClassVar[Collection[str]] = ("uses_teacher", "per_domain")
 
     checkpoint: File | None = None
-    """A trained model to take as it is."""
+    """Trained model to use without further training."""
 
     @model_validator(mode="after")
     def _check_checkpoint(self) -> TrainedOrGiven:
@@ -81,11 +81,11 @@ class LanguageModel(TrainedOrGiven):
 
     @property
     def tokens_per_sample(self) -> int:
-        """The length of its blocks of text."""
+        """Number of tokens in a block of text."""
         return int(option_of(self.options, "tokens-per-sample") or _DEFAULT_BLOCK)
 
     def is_a(self, model: str) -> bool:
-        """Whether its architecture is a registered model or a preset of it, whose name begins with the model's."""
+        """Return whether the architecture is this registered model or one of its presets (by the start of the name)."""
         return str(option_of(self.options, "arch")).startswith(model)
 
     @model_validator(mode="after")
@@ -102,7 +102,7 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
 
     corpora: Corpora
     split: LanguageModelSplit = LanguageModelSplit()
-    """Which lines are held out."""
+    """Held-out lines."""
     subwords: Subwords = Subwords()
 
     @field_validator("split")
@@ -117,7 +117,7 @@ Config = LanguageModelExperiment[LanguageModel]
 
 
 def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Step]:
-    """The steps of the data preparation of language models, in order; all write below ``config.work_dir``."""
+    """Return the data preparation steps in order. All write below ``config.work_dir``."""
     files = text_files(config.corpora.folder)
     unseen = text_files(config.corpora.unseen) if config.corpora.unseen is not None else {}
     for name in files.keys() & unseen.keys():
@@ -158,12 +158,12 @@ def _binarise_step(config: Config, output: str, names: Sequence[str], engine: En
 
 
 def checkpoint_of(experiment: Experiment[TrainedOrGiven], run: Run) -> Path:
-    """The checkpoint of a run: that of its training, or the one that the file names."""
+    """Return the checkpoint of a run: the one given in the experiment file, or else the best of its training."""
     return experiment.systems[run.system.name].checkpoint or best_checkpoint(experiment, run.name)
 
 
 def training_steps(experiment: Experiment[TrainedOrGiven], name: str, train: Callable[[Run], Step]) -> list[Step]:
-    """The steps that train a system by ``train``, its trials among them; none for a given checkpoint."""
+    """Return the steps that train a system with ``train``, including trials; none if a checkpoint is given."""
     checkpoint = experiment.systems[name].checkpoint
     if checkpoint is None:
         return steps_of_runs(experiment, experiment.runs[name], train)
@@ -178,9 +178,10 @@ def training_steps(experiment: Experiment[TrainedOrGiven], name: str, train: Cal
 def training_step(
     experiment: Config, run: Run, options: Mapping[str, Any] = _NONE, files: Mapping[str, Path] = _NONE
 ) -> Step:
-    """The step that trains a run.
+    """Return the step that trains a run.
 
-    ``options`` of fairseq-train come beside the system's own; ``files`` are options that name files of other steps.
+    ``options`` are fairseq-train options in addition to the system's. ``files`` are options with output files of other
+    steps as values.
     """
     start, options = experiment.start_of(run), {**run.system.options, **options}
     if start is not None:

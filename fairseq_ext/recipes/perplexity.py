@@ -1,7 +1,7 @@
-"""Perplexities of language models, by domain and path of a tree, or of contiguous text.
+"""Perplexities of language models, by domain and tree path, or on contiguous text.
 
-The task cuts and batches the text as for ``fairseq-eval-lm``; the routing of a batch is set here, so one process
-measures many routings.
+The task cuts and batches text as for ``fairseq-eval-lm``. Routing is set here for each batch, so that one process can
+measure several routings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Batch = dict[str, Any]
 
 @dataclass
 class Likelihood:
-    """The likelihood of a text."""
+    """Likelihood of a text."""
 
     nats: float = 0.0  # negative log-likelihood
     tokens: int = 0
@@ -46,19 +46,19 @@ class Likelihood:
         return self.nats / self.tokens
 
     def add(self, losses: Tensor) -> None:
-        """Add the losses of some tokens."""
-        # Summed in double precision, since there may be millions.
+        """Add token losses."""
+        # Sum in double precision, because there may be millions of tokens.
         self.nats += losses.double().sum().item()
         self.tokens += losses.numel()
 
 
 @dataclass(frozen=True)
 class LanguageModelScorer:
-    """A language model and the text of a data directory, in blocks."""
+    """A language model, and the text of a data directory in blocks."""
 
-    model: Any  # fairseq's, in evaluation mode, on its device
-    task: Any  # ``multi_domain_language_modeling`` over the data
-    max_tokens: int  # in a batch, which always takes one block
+    model: Any  # fairseq model, in evaluation mode, on its device
+    task: Any  # ``multi_domain_language_modeling`` with the data
+    max_tokens: int  # per batch; at least one block
 
     @classmethod
     def load(
@@ -71,7 +71,7 @@ class LanguageModelScorer:
         cpu: bool = False,
         by_line: bool = False,
     ) -> LanguageModelScorer:
-        """Load a checkpoint for the data of a directory; ``by_line`` makes a line a block, truncated if too long."""
+        """Load a checkpoint and a data directory. With ``by_line``, each line is a block, truncated if too long."""
         task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
         if tokens_per_sample > model.max_positions():
@@ -80,25 +80,25 @@ class LanguageModelScorer:
                 f"{model.max_positions()}"
             )
         if task.tree is not None:
-            # The batches' own weights are replaced; this way they can be made for domains outside the tree, too.
+            # Routing weights are set here, and the task has none for domains outside the tree.
             task.cfg.paths = "none"
         device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
         return cls(model.to(device).eval(), task, max(max_tokens, tokens_per_sample))
 
     @property
     def tree(self) -> DomainTree | None:
-        """The model's tree, if it has adapters."""
+        """Tree of the model, or None if it has no adapters."""
         tree: DomainTree | None = self.task.tree
         return tree
 
     def over(self, paths: Paths) -> Weights:
-        """The same paths for all text, averaged."""
+        """Return weights that average these paths for all text."""
         assert self.tree is not None
         weights = torch.from_numpy(self.tree.path_weights(paths))
         return lambda tokens: weights.to(tokens.device).expand(len(tokens), -1)
 
     def batches(self, domain: str, split: str) -> list[Batch]:
-        """All blocks of a domain's set, in the task's batches."""
+        """Return all blocks of a domain's set, in the batches of the task."""
         iterator = self.task.eval_lm_dataloader(
             self._load(domain, split),
             max_tokens=self.max_tokens,
@@ -108,13 +108,13 @@ class LanguageModelScorer:
         return list(iterator)
 
     def drawn_batches(self, domain: str, split: str, count: int, seed: int) -> tuple[list[Batch], int]:
-        """Randomly drawn blocks of a domain's set, or all of them, and their number."""
+        """Sample up to ``count`` blocks of a domain's set, and return their batches and their number."""
         dataset = self._load(domain, split)
         drawn = np.sort(np.random.default_rng(stable_hash(seed, "paths", domain)).permutation(len(dataset))[:count])
         return self._collate(dataset, drawn), len(drawn)
 
     def chosen_batches(self, domain: str, split: str, numbers: np.ndarray) -> list[Batch]:
-        """The blocks with these indices of a domain's set, grouped by length."""
+        """Return the blocks of a domain's set with these indices, grouped by length."""
         dataset = self._load(domain, split)
         return self._collate(dataset, numbers[np.argsort(dataset.num_tokens_vec(numbers), kind="stable")])
 
@@ -131,9 +131,9 @@ class LanguageModelScorer:
     def score(
         self, batches: Sequence[Batch], weights: Weights | None = None, after: Sequence[int] = (0,)
     ) -> dict[int, Likelihood]:
-        """For each number in ``after``, the likelihood of text after this many tokens of each block.
+        """Compute for each number in ``after`` the likelihood without that many first tokens of each block.
 
-        ``weights`` are those of the adapters; None for a model without adapters.
+        ``weights`` are the routing weights of adapters, or None for a model without adapters.
         """
         found = {start: Likelihood() for start in after}
         pad, device = self.task.target_dictionary.pad(), next(self.model.parameters()).device
@@ -150,15 +150,15 @@ class LanguageModelScorer:
 
 @dataclass(frozen=True)
 class ContiguousScorer:
-    """A recurrent model and a text that it reads from the first word to the last."""
+    """A recurrent model, and contiguous text that it reads from beginning to end."""
 
-    model: Any  # fairseq's, in evaluation mode, on its device
-    task: Any  # ``contiguous_language_modeling`` over the data, with one row
+    model: Any  # fairseq model, in evaluation mode, on its device
+    task: Any  # ``contiguous_language_modeling`` with the data, in one row
 
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> ContiguousScorer:
-        """Load a checkpoint for the data of a directory, on a GPU if there is one, unless ``cpu``."""
-        # One row: no text but the first begins without what came before.
+        """Load a checkpoint and a data directory, on the GPU if there is one and ``cpu`` is false."""
+        # With one row, all text but the very first has its preceding context.
         one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)
         device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
@@ -166,11 +166,11 @@ class ContiguousScorer:
 
     @property
     def num_parameters(self) -> int:
-        """The number of trained parameters, without general-domain word vectors."""
+        """Number of trained parameters, without general-domain word vectors."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def score(self, split: str) -> Likelihood:
-        """The likelihood of a set."""
+        """Return the likelihood of a set."""
         likelihood, segments = Likelihood(), self.task.load_dataset(split)
         device = next(self.model.parameters()).device
         for index in tqdm(range(len(segments)), desc=split, unit="segment", disable=None):
@@ -183,13 +183,13 @@ class ContiguousScorer:
 
 
 def token_losses(logits: Tensor, target: Tensor) -> Tensor:
-    """``−log softmax(logits)[target]`` in nats, of padding too: B×T×V, B×T → B×T."""
-    # Of rows of logits: over any other dimension than the last, a softmax is slow.
+    """Return ``−log softmax(logits)[target]`` in nats, including padding: B×T×V, B×T → B×T."""
+    # Flattened, because a softmax over any dimension but the last is slow.
     return F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
 
 
 def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:
-    """The task's options as the command line would leave them; it fills in those that belong to others."""
+    """Return the task's options, including those that the command line would copy from other groups."""
     return MultiDomainLanguageModelingConfig(
         data=str(data),
         tokens_per_sample=tokens_per_sample,

@@ -1,4 +1,4 @@
-"""Recipes: a folder here whose module ``stages`` has a :class:`Recipe`; ``kind:`` in a file names the folder."""
+"""Recipes: subpackages whose module ``stages`` defines ``RECIPE``. ``kind:`` in a file names the subpackage."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from fairseq_ext.inputs.yaml_file import load_yaml
 from fairseq_ext.recipes.config import Experiment, read_experiment
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-DEFAULT = "translation"  # of a file without ``kind``
+DEFAULT = "translation"  # for files without ``kind``
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One recipe, named like its folder."""
+    """A recipe, named after its subpackage."""
 
-    config: type[Experiment]  # the model of its experiment file
-    prepare: Callable[[Any, Engine], list[Step]]  # the steps up to the data that models are trained on
-    stages: Callable[[Any], list[Stage]]  # everything that is done, in order; every system is one, of its own name
+    config: type[Experiment]  # model of the experiment file
+    prepare: Callable[[Any, Engine], list[Step]]  # steps that prepare the training data
+    stages: Callable[[Any], list[Stage]]  # all stages in order; each system is a stage with its name
 
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)
 
 
 def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
-    """Read an experiment file for a command of one recipe; a file without ``kind`` is taken for one of it."""
+    """Read an experiment file for a command of one recipe. A file without ``kind`` is read as this recipe."""
     content = dict(load_yaml(path))
     found = content.pop("kind", None) or name
     if found != name:
@@ -43,12 +43,12 @@ def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
 
 
 def recipe_names() -> list[str]:
-    """The recipes there are, in alphabetical order."""
+    """Return the names of all recipes, in alphabetical order."""
     return sorted(module.name for module in pkgutil.iter_modules(recipes.__path__) if module.ispkg)
 
 
 def load_experiment(path: Path) -> tuple[Recipe, Any]:
-    """Read an experiment file of any recipe; a file without ``kind`` is of the recipe ``translation``."""
+    """Read an experiment file of any recipe. A file without ``kind`` is read as ``translation``."""
     content = dict(load_yaml(path))
     name = content.pop("kind", None) or DEFAULT
     check_choice(name, recipe_names(), f"{path}: kind")
@@ -59,13 +59,13 @@ def load_experiment(path: Path) -> tuple[Recipe, Any]:
 
 
 def load_recipe(name: str) -> Recipe:
-    """The recipe of a folder."""
+    """Import the recipe with this name."""
     recipe: Recipe = importlib.import_module(f"{recipes.__name__}.{name}.stages").RECIPE
     return recipe
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """The JSON schema of each recipe's files, by which editors complete keys and mark mistakes."""
+    """Return the JSON schema of each recipe's files, for completion and validation in editors."""
     return {name: _schema_of(name) for name in recipe_names()}
 
 

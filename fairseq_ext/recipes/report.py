@@ -1,4 +1,4 @@
-"""What the measurements and reports of all recipes share: steps that write records, and the records of trainings."""
+"""Shared parts of measurements and reports: steps that write records, and records of training runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq_ext.recipes.grids import name_of
 from fairseq_ext.recipes.train import LOG_FILE, read_training_log, system_dir
 from fairseq_ext.recipes.tune import TRIALS_FILE, first_run
 
-# Metrics of trainings.
+# Metrics of training runs.
 BEST_EPOCH, EPOCHS, SECONDS, VALID_BY_EPOCH = "best epoch", "epochs", "seconds", "validation perplexity by epoch"
 _TRIAL = "best validation "
 
@@ -26,32 +26,32 @@ _TRIAL = "best validation "
 def measure_step(
     output: Path, inputs: Sequence[Path], options: Mapping[str, Any], measure: Callable[[], Iterable[Record]]
 ) -> Step:
-    """The step that writes the records that ``measure`` makes to ``records.jsonl``; see :class:`Step`."""
+    """Return the step that writes the records of ``measure`` to ``records.jsonl``; see :class:`Step`."""
     return Step(output, inputs, options, lambda folder: write_records(folder / RECORDS_FILE, measure()))
 
 
 def records_files(steps: Iterable[Step]) -> list[Path]:
-    """The files that measuring steps write."""
+    """Return the files written by measuring steps."""
     return [step.output / RECORDS_FILE for step in steps]
 
 
 def measured(steps: Iterable[Step]) -> list[Record]:
-    """The records that measuring steps have written so far."""
+    """Return the records that measuring steps have written so far."""
     return [record for path in records_files(steps) if path.is_file() for record in read_records(path)]
 
 
 def comparisons_in(path: Path) -> list[Comparison]:
-    """The comparisons of a file; none before it is made."""
+    """Read the comparisons of a file; none if it does not exist yet."""
     return read_comparisons(path) if path.is_file() else []
 
 
 def metric_column(records: Records, heading: str, metric: str, *domains: str, **options: Any) -> Column:
-    """A column of a metric over rows that are systems, averaged over domains; ``options`` as :class:`Column` has."""
+    """Make a column of a metric averaged over domains, for rows of systems; ``options`` go to :class:`Column`."""
     return Column(heading, lambda system: records.mean(system, metric, *domains), **options)
 
 
 def domain_column(records: Records, heading: str, metric: str, form: str = ",.0f") -> Column:
-    """A column of a metric that belongs to no system, over rows that are domains."""
+    """Make a column of a metric that belongs to no system, for rows of domains."""
     return Column(heading, lambda domain: records.mean("", metric, domain), form)
 
 
@@ -62,9 +62,9 @@ def report_step(
     records: Callable[[], Records],
     page: Callable[[Records], Page],
 ) -> Step:
-    """The step that writes ``report/`` of what there is, so run it after the other steps.
+    """Return the step that writes ``report/`` from existing results. Run it after the other steps.
 
-    Files of ``sources`` that are missing are left out. Raise the version when the report comes to say something else.
+    Missing files of ``sources`` are left out. Increase ``version`` when the content of the report changes.
     """
     found = [path for path in sources if path.is_file()]
     work_dir = experiment.work_dir
@@ -82,7 +82,7 @@ def report_step(
 def compare_systems(
     records: Records, pairs: Mapping[str, Sequence[str]], metric: str, domains: Sequence[str] = ("",)
 ) -> list[Comparison]:
-    """Compare systems with their baselines over runs; pairs that were not measured are left out."""
+    """Compare systems with their baselines over runs. Pairs without measurements are left out."""
     return [
         comparison
         for system, baselines in pairs.items()
@@ -93,18 +93,18 @@ def compare_systems(
 
 
 def training_files(experiment: Experiment) -> list[Path]:
-    """The files that trainings leave for the report: logs, and the results of trials."""
+    """Return the training logs and trial results, which the report reads."""
     logs = [system_dir(experiment, run.name) / LOG_FILE for run in experiment.all_runs]
     return [*logs, *trial_files(experiment)]
 
 
 def trial_files(experiment: Experiment) -> list[Path]:
-    """The files with the results of trials."""
+    """Return the files with the results of trials."""
     return [system_dir(experiment, run.name) / TRIALS_FILE for run in experiment.all_runs]
 
 
 def training_records(experiment: Experiment) -> Iterator[Record]:
-    """Epochs, time and validation perplexity of the trainings, and the results of trials."""
+    """Yield epochs, time and validation perplexity of training runs, and the results of trials."""
     for run in experiment.all_runs:
         log = system_dir(experiment, run.name) / LOG_FILE
         if not log.is_file():
@@ -122,7 +122,7 @@ def training_records(experiment: Experiment) -> Iterator[Record]:
 
 
 def trial_records(experiment: Experiment) -> Iterator[Record]:
-    """The results of trials that came to a number; ``n`` is 1 for the chosen one and 0 for the others."""
+    """Yield the results of trials with a validation metric; ``n`` is 1 for the chosen trial and 0 otherwise."""
     for run, path in zip(experiment.all_runs, trial_files(experiment), strict=True):
         if not path.is_file() or first_run(run, experiment.runs[run.system.name]) != run:
             continue
@@ -135,7 +135,7 @@ def trial_records(experiment: Experiment) -> Iterator[Record]:
 
 
 def tuning_tables(records: Records) -> list[Table]:
-    """A table of trials for each metric that trials were chosen by; none without trials."""
+    """Make a table of trials for each metric used to choose among them."""
     metrics = dict.fromkeys(record.metric for record in records if record.metric.startswith(_TRIAL))
     return [_tuning_table(records, metric) for metric in metrics]
 

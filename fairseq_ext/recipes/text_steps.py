@@ -1,7 +1,7 @@
-"""Steps from text by domain to subwords, which language models and masked language models share.
+"""Steps from text by domain to subwords, shared by recipes with language models and masked language models.
 
-In the directory of an experiment, ``corpora`` has the texts, ``splits`` their sets, ``subwords`` the subword model, and
-``encoded`` the sets in subwords.
+In the directory of an experiment, ``corpora`` has the texts, ``splits`` their training, validation and test sets,
+``subwords`` the subword model, and ``encoded`` the sets in subwords.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _ENDING = "txt"
 
 
 class TextFolder(Section):
-    """Where text comes from."""
+    """Text, by domain."""
 
     folder: File
-    """Has a file DOMAIN.txt for each domain."""
+    """Folder with a file DOMAIN.txt for each domain."""
     on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
-    """A line that is not UTF-8 is an error, is dropped, or has its bad bytes replaced by U+FFFD."""
+    """For a line that is not valid UTF-8: fail, drop it, or replace its invalid bytes with U+FFFD."""
 
 
 def import_text(files: Mapping[str, Path], on_bad_utf8: str, index: int, output: Path) -> Counter[str]:
-    """Write the text of the domain of this number, canonical and without blank lines; returns what was counted."""
+    """Write the text of the domain with this index, canonical and without blank lines. Return counts of lines."""
     name, path = sorted(files.items())[index]
     tally: Counter[str] = Counter()
 
@@ -56,7 +56,7 @@ def import_text(files: Mapping[str, Path], on_bad_utf8: str, index: int, output:
 
 
 def text_files(folder: Path) -> dict[str, Path]:
-    """The domains of a folder of ``DOMAIN.txt`` files, compressed or not, each with its file."""
+    """Return the ``DOMAIN.txt`` files of a folder, which may be compressed, by domain."""
     if not folder.is_dir():
         raise InputError(f"{folder}: not found; give a folder with a file DOMAIN.{_ENDING} for each domain")
     suffixes = domain_files(folder, _ENDING)
@@ -67,7 +67,7 @@ def text_files(folder: Path) -> dict[str, Path]:
 
 
 def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str, engine: Engine) -> Step:
-    """The step ``corpora``: every domain's text, canonical; see :func:`import_text`."""
+    """Return the step ``corpora``: the canonical text of each domain; see :func:`import_text`."""
     task = partial(import_text, {name: path.resolve() for name, path in files.items()}, on_bad_utf8)
 
     def build(folder: Path) -> str:
@@ -93,9 +93,9 @@ def split_step(
     held_out: Sequence[Path] = (),
     elsewhere: Callable[[], set[str]] = set,
 ) -> Step:
-    """The step ``splits``: the sets of every domain's text.
+    """Return the step ``splits``: training, validation and test sets of each domain.
 
-    ``elsewhere`` reads ``held_out``, folders of lines that are tested on elsewhere and left out here.
+    ``elsewhere`` reads the lines of other held-out sets from the folders ``held_out``. They are left out here.
     """
     texts = {name: work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
     recorded = {**options.model_dump(), "seed": seed, "domains": list(texts)}
@@ -108,7 +108,7 @@ def split_step(
 
 
 def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:
-    """The step that trains a SentencePiece model on the lines of texts."""
+    """Return the step that trains a SentencePiece model on the lines of texts."""
     counted = options.model_dump(include={"vocab_size", "character_coverage", "max_sentences"})
     return Step(
         output,
@@ -119,7 +119,7 @@ def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePie
 
 
 def encode_step(work_dir: Path, files: Sequence[tuple[str, str]], engine: Engine) -> Step:
-    """The step ``encoded``: texts in subwords; ``files`` are pairs of a domain and a set."""
+    """Return the step ``encoded``: texts in subwords. ``files`` are pairs of a domain and a set."""
     splits, subwords = work_dir / "splits", work_dir / "subwords"
     return Step(
         work_dir / "encoded",

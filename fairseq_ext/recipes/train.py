@@ -1,4 +1,4 @@
-"""Training a system of an experiment: ``fairseq-train`` as a step that can be stopped and resumed."""
+"""Train a system of an experiment: ``fairseq-train`` as a resumable step."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SECONDS = re.compile(r"epoch \d+ \|.*\| train_wall .*\| wall (\d+)")
 
 
 def system_dir(config: Experiment, run: str) -> Path:
-    """Where a trained run of a system lies."""
+    """Return the directory of a training run."""
     return config.work_dir / "systems" / run
 
 
 def best_checkpoint(config: Experiment, run: str) -> Path:
-    """The checkpoint of a trained run to start from or translate with."""
+    """Return the best checkpoint of a training run."""
     return system_dir(config, run) / BEST_CHECKPOINT
 
 
@@ -42,17 +42,18 @@ def train_step(
     foreseen: Sequence[str] = (),
     derived: Callable[[], Sequence[str]] = tuple,
 ) -> Step:
-    """A step that runs ``fairseq-train``, resumed where it was stopped and joined by further processes.
+    """Return a step that runs ``fairseq-train``. It is resumable, and further processes can join it.
 
     Args:
-        inputs: what the result depends on, the data directory first; files that ``arguments`` name are added.
-        arguments: fairseq-train's, but for data, checkpoints, logs and processes.
-        options: what the result depends on besides; see :class:`~fairseq_ext.engine.steps.Step`. Under ``system`` those
-            of the file, under ``extra`` those of the command line.
-        extra: more arguments, from this program's own command line.
-        foreseen: the part of ``derived`` that decides which options fairseq-train has.
-        derived: further arguments, which follow from the inputs and are asked for when these are there; what is given
-            in ``arguments`` too is taken from there.
+        inputs: files and directories that the result depends on, with the data directory first. Files named in
+            ``arguments`` are added.
+        arguments: arguments of fairseq-train, except data, checkpoints, logs and processes.
+        options: further values that the result depends on; see :class:`~fairseq_ext.engine.steps.Step`. ``system`` has
+            the options of the experiment file and ``extra`` those of the command line.
+        extra: further arguments from the command line of this program.
+        foreseen: part of ``derived`` that decides which options fairseq-train has.
+        derived: returns further arguments that depend on the inputs; called once these exist. ``arguments`` override
+            them.
     """
     given = [*arguments, *extra]
     check_training_options(given, run.name)
@@ -63,7 +64,7 @@ def train_step(
 
     def build(folder: Path) -> None:
         run_training(run.name, [*command(), "--save-dir", str(folder)], folder / LOG_FILE)
-        for leftover in folder.glob("*.tmp"):  # of a run that was killed as it saved
+        for leftover in folder.glob("*.tmp"):  # from a run that was killed while saving
             leftover.unlink()
 
     def join(folder: Path) -> None:
@@ -83,15 +84,15 @@ def train_step(
 
 
 class TrainingLog(NamedTuple):
-    """What the log of a training says of the validation set, and of the time."""
+    """Validation results and time from a training log."""
 
     perplexities: Mapping[int, float]  # by epoch, from 1
-    bits: Mapping[int, float]  # a token, by update; none where fairseq's loss is that of tokens anyway
+    bits: Mapping[int, float]  # bits per token, by update; empty if fairseq's loss is already per token
     seconds: int | None  # None if no epoch has ended
 
 
 def read_training_log(path: Path) -> TrainingLog:
-    """Read the log of a training, which may have been resumed; of a repeated epoch or update the last counts."""
+    """Read a training log. If an epoch or update was repeated after an interruption, the last one counts."""
     text = path.read_text(encoding="utf-8", errors="replace")
     perplexities, bits, seconds = dict[int, float](), dict[int, float](), _SECONDS.findall(text)
     for epoch, line in _VALID.findall(text):

@@ -1,8 +1,9 @@
-"""Equal tuning: every value of a grid is tried once, the best by validation is kept, further seeds train with it.
+"""Grid search: every combination of values is tried once, and further seeds train with the best by validation.
 
-A *trial* is a training like any other, with a directory of its own: ``systems/gad.lr=0.002``. The first run of a system
-(of each task or domain, where it has several) is the best of its trials, with the seed of all of them; beside its
-checkpoint lie ``trials.json``, the figure of each, and ``chosen.json``, the values that the runs of further seeds take.
+A *trial* is a normal training run with a separate directory, for example ``systems/gad.lr=0.002``. All trials use the
+same seed. The first run of a system (of each task or domain, if there are several) is the best of its trials. Next to
+its checkpoint are ``trials.json``, with the validation metric of each trial, and ``chosen.json``, with the values for
+the runs of further seeds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _DIVERGED = "FloatingPointError"
 
 
 def trials_of(run: Run) -> list[Run]:
-    """The trials of the first run of a tuned system, which share its seed, domain and start."""
+    """Return the trials of a tuned system's first run. They share its seed, domain and start."""
     system, domain = run.system, f"@{run.domain}" if run.domain else ""
     return [
         replace(_with(run, values), name=f"{system.name}.{name_of(values)}{domain}")
@@ -39,17 +40,18 @@ def trials_of(run: Run) -> list[Run]:
 
 
 def first_run(run: Run, among: Sequence[Run]) -> Run:
-    """The run whose trials choose for one: of a tuned system, the first of the same domain or task, else itself."""
+    """Return the run whose trials tune this run: the first of its domain or task, or itself if it is not tuned."""
     return next(other for other in among if other.domain == run.domain) if run.system.tune else run
 
 
 def steps_of_runs(
     config: Experiment, runs: Sequence[Run], train: Callable[[Run], Step], among: Sequence[Run] = ()
 ) -> list[Step]:
-    """The steps that train runs of a system; trials come before the run that is the best of them.
+    """Return the steps that train runs of a system. Trials precede the run that takes over the best of them.
 
-    ``train`` makes the step of a training with the values that its system has; ``among`` are all runs of the system,
-    if there are others.
+    Args:
+        train: returns the step that trains a run with the options of its system.
+        among: all runs of the system (default: ``runs``).
     """
     steps: list[Step] = []
     for run in runs:
@@ -64,7 +66,7 @@ def steps_of_runs(
 
 
 def choose(figures: Sequence[float | None], is_maximized: bool, where: str) -> int:
-    """The number of the best figure, the first of equals; there must be one."""
+    """Return the index of the best figure, the first one if tied. At least one must not be None."""
     found = [figure for figure in figures if figure is not None]
     if not found:
         raise InputError(f"{where}: tune: no trial has a number as its validation figure; try other values")
@@ -72,7 +74,7 @@ def choose(figures: Sequence[float | None], is_maximized: bool, where: str) -> i
 
 
 def _may_diverge(trial: Step) -> Step:
-    """The step of a trial, which is finished, too, where gradients are no numbers any more and fairseq ends."""
+    """Return the step of a trial that also counts as finished if fairseq stops because of NaN or infinite gradients."""
 
     def build(folder: Path) -> None:
         try:
@@ -85,7 +87,7 @@ def _may_diverge(trial: Step) -> Step:
 
 
 def _choosing_step(config: Experiment, run: Run) -> Step:
-    """The step that makes the best trial a system's first run."""
+    """Return the step that makes the best trial the first run of a system."""
     grid, trials = combinations(run.system.tune), trials_of(run)
 
     def build(folder: Path) -> None:
@@ -112,7 +114,7 @@ def _choosing_step(config: Experiment, run: Run) -> Step:
 
 
 def _later_step(config: Experiment, run: Run, first: Run, train: Callable[[Run], Step]) -> Step:
-    """The step of a run that takes the values that another's trials have chosen, once they are known."""
+    """Return the step of a run that uses the values chosen by the trials of ``first``, once they are known."""
     chosen = system_dir(config, first.name) / CHOSEN_FILE
 
     def step() -> Step:
@@ -128,13 +130,13 @@ def _later_step(config: Experiment, run: Run, first: Run, train: Callable[[Run],
 
 
 def _with(run: Run, values: Mapping[str, Any]) -> Run:
-    """The run with values of its system's options, and none to try."""
+    """Return the run with these option values and without a grid."""
     options = with_values(run.system.options, values)
     return replace(run, system=run.system.model_copy(update={"options": options, "tune": {}}))
 
 
 def _take_over(trial: Path, folder: Path) -> None:
-    """The files of a finished training; they take no further place where the file system can help it."""
+    """Take over the files of a finished training run, as hard links where the file system supports them."""
     for name in relative_files(trial):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).unlink(missing_ok=True)
@@ -145,10 +147,11 @@ def _take_over(trial: Path, folder: Path) -> None:
 
 
 def _outcomes(checkpoints: Sequence[Path]) -> tuple[str, bool, list[float | None]]:
-    """What the best checkpoints of trials came to on the validation set.
+    """Return the validation results of the best checkpoints of trials.
 
     Returns:
-        what ``--best-checkpoint-metric`` says; whether more of it is better; the figure of each, None for no number
+        the value of ``--best-checkpoint-metric``, whether higher is better, and the metric of each trial (None if it
+        is missing or not finite).
     """
     import fairseq  # noqa: F401  before the package's registrations
     from fairseq import checkpoint_utils

@@ -1,4 +1,4 @@
-"""Analyses of an experiment, as records: distances between domains, gates, parameters, speed. Shares are in percent."""
+"""Analyses of an experiment: distances between domains, gates, parameters and speed. Shares are in percent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERSION = 2
 
 
 def analysis_steps(config: Translation) -> list[Step]:
-    """The steps of those of :data:`ANALYSES` for which the experiment has what they need."""
+    """Return the steps of the analyses in :data:`ANALYSES` that apply to the experiment."""
     return [
         *([distances_step(config)] if len(config.domains) > 1 else []),
         *([gates_step(config)] if config.gated_runs else []),
@@ -31,12 +31,12 @@ def analysis_steps(config: Translation) -> list[Step]:
 
 
 def distances_step(config: Translation) -> Step:
-    """The step that measures how far apart the domains are: D×D distances."""
+    """Return the step that measures distances between domains: D×D."""
     splits, sentences = config.work_dir / "splits", config.evaluate.distance_sentences
     given: dict[str, Any] = {"lang": config.source_lang, "seed": config.seed, "sentences": sentences}
 
     def measure() -> Iterator[Record]:
-        # scikit-learn takes a second to load.
+        # Imported here because scikit-learn takes a second to load.
         from fairseq_ext.recipes.translation.distances import measure_distances
 
         domains, size, matrix = measure_distances(splits, **given)
@@ -48,12 +48,12 @@ def distances_step(config: Translation) -> Step:
 
 
 def distance_to(domain: str) -> str:
-    """The metric: the distance of a domain to another one."""
+    """Return the name of a metric: the distance to this domain."""
     return f"distance to {domain}"
 
 
 def parameters_step(config: Translation) -> Step:
-    """The step that counts the parameters of all runs."""
+    """Return the step that counts the parameters of all runs."""
     runs = config.all_runs
     checkpoints = {run.name: best_checkpoint(config, run.name) for run in runs}
 
@@ -64,15 +64,15 @@ def parameters_step(config: Translation) -> Step:
             yield of(metric=PARAMETERS, value=total)
             yield of(metric=TRAINED, value=trained)
 
-    # The data give no more than the names of the symbols; a checkpoint that they do not fit is refused.
+    # The data are not an input: only their dictionaries are used, and loading fails if they are incompatible.
     options = {"version": _VERSION, "runs": list(checkpoints)}
     return measure_step(config.work_dir / "analysis/parameters", list(checkpoints.values()), options, measure)
 
 
 def count_parameters(checkpoint: Path, data: Path) -> tuple[int, int]:
-    """Count all and trained parameters of a model; shared ones count once.
+    """Count the total and trained parameters of a model. Shared parameters are counted once.
 
-    The model is built from the checkpoint, because the file does not say which entries are shared, frozen or no
+    The model is built from the checkpoint, because the file does not say which entries are shared, frozen or not
     parameters.
     """
     import fairseq  # noqa: F401  before the package's registrations

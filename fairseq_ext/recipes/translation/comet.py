@@ -1,7 +1,7 @@
-"""COMET scores of sentences, computed in an environment of its own from a local model.
+"""Sentence scores of a local COMET model, computed in a separate environment.
 
-COMET needs older versions of numpy, transformers and protobuf, so it runs as a program in ``.venv-comet``
-(``scripts/comet.sh``). Sentence scores of each run are cached in ``comet/RUN``.
+COMET needs older versions of numpy, transformers and protobuf, so it runs as a subprocess in ``.venv-comet``
+(``scripts/comet.sh``). The sentence scores of each run are cached in ``comet/RUN``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _CHECKPOINT = Path("checkpoints/model.ckpt")
 
 
 def comet_python() -> Path:
-    """The interpreter of COMET's environment: the variable ``COMET_PYTHON``, or that of ``.venv-comet``."""
+    """Return the Python interpreter for COMET: ``COMET_PYTHON`` if set, or that of ``.venv-comet``."""
     return Path(os.environ.get("COMET_PYTHON") or _ROOT / ".venv-comet/bin/python")
 
 
 def checkpoint_of(model: str | None, where: str) -> Path | None:
-    """The checkpoint of a COMET model, given as a file or folder by a key of a file; None if none is given."""
+    """Return the checkpoint of a COMET model, which may be a file or a folder. ``where`` is for error messages."""
     if model is None:
         return None
     path = Path(model).absolute()
@@ -45,22 +45,29 @@ def checkpoint_of(model: str | None, where: str) -> Path | None:
 
 
 def model_name(checkpoint: Path) -> str:
-    """The name of a model: the folder that holds ``checkpoints/``."""
+    """Return the name of a model, which is the folder that contains ``checkpoints/``."""
     return checkpoint.parents[1].name
 
 
 @functools.cache
 def model_digest(checkpoint: Path) -> str:
-    """The hash of a model, computed once."""
+    """Return the hash of a model, computed once."""
     return f"{hash_path(checkpoint)} {hash_path(_hparams(checkpoint))}"
 
 
 def score_run(
     output: Path, checkpoint: Path, files: Mapping[str, Path], samples: Mapping[str, Sequence[Mapping[str, str]]]
 ) -> tuple[dict[str, list[float]], str]:
-    """Score a run's sentences, or read their scores, by test set, and COMET's version from the cache ``output``.
+    """Score the sentences of a run, or read their scores from the cache.
 
-    Both ``files``, the translations, and ``samples``, mappings with ``src``, ``mt`` and ``ref``, are by test set.
+    Args:
+        output: cache directory of the run.
+        checkpoint: checkpoint of the COMET model.
+        files: translations by test set.
+        samples: mappings with ``src``, ``mt`` and ``ref``, by test set.
+
+    Returns:
+        sentence scores by test set, and COMET's version.
     """
 
     def build(folder: Path) -> None:
@@ -82,11 +89,11 @@ def score_run(
 
 
 def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> tuple[list[float], str]:
-    """The scores of N mappings with ``src``, ``mt`` and ``ref``, and COMET's version."""
+    """Return the scores of N mappings with ``src``, ``mt`` and ``ref``, and COMET's version."""
     python = comet_python()
     if not python.is_file():
         raise InputError(f"evaluate: comet: COMET's environment is missing ({python}); make it with scripts/comet.sh")
-    # Isolated: this folder and PYTHONPATH hold modules that must not pass for COMET's.
+    # -I, because modules in this folder or PYTHONPATH must not shadow those of COMET.
     command = [str(python), "-I", "-W", "ignore", str(_WORKER), str(checkpoint)]
     typed = "".join(json.dumps(sample) + "\n" for sample in samples)
     result = run_child(command, input=typed, stdout=PIPE, text=True, encoding="utf-8")

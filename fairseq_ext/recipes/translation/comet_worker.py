@@ -1,8 +1,8 @@
-"""Score translations with COMET, in COMET's own environment.
+"""Score translations with COMET, in COMET's environment.
 
-``comet.py`` runs ``python -I comet_worker.py CHECKPOINT``. This module imports nothing from
-the package. It reads JSON lines ``{"src", "mt", "ref"}`` from stdin. It writes a line ``{"version"}`` and the score of
-each line to stdout, and messages to stderr.
+``comet.py`` runs ``python -I comet_worker.py CHECKPOINT``. This module imports nothing from the package. It reads JSON
+lines ``{"src", "mt", "ref"}`` from stdin. It writes a line ``{"version"}`` and the score of each line to stdout, and
+messages to stderr.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def load_model(checkpoint: Path) -> Any:
 
 def main() -> None:
     samples = [json.loads(line) for line in sys.stdin]
-    # Libraries that print must not get between the scores.
+    # Libraries that print must not mix their output with the scores.
     with redirect_stdout(sys.stderr):
         import torch
 

@@ -1,4 +1,4 @@
-"""The experiment file of translation: systems with and without adapters, decoding runs, comparisons."""
+"""Experiment file of translation: systems with and without adapters, decoding runs, comparisons."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from fairseq_ext.recipes.translation.sections import (
     as_value_error,
 )
 
-MIX = "mix"  # the system that is the base, where a file gives one
+MIX = "mix"  # name of the imported base model among systems
 
 
 class Translation(Experiment[TranslationSystem]):
     """An experiment with translation systems of several domains."""
 
     source_lang: str
-    """Language to translate from, as in the names of files."""
+    """Language to translate from, as in file names."""
     target_lang: str
     """Language to translate into."""
     corpora: Corpora
     cleaning: Cleaning = Field(default=Cleaning(), alias="clean")
     split: Split = Split()
     base: Base | None = None
-    """The model to start from, with its own subwords, in the place of training one."""
+    """Pretrained base model with its own subwords, instead of training one."""
     subwords: Subwords = Subwords()
     teacher: AnyTeacher = TfidfTeacher()
-    """The domain classifier, whose labels gates learn."""
+    """Domain classifier. Its labels supervise the gates."""
     train: Train[TranslationSystem] = Field(default_factory=Train[TranslationSystem])
     translate: Translate = Translate()
     evaluate: Evaluate = Evaluate()
@@ -62,17 +62,17 @@ class Translation(Experiment[TranslationSystem]):
 
     @property
     def subwords_dir(self) -> Path:
-        """Where the subwords are: the experiment's own, its base's, or those that it reuses."""
+        """Directory of the subwords: those of the base, reused ones, or the experiment's own."""
         if self.base:
             return self.work_dir / "systems" / MIX / "vocabulary"
         return Path(self.subwords.reuse) if self.subwords.reuse else self.work_dir / "subwords"
 
     @property
     def domains(self) -> list[str]:
-        """The domains, in order. If a folder gives them, it must be readable."""
+        """Domains, in order. If they are defined by a folder, it must be readable."""
         if self.corpora.domains is not None:
             return sorted(self.corpora.domains)
-        # Where models are trained, the corpora need not be.
+        # Machines that only train may not have the corpora.
         binarised = self.work_dir / "data-bin" / DOMAINS_FILE
         if binarised.is_file():
             return read_domain_names(binarised)
@@ -83,7 +83,7 @@ class Translation(Experiment[TranslationSystem]):
     @model_validator(mode="before")
     @classmethod
     def _add_base(cls, content: Any) -> Any:
-        """Let the base be a system like the others; its options are none of ``common``."""
+        """Add the base as a system, without the options of ``common``."""
         train = content.get("train") or {}
         if not content.get("base") or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
             return content
@@ -105,11 +105,11 @@ class Translation(Experiment[TranslationSystem]):
         return self
 
     def is_base(self, name: str) -> bool:
-        """Whether a system is the base that was trained elsewhere."""
+        """Return whether a system is the pretrained base."""
         return self.base is not None and name == MIX
 
     def runs_of(self, name: str) -> list[Run]:
-        """The runs of a system, or the one run of this name."""
+        """Return the runs of a system, or the single run with this name."""
         where = f"{self.path}: train: systems"
         system_name, separator, _ = name.partition("@")
         check_choice(system_name, list(self.systems), where)
@@ -121,15 +121,15 @@ class Translation(Experiment[TranslationSystem]):
 
     @cached_property
     def base_systems(self) -> list[str]:
-        """The base models of systems with adapters, in the order of the file."""
+        """Base models of systems with adapters, in file order."""
         starts = {system.start for system in self.systems.values() if system.has_adapters}
         return [name for name, system in self.systems.items() if name in starts and not system.has_adapters]
 
     @cached_property
     def continued_systems(self) -> dict[str, str]:
-        """The controls: by name, the base model that each of them trains further on all domains.
+        """Base models by the names of their controls, which are trained further on all domains.
 
-        They show what further training gains without adapters.
+        Controls show the gain of further training without adapters.
         """
         return {
             name: system.start
@@ -145,11 +145,11 @@ class Translation(Experiment[TranslationSystem]):
 
     @property
     def outputs(self) -> Mapping[str, Output]:
-        """The decoding runs by name."""
+        """Decoding runs by name."""
         return self.translate.outputs
 
     def output_runs(self, name: str) -> list[OutputRun]:
-        """The models' runs of a decoding run, or the one of this name."""
+        """Return the runs of an output, one per run of its system, or the single one with this name."""
         where = f"{self.path}: translate: outputs"
         output_name, separator, _ = name.partition("@")
         check_choice(output_name, list(self.outputs), where)
@@ -158,23 +158,23 @@ class Translation(Experiment[TranslationSystem]):
         return [named_run(runs, name, f"{where}: {output_name}")] if separator else runs
 
     def all_output_runs(self) -> list[OutputRun]:
-        """The decoding runs of all outputs, in the order of the file."""
+        """Return the decoding runs of all outputs, in file order."""
         return [run for name in self.outputs for run in self.output_runs(name)]
 
     @property
     def gated_runs(self) -> list[str]:
-        """The decoding runs on all domains that write the gates' weights."""
+        """Decoding runs on all domains that write gate weights."""
         return [run.name for run in self.all_output_runs() if run.output.gates and run.run.domain is None]
 
     @cached_property
     def plain_outputs(self) -> list[str]:
-        """The decoding runs of base models and of their controls."""
+        """Decoding runs of base models and their controls."""
         plain = {*self.base_systems, *self.continued_systems}
         return [name for name, output in self.outputs.items() if output.system.name in plain]
 
     @property
     def main(self) -> list[str]:
-        """The decoding runs of the main tables: all but variants of the ablation."""
+        """Decoding runs of the main tables: all but the variants of the ablation."""
         variants = self.evaluate.report.ablation[1:]
         return [name for name in self.outputs if name not in variants]
 
@@ -182,12 +182,12 @@ class Translation(Experiment[TranslationSystem]):
 
     @property
     def compared_names(self) -> Sequence[str]:
-        """The decoding runs."""
+        """Names of the decoding runs."""
         return list(self.outputs)
 
     @cached_property
     def baselines(self) -> list[str]:
-        """The decoding runs that all others are compared with."""
+        """Decoding runs that all other runs are compared with."""
         first = [self.evaluate.baseline] if self.evaluate.baseline else list(self.outputs)[:1]
         controls = [name for name, output in self.outputs.items() if output.system.name in self.continued_systems]
         uniform = [name for name, output in self.outputs.items() if output.domain_source == UNIFORM]
@@ -195,12 +195,12 @@ class Translation(Experiment[TranslationSystem]):
 
     @cached_property
     def pairs(self) -> Mapping[str, Sequence[str]]:
-        """By decoding run its baselines: those of ``compare``, or all of them."""
+        """Baselines by decoding run: those of ``compare``, or else all baselines."""
         if self.compare:
             return self.compare
         return {name: [other for other in self.baselines if other != name] for name in self.outputs}
 
-    # Checks of what types alone cannot say
+    # Checks beyond types
 
     @model_validator(mode="after")
     def _check_outputs(self) -> Translation:
@@ -225,5 +225,5 @@ class Translation(Experiment[TranslationSystem]):
 
 
 def load_config(path: Path) -> Translation:
-    """Read and check the file of a translation experiment."""
+    """Read and check a translation experiment file."""
     return load_as("translation", Translation, path)

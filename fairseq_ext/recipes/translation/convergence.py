@@ -1,4 +1,4 @@
-"""Whether trainings have converged, by their validation loss: records of it, and warnings about base models."""
+"""Convergence of training runs: records of validation loss, and warnings about base models."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fairseq_ext.recipes.train import LOG_FILE, read_training_log, system_dir
 from fairseq_ext.recipes.translation.config import Translation
 
 UPDATES, BITS, BITS_BY_UPDATE = "updates", "validation bits", "validation bits by update"  # metrics
-_LAST = 0.1  # share of the updates that is looked at
-_FALL = 0.01  # of perplexity in that share, relative: a training whose loss falls faster has not converged
-_GAIN = 0.03  # of perplexity, relative: a base model that gains more by further training has not converged
+_LAST = 0.1  # share of updates, at the end, that is examined
+_FALL = 0.01  # relative decrease in perplexity over that share above which a run has not converged
+_GAIN = 0.03  # relative gain in perplexity by further training above which a base model has not converged
 
-Curve = Mapping[int, float]  # by update the validation loss, bits a token
+Curve = Mapping[int, float]  # validation loss by update, in bits per token
 
 
 def curve_records(config: Translation) -> Iterator[Record]:
-    """The updates of every run, and its validation loss by update."""
+    """Yield the updates, lowest validation loss and validation loss by update of each run."""
     for run in config.all_runs:
         log = system_dir(config, run.name) / LOG_FILE
         curve = read_training_log(log).bits if log.is_file() else {}
@@ -31,7 +31,7 @@ def curve_records(config: Translation) -> Iterator[Record]:
 
 
 def curves_of(records: Records) -> dict[str, dict[int, float]]:
-    """The validation loss of every run."""
+    """Return the validation loss by update of each run."""
     found: dict[str, dict[int, float]] = {}
     for record in records:
         if record.metric == BITS_BY_UPDATE:
@@ -40,7 +40,7 @@ def curves_of(records: Records) -> dict[str, dict[int, float]]:
 
 
 def warnings_of(config: Translation, records: Records) -> list[str]:
-    """The warnings about base models that have not converged."""
+    """Return warnings about base models that have not converged."""
     curves = curves_of(records)
     found = [warning(name, curves[name]) for name in curves if name.partition("@")[0] in config.base_systems]
     for system, base in config.continued_systems.items():
@@ -51,7 +51,7 @@ def warnings_of(config: Translation, records: Records) -> list[str]:
 
 
 def warning(name: str, curve: Curve) -> str | None:
-    """A warning if the base model's loss still fell at the end of its training, or None."""
+    """Return a warning if the base model's loss was still falling at the end of training, or None."""
     last = max(curve, default=0)
     before = [bits for update, bits in curve.items() if update <= (1 - _LAST) * last]
     after = [bits for update, bits in curve.items() if update > (1 - _LAST) * last]
@@ -61,7 +61,7 @@ def warning(name: str, curve: Curve) -> str | None:
 
 
 def warning_of_control(name: str, curve: Curve, base: str, base_curve: Curve) -> str | None:
-    """A warning if the base model gains from further training, or None.
+    """Return a warning if the base model gains from further training, or None.
 
     Every loss levels off when the learning rate goes to zero, so the control is the better test.
     """

@@ -1,7 +1,7 @@
-"""The data of an experiment and the labels of its domain classifier, as steps.
+"""Steps that prepare the data of an experiment and the labels of its domain classifier.
 
-``corpora``, ``clean``, ``splits``, ``subwords``, ``encoded`` and ``data-bin`` are the data; ``teacher`` is the domain
-classifier with its labels.
+The data are in ``corpora``, ``clean``, ``splits``, ``subwords``, ``encoded`` and ``data-bin``. ``teacher`` has the
+domain classifier and its labels.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
 from fairseq_ext.recipes.translation.config import MIX, Translation
 from fairseq_ext.recipes.translation.sections import Corpora
 
-# Another version of these may clean otherwise.
+# The results of cleaning may depend on the versions of these packages.
 _CLEANERS = ("sacremoses", "regex", "langid", "py3langid", "ftfy")
-# Options that earlier versions did not have: their teachers stay valid while these have their defaults.
+# Options added in later versions. With their defaults, teachers of earlier versions stay valid.
 _LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model")
 
 
 def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
-    """The steps of an experiment's data preparation, in order; all write below ``config.work_dir``."""
+    """Return the data preparation steps in order. All write below ``config.work_dir``."""
     corpora, subwords = corpus_steps(config, engine), _subword_steps(config)
-    # A base that cannot be used is better known at once.
+    # Import the base first, so that an unusable one is reported early.
     first = [*subwords, *corpora] if config.base else [*corpora, *subwords]
     langs, here, vocabulary = config.langs, Engine(engine.workers), config.subwords_dir
     splits, encoded = config.work_dir / "splits", config.work_dir / "encoded"
@@ -66,13 +66,13 @@ def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> lis
 
 
 def base_step(config: Translation) -> Step:
-    """The step that takes the base that was trained elsewhere, as the system ``mix``, with its vocabulary."""
+    """Return the step that imports the pretrained base, with its vocabulary, as the system ``mix``."""
     base = config.base
     assert base is not None
     told = (base.source_lang, base.target_lang)
 
     def build(folder: Path) -> None:
-        # Loads fairseq.
+        # Imported here because it loads fairseq.
         from fairseq_ext.convert.experiment_base import write_base
 
         vocabulary = folder / config.subwords_dir.name
@@ -84,7 +84,7 @@ def base_step(config: Translation) -> Step:
 
 
 def _check_tags(config: Translation, vocabulary: Path) -> None:
-    """Refuse systems with domain tags where the base has no symbols for them."""
+    """Check that the base has symbols for domain tags if a system uses them."""
     lines = stream_lines(vocabulary / f"dict.{config.source_lang}.txt")
     symbols = {line.rpartition(" ")[0] for line in lines}
     missing = [tag for name in config.domains if (tag := domain_tag(name)) not in symbols]
@@ -94,7 +94,7 @@ def _check_tags(config: Translation, vocabulary: Path) -> None:
 
 
 def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
-    """The steps that end with ``splits``."""
+    """Return the steps up to ``splits``."""
     langs, cleaning = config.langs, config.cleaning
     domains: Mapping[str, Sequence[str]] | None = config.corpora.domains
     if domains is None:
@@ -116,7 +116,7 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
         *([learn] if learns else []),
         Step(
             clean,
-            # What import counted is in the report.
+            # The report of cleaning includes the counts of the import.
             [*imported, *(index_path(corpora, name) for name in names), *learns],
             {**recorded, "with": versions(*_CLEANERS)},
             lambda folder: clean_corpora(folder, corpora, names, langs, cleaning, engine, learned if learns else None),
@@ -134,7 +134,7 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
 def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
     langs, downloads, corpora = config.langs, config.work_dir / "downloads", config.corpora
     import_one = partial(_import_one, domains, corpora, langs, downloads)
-    # Reading is cheap and paths are relative to here, so no cluster is asked.
+    # Runs locally: reading is cheap, and paths are relative to the current directory.
     here = Engine(engine.workers)
 
     def build(folder: Path) -> str:
@@ -150,7 +150,7 @@ def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engi
         for name, entries in domains.items()
     }
     options = {"domains": names, "langs": langs, "on_bad_utf8": corpora.on_bad_utf8, "markup": corpora.markup}
-    # What is fetched is pinned and cannot change, so its name stands for it; local files count by content.
+    # Downloads are pinned, so they are identified by name; local files are identified by content.
     return Step(config.work_dir / "corpora", check_entries(domains, langs), options, build, resumable=True)
 
 
@@ -162,7 +162,7 @@ def _import_one(
     index: int,
     output: Path,
 ) -> None:
-    """Import the domain of this number. What it is given is sent to other processes."""
+    """Import the domain with this index. All arguments must be picklable."""
     name, on_bad_utf8, markup = sorted(domains)[index], corpora.on_bad_utf8, corpora.markup
     import_domain(output, name, domains[name], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
     sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in langs)
@@ -176,7 +176,7 @@ def _word_lists(clean: Cleaning) -> list[Path]:
 
 
 def _subword_steps(config: Translation) -> list[Step]:
-    """The steps that make the subwords: none where another experiment's are used."""
+    """Return the steps that make the subwords; none if those of another experiment are reused."""
     langs, splits, output, options = config.langs, config.work_dir / "splits", config.subwords_dir, config.subwords
     if config.base:
         return [base_step(config)]
@@ -191,12 +191,12 @@ def _subword_steps(config: Translation) -> list[Step]:
     return [Step(output, [splits], given, build)]
 
 
-# The classifier of domains
+# The domain classifier
 
 
 def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
-    """The steps that end with ``teacher``; the sets are made first if they are missing."""
-    # scikit-learn takes a second to load; a dry run of other stages does without.
+    """Return the steps up to ``teacher``, including those that make the sets."""
+    # Imported here because scikit-learn takes a second to load.
     from fairseq_ext.classifiers.classifier import input_files
 
     splits, options = config.work_dir / "splits", _with_subwords(config)
@@ -218,7 +218,7 @@ def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[St
 
 
 def _with_subwords(config: Translation) -> Teacher:
-    """The classifier's options; subwords that it counts are the experiment's where the file names no others."""
+    """Return the classifier's options. The subword model defaults to the experiment's."""
     options = config.teacher
     if isinstance(options, TfidfTeacher) and options.subword_ngrams and options.subword_model is None:
         return options.model_copy(update={"subword_model": str((config.subwords_dir / MODEL_FILE).resolve())})
@@ -226,6 +226,6 @@ def _with_subwords(config: Translation) -> Teacher:
 
 
 def _options_that_count(options: Teacher) -> Mapping[str, Any]:
-    """All but those later options that have their defaults."""
+    """Return the options, without later options that have their defaults."""
     defaults = {name: field.default for name, field in type(options).model_fields.items() if name in _LATER_OPTIONS}
     return {key: value for key, value in options.model_dump().items() if defaults.get(key, ...) != value}

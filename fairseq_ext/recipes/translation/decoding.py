@@ -1,4 +1,4 @@
-"""Translations of the test sets as steps: ``translations/RUN``."""
+"""Steps that translate the test sets to ``translations/RUN``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GATES_FILE = "gates.jsonl"
 
 
 def decoding(config: Translation, run: OutputRun) -> tuple[list[Path], FairseqCommand]:
-    """The inputs of a decoding run, ``data-bin`` first, and its command of fairseq-generate.
+    """Return the inputs of a decoding run, ``data-bin`` first, and its fairseq-generate command.
 
     fairseq-interactive takes the same options.
     """
@@ -35,7 +35,7 @@ def decoding(config: Translation, run: OutputRun) -> tuple[list[Path], FairseqCo
         inputs.append(config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
     arguments += as_arguments(run.output.options)
-    # A system that was trained with tags understands nothing else.
+    # A system that was trained with tags needs them.
     if run.output.system.has_tags and option_of(run.output.options, "domain-tags") is None:
         arguments += ["--domain-tags"]
     inputs += named_files(arguments, run.name, inputs)
@@ -43,12 +43,12 @@ def decoding(config: Translation, run: OutputRun) -> tuple[list[Path], FairseqCo
 
 
 def translation_dir(config: Translation, name: str) -> Path:
-    """Where the translations of an output run lie, as ``DOMAIN.LANG``."""
+    """Return the directory of an output run's translations, ``DOMAIN.LANG``."""
     return config.work_dir / "translations" / name
 
 
 def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] = ()) -> Step:
-    """The step that translates the test sets; ``extra`` are more options for fairseq-generate, such as ``--fp16``."""
+    """Return the step that translates the test sets. ``extra`` are fairseq-generate options, such as ``--fp16``."""
     inputs, command = decoding(config, run)
     domain, output = run.run.domain, translation_dir(config, run.name)
     data, splits = config.work_dir / "data-bin", config.work_dir / "splits"
@@ -68,7 +68,7 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
 
     inputs = [*inputs, splits]
     inputs += named_files(extra, run.name, inputs)
-    # What the file says, so that finished translations are recognised by it.
+    # Record the key only if the file has it, so that finished translations are recognised.
     gates = {"gates": run.output.gates} if "gates" in run.output.model_fields_set else {}
     options = {**run.output.options, **gates, "system": run.output.system_name, EXTRA: list(extra)}
     options |= {"domain": domain} if domain else {}
@@ -76,7 +76,7 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
 
 
 def _look_at(printed: Path, total: int) -> Look:
-    """A look at the share of the sentences that have been translated, by the lines printed so far."""
+    """Return a function that computes the share of translated sentences from the lines printed so far."""
 
     def look() -> tuple[float, str] | None:
         done = printed.read_bytes().count(b"\nD-") if printed.exists() else 0
@@ -86,7 +86,7 @@ def _look_at(printed: Path, total: int) -> Look:
 
 
 def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:
-    """Split what fairseq-generate or -interactive printed into ``NAME.LANG``, in the order of the sets."""
+    """Split the output of fairseq-generate or -interactive into ``NAME.LANG``, in the order of the sets."""
     hypotheses: dict[int, str] = {}
     for line in read_lines(printed):
         if line.startswith("D-"):

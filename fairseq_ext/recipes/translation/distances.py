@@ -1,8 +1,8 @@
 """Proxy A-distance between domains.
 
 Ben-David et al. (2007) §4, Klimaszewski et al. (2023) Figure 3: a linear classifier separates the sentences of two
-domains. With its error ε on held-out sentences, the distance is 2·(1−2ε): 2 without errors, 0 for a random guess.
-Sentences are embedded by TF-IDF, in the paper by BERT.
+domains. If its error on held-out sentences is ε, the distance is 2·(1−2ε): 2 without errors, 0 for random guesses.
+Sentences are embedded with TF-IDF; the paper uses BERT.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 
 _DIMENSIONS = 100
 _LONGEST_NGRAM = 5
-# Of the machine on standardised features; between 0.003 and 0.1 distances change by a few hundredths.
+# SVM regularisation on standardised features. Between 0.003 and 0.1, distances change by a few hundredths.
 _SVM_C = 0.01
 
 
 def measure_distances(splits: Path, lang: str, *, sentences: int, seed: int) -> tuple[list[str], int, np.ndarray]:
-    """D domains, the number of sentences of each, and their D×D distances, on the source side of the training text.
+    """Measure distances on the source side of the training text.
 
     All domains contribute the same number of distinct sentences, because larger samples have smaller errors.
+
+    Returns:
+        names of the D domains, the number of sentences per domain, and distances: D×D.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     samples = [draw_sample(stream_lines(splits / name / f"train.{lang}"), sentences, seed) for name in domains]
@@ -41,7 +44,7 @@ def measure_distances(splits: Path, lang: str, *, sentences: int, seed: int) -> 
 
 
 def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
-    """Draw distinct lines in random order, independently of the order of the file.
+    """Sample distinct lines in random order, independently of the order of the file.
 
     Lines are distinct so that no sentence is in both halves.
     """
@@ -54,7 +57,7 @@ def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
 
 
 def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
-    """Latent semantic analysis: TF-IDF of character n-grams within words, reduced by a truncated SVD: N×H.
+    """Embed N texts by latent semantic analysis, a truncated SVD of the TF-IDF of character n-grams within words: N×H.
 
     Character n-grams suit inflected languages and languages without spaces.
     """
@@ -66,10 +69,10 @@ def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
 
 
 def pairwise_distances(vectors: np.ndarray) -> np.ndarray:
-    """The distance between every two domains, at least 0.
+    """Compute the distances between all pairs of domains, at least 0.
 
     Shape:
-        vectors: D×n×H, n embeddings of each domain in random order; result: D×D, symmetric, the diagonal 0
+        vectors: D×n×H, n embeddings of each domain in random order; result: D×D, symmetric, with zeros on the diagonal
     """
     distances = np.zeros((len(vectors), len(vectors)))
     for first, second in combinations(range(len(vectors)), 2):
@@ -79,13 +82,13 @@ def pairwise_distances(vectors: np.ndarray) -> np.ndarray:
 
 
 def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
-    """Error of a linear SVM that separates two domains, n×H each, in two-fold cross-validation."""
+    """Compute the two-fold cross-validation error of a linear SVM that separates two domains, n×H each."""
     features = np.vstack([first, second])  # 2n×H
     labels = np.repeat([0, 1], len(first))
     halves = np.tile(np.arange(len(first)) % 2, 2)
     mistakes = 0
     for half in (0, 1):
-        # Solved without duals, which needs no random order.
+        # The primal solver is deterministic.
         machine = make_pipeline(StandardScaler(), LinearSVC(C=_SVM_C, dual=False))
         machine.fit(features[halves != half], labels[halves != half])
         mistakes += int((machine.predict(features[halves == half]) != labels[halves == half]).sum())

@@ -1,4 +1,4 @@
-"""Exporting a trained system as a directory that translates without the experiment."""
+"""Export a trained system as a directory that can translate without the experiment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairseq_ext.translators.exported import Parts, writing
 
 
 def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[OutputRun]:
-    """Those output runs whose systems are trained; the others are named on stderr."""
+    """Return the output runs with trained systems. The skipped runs are reported on stderr."""
     found = [run for run in runs if best_checkpoint(config, run.run.name).is_file()]
     for run in runs:
         if run not in found:
@@ -37,7 +37,7 @@ def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[Outp
 
 
 def trained_run(config: Translation, name: str | None) -> Run:
-    """The trained run of this name; without a name the last that the file has."""
+    """Return the trained run with this name, or without a name the last trained run in the file."""
     runs = (
         [run for system in config.systems for run in config.runs_of(system)] if name is None else config.runs_of(name)
     )
@@ -52,7 +52,7 @@ def trained_run(config: Translation, name: str | None) -> Run:
 
 
 def export_step(config: Translation, run: Run) -> Step:
-    """The step that exports a run below the experiment's own folder, to translate a user's text with it."""
+    """Return the step that exports a run below the experiment's folder, to translate a user's text with it."""
     parts, manifest = _described(config, run)
     return Step(
         config.work_dir / "exported" / run.name,
@@ -63,14 +63,14 @@ def export_step(config: Translation, run: Run) -> Step:
 
 
 def export_run(config: Translation, run: Run, directory: Path) -> None:
-    """Export a run, with the scores of its outputs where they are known."""
+    """Export a run, with the scores of its outputs if they were measured."""
     parts, manifest = _described(config, run)
     with writing(directory) as folder:
         parts.write(folder, dataclasses.replace(manifest, scores=_scores(config, run)))
 
 
 def _described(config: Translation, run: Run) -> tuple[Parts, Manifest]:
-    """What a run is exported from, and as what."""
+    """Return the source files of an export, and its manifest."""
     system, data, teacher = config.systems[run.system.name], run.system.data, config.work_dir / "teacher"
     data, classifier = data or config.work_dir / "data-bin", teacher / MODEL_FOLDER
     is_routed = (system.requires_domain or "adapter" in system.arch) and classifier.is_dir()
@@ -89,7 +89,7 @@ def _described(config: Translation, run: Run) -> tuple[Parts, Manifest]:
 
 
 def _search_options(config: Translation, run: Run) -> dict[str, Any]:
-    """What the first output of a system says of the search."""
+    """Return the search options of the first output of a system."""
     for output in config.outputs.values():
         if output.system.name == run.system.name:
             given = {name: option_of(output.options, name.replace("_", "-")) for name in SEARCH_OPTIONS}
@@ -98,7 +98,7 @@ def _search_options(config: Translation, run: Run) -> dict[str, Any]:
 
 
 def _scores(config: Translation, run: Run) -> dict[str, Any] | None:
-    """Means by output, metric and set; None before they are measured."""
+    """Return mean scores by output, metric and set, or None if they were not measured."""
     path = config.work_dir / "scores" / RECORDS_FILE
     if not path.is_file():
         return None

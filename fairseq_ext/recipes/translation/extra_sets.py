@@ -1,6 +1,6 @@
-"""Further test sets and their translations: the user's own, those out of domain, and the domain-switch set.
+"""Further test sets and their translations: the user's sets, out-of-domain sets, and the domain-switch set.
 
-``extra-sets`` has the sets, ``extra/RUN`` their translations.
+The sets are in ``extra-sets``, their translations in ``extra/RUN``.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.decoding import decoding, write_hypotheses
 from fairseq_ext.recipes.translation.sections import DOMAIN_SWITCH, OutputRun
 
-# Before the names of further sets in tables, where no domain has a colon in its name.
+# Prefixes of further sets in tables. They are unambiguous, because domain names have no colons.
 TEST, OOD = "test:", "ood:"
-_LEAST_WORDS = 4  # of a sentence that is joined, on both sides
-_TRIES = 200  # for each pair that is wanted
+_LEAST_WORDS = 4  # per joined sentence, on both sides
+_TRIES = 200  # per requested pair
 
 
 def sets_dir(config: Translation) -> Path:
-    """Where the sets lie, as ``SET.LANG``."""
+    """Return the directory of the sets, ``SET.LANG``."""
     return config.work_dir / "extra-sets"
 
 
 def extra_dir(config: Translation, name: str) -> Path:
-    """Where an output run's translations of the sets lie, as ``SET.LANG``."""
+    """Return the directory of an output run's translations of the sets, ``SET.LANG``."""
     return config.work_dir / "extra" / name
 
 
 def column_of(config: Translation, name: str) -> str:
-    """What a set is called in tables of scores, where no domain has a colon in its name."""
+    """Return the name of a set in tables of scores."""
     return f"{TEST if name in config.evaluate.tests else OOD}{name}"
 
 
 def sets_for(config: Translation, run: OutputRun) -> list[str]:
-    """The sets that an output run can translate; a model of one domain is for sets of that domain alone.
+    """Return the sets that an output run can translate. A model of one domain translates only sets of that domain.
 
-    Lines of these sets can name a domain, but no weights of domains.
+    Soft classifier weights are not supported, because lines can name a domain but not weights.
     """
     output, only = run.output, run.run.domain
     if output.domain_source == "classifier-soft":
@@ -61,7 +61,7 @@ def sets_for(config: Translation, run: OutputRun) -> list[str]:
 
 
 def extra_set_steps(config: Translation) -> list[Step]:
-    """The steps that make the sets of ``evaluate: tests``, ``ood`` and ``domain_switch``, and translate them."""
+    """Return the steps that make and translate the sets of ``evaluate: tests``, ``ood`` and ``domain_switch``."""
     if not config.evaluate.sets:
         return []
     for name, test in config.evaluate.tests.items():
@@ -72,7 +72,7 @@ def extra_set_steps(config: Translation) -> list[Step]:
 
 
 def import_sets(folder: Path, config: Translation) -> None:
-    """Write the sets: normalised like the corpora, not filtered but for pairs with an empty side."""
+    """Write the sets, normalised like the corpora. Only pairs with an empty side are removed."""
     langs, corpora, normalise = config.langs, config.corpora, config.cleaning.normalise
     downloads, on_bad_utf8, markup = config.work_dir / "downloads", corpora.on_bad_utf8, corpora.markup
     for name, entry in sorted(config.evaluate.corpora.items()):
@@ -90,8 +90,8 @@ def import_sets(folder: Path, config: Translation) -> None:
 
 
 def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
-    """Put before every line the tag of the domain that the classifier takes it for."""
-    # The classifier's libraries take seconds to import; only what needs them pays.
+    """Prefix each line with the tag of the domain that the classifier predicts."""
+    # Imported here because the classifier's libraries take seconds to load.
     from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
     from fairseq_ext.data.teacher_labels import read_teacher_record
 
@@ -105,7 +105,7 @@ def _sets_step(config: Translation) -> Step:
     sets, switch = config.evaluate.corpora, config.evaluate.domain_switch
     drawn = {"joined": switch, "max_words": config.split.max_words, "seed": config.seed} if switch else {}
     options = {
-        # As with the corpora: what is fetched is known by its name, local files by their contents.
+        # As for corpora, downloads are identified by name and local files by content.
         "sets": {name: Path(entry).name if entry_paths(entry, langs) else entry for name, entry in sets.items()},
         "langs": langs,
         "on_bad_utf8": corpora.on_bad_utf8,
@@ -121,7 +121,7 @@ def _sets_step(config: Translation) -> Step:
 def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
     inputs, command = decoding(config, run)
     sets, names = sets_dir(config), sets_for(config, run)
-    # Only outputs with an oracle domain are given the set's.
+    # Only outputs with an oracle domain use the domain of the set.
     domains = [config.evaluate.sets[name] if run.output.uses_oracle and not run.run.domain else None for name in names]
 
     def build(folder: Path) -> None:
@@ -134,7 +134,7 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
             lines = [f"{domain_tag(d)} {line}" if d else line for d, line in zip(known, lines, strict=True)]
         typed, printed = folder / "typed.txt", folder / "interactive.txt"
         write_lines(typed, lines)
-        # All lines at once, so that batches hold lines of one length.
+        # Read all lines at once, so that batches have lines of similar length.
         reading = ["--input", str(typed), "--buffer-size", str(len(lines))]
         arguments = [str(inputs[0]), *command.arguments, *reading]
         run_fairseq("interactive", arguments, output=printed, messages=folder / "interactive.log")
@@ -149,9 +149,9 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
 
 
 def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int, seed: int) -> list[tuple[str, str]]:
-    """Join ``count`` test sentences of two domains, drawn by the seed; a domain comes as often as any other.
+    """Make ``count`` pairs that join test sentences of two random domains, with equal probability for all domains.
 
-    ``splits`` holds ``DOMAIN/test.LANG``; a joined side has at most ``max_words``, as a sentence of the corpora.
+    ``splits`` contains ``DOMAIN/test.LANG``. A joined side has at most ``max_words`` words, like sides of the corpora.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:

@@ -1,4 +1,4 @@
-"""Gate weights by layer and domain, and their agreement with the classifier and the true domain."""
+"""Gate weights by layer and domain, and their agreement with the classifier and with the true domain."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from fairseq_ext.recipes.translation.decoding import GATES_FILE, translation_dir
 # Metrics.
 AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
 CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
-ALONE = ("states", "source")  # inputs of gates that see several
-OVER_LAYERS = "mean"  # of gates, among layers
+ALONE = ("states", "source")  # inputs, for gates with several
+OVER_LAYERS = "mean"  # name of the mean over layers
 _VERSION = 2
 
 
@@ -34,12 +34,12 @@ class Labels(NamedTuple):
     """True and predicted domains of all test sentences, in the order of the test sets."""
 
     domains: list[str]  # D names
-    true: np.ndarray  # the number of the domain, N
-    guessed: np.ndarray  # that of the classifier's first choice, N
+    true: np.ndarray  # index of the true domain: N
+    guessed: np.ndarray  # index of the domain that the classifier predicts: N
 
 
 def read_labels(splits: Path, teacher: Path) -> Labels:
-    """Read ``domains.txt`` of one folder and ``DOMAIN/test.npy`` of the other."""
+    """Read ``domains.txt`` from ``splits`` and ``DOMAIN/test.npy`` from ``teacher``."""
     domains = read_domain_names(splits / DOMAINS_FILE)
     probs = [open_labels(label_path(teacher, name, "test"), len(domains))[:] for name in domains]
     true = np.repeat(np.arange(len(domains)), [len(rows) for rows in probs])
@@ -47,7 +47,7 @@ def read_labels(splits: Path, teacher: Path) -> Labels:
 
 
 def gates_step(config: Translation) -> Step:
-    """The step that measures what the gates of all decoding runs with ``gates: true`` choose."""
+    """Return the step that analyses the gates of all decoding runs with ``gates: true``."""
     runs = {name: translation_dir(config, name) / GATES_FILE for name in config.gated_runs}
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
 
@@ -61,12 +61,12 @@ def gates_step(config: Translation) -> Step:
 
 
 def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Read the gates that :class:`~fairseq_ext.tasks.gate_report.GateReport` wrote.
+    """Read the gates written by :class:`~fairseq_ext.tasks.gate_report.GateReport`.
 
     Returns:
-        L names of layers, ``encoder 1`` first; and the weights, N×L×D, a decoder layer's averaged over the target
-        positions. Where gates have several inputs, also those that :data:`ALONE` names, by name: from a layer's states
-        only, N×L×D, and from the source words only, N×1×D.
+        names of the L layers, ``encoder 1`` first, and weights by name. ``""`` has the weights of the gates, N×L×D,
+        with decoder layers averaged over target positions. If gates have several inputs, ``"states"`` has the weights
+        from the layer's states only, N×L×D, and ``"source"`` those from the source words only, N×1×D.
     """
     rows: dict[int, dict[str, np.ndarray]] = {}
     sizes: list[int] = []
@@ -85,7 +85,7 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[s
 
 
 def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
-    """The weights of a sentence, and those of each input alone if gates have several: L×D each."""
+    """Return the weights of a sentence, and those from each input alone if gates have several: L×D (source: 1×D)."""
     found = {}
     for name, sides in {"": SIDES, "states": STATES, "source": (SOURCE,)}.items():
         if not name or sides[0] in entry:
@@ -96,9 +96,9 @@ def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dic
 
 
 def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
-    """How often a run's largest gate is the classifier's choice or the true domain, and mean weights by true domain.
+    """Yield how often a run's largest gate is the classifier's choice or the true domain, and mean weights by domain.
 
-    The shares are by layer and over layers; of gates that see several inputs, also if one of these alone decided.
+    Shares are given by layer and averaged over layers. If gates have several inputs, shares of each input alone follow.
     """
     layers, weights = read_gates(path, len(labels.true), len(labels.domains))
     of = partial(Record, system=run.split("@")[0], run=run)
@@ -117,5 +117,5 @@ def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
 
 
 def weight_of(domain: str) -> str:
-    """The metric: the mean weight of a domain's gate over layers."""
+    """Return the name of a metric: the mean weight of a domain's gate over layers."""
     return f"weight of the gate of {domain}"

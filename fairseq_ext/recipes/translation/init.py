@@ -1,10 +1,10 @@
-"""An experiment file for a folder of corpora: counted, of a fitting size, every key explained.
+"""Write an experiment file for a folder of corpora, with suitable model sizes and an explanation of every key.
 
-What it says of the time is 2,450 target subwords a second and process, with a quarter for all that is not training:
-set by the quickstart on two cores of an AMD EPYC with bfloat16 units, which took 15.5 minutes (16 by this rule).
-Memory is what two processes of the small model need at 3,000 tokens each (docs/speed.md), as much again that they keep
-for the next batch (engine/fairseq_cli.py), and what an epoch of millions of pairs adds. Of GPUs both is arithmetic, not
-measured.
+The time estimate assumes 2,450 target subwords per second and process, plus a quarter for everything besides training.
+It was calibrated on the quickstart, which took 15.5 minutes (estimate: 16) on two cores of an AMD EPYC with bfloat16
+units. The memory estimate is the memory of two processes of the small model with 3,000 tokens each (docs/speed.md),
+the same amount kept for the next batch (engine/fairseq_cli.py), and the order of an epoch of millions of pairs. For
+GPUs, both estimates are calculated, not measured.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from fairseq_ext.inputs.errors import InputError
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _SUBWORDS_PER_WORD = 1.6
-_FILLED = 0.75  # of a batch, by sentences of one length
-_MINUTES_BESIDES = 1  # without training; of held-out sentences, steps and reports
+_FILLED = 0.75  # share of max-tokens that a batch fills
+_MINUTES_BESIDES = 1  # besides training: held-out sentences, steps and reports
 _LEAST_PAIRS = 100
-_LEAST_PASSES, _MOST_PASSES = 10, 60  # of a good base over the text
-# Trainings that are as long as that of adapters: the continued base, plain and gated adapters, all fine-tuned models;
-# of a single domain the first two.
+_LEAST_PASSES, _MOST_PASSES = 10, 60  # over the text, for a good base
+# Training runs of the same length as for adapters: the continued base, plain adapters, gated adapters, and all
+# fine-tuned models together. For a single domain, the first two.
 _RUNS, _RUNS_OF_ONE_DOMAIN = 4, 2
-_LEAST_UPDATES = 20  # of a model fine-tuned on one domain
-_FEW_PAIRS = 50_000  # are for the quickstart's sizes
-_MANY_PAIRS = 300_000  # are worth the paper's model, where there is a GPU
-_BYTES_A_PAIR = 27  # of an epoch's order
-_KEPT = 2  # on a CPU, for each byte that a batch needs
-# Symbols for fewer pairs than this; more have 32,000.
+_LEAST_UPDATES = 20  # for a model fine-tuned on one domain
+_FEW_PAIRS = 50_000  # below this, use the sizes of the quickstart
+_MANY_PAIRS = 300_000  # from this, use the paper's model if there is a GPU
+_BYTES_A_PAIR = 27  # for the order of an epoch
+_KEPT = 2  # on a CPU, bytes kept for each byte that a batch needs
+# Vocabulary size by upper limit of the number of pairs; 32,000 above the last limit.
 _VOCABULARIES = {1000: 500, 10_000: 2000, 50_000: 4000, 300_000: 8000, 3_000_000: 16_000}
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size of models, and what it costs."""
+    """Model size, with its training schedule and costs."""
 
-    arch: str  # ending of the architectures' names
-    about: str  # the model, in words
-    lr: tuple[float, float]  # of the base, and of what continues it
-    warmup: tuple[int, int]  # updates of the base until it is reached, and of all others
-    updates: int  # of adapters, and of the base model that is continued as their control
-    subwords: float  # of the target that a good base sees at least
-    subwords_a_second: float  # trained on by one process
-    gigabytes: float  # that a process needs
+    arch: str  # suffix of the architecture names
+    about: str  # description of the model
+    lr: tuple[float, float]  # of the base, and of models that continue it
+    warmup: tuple[int, int]  # warm-up updates of the base, and of other models
+    updates: int  # of adapters, and of the continued base, which is their control
+    subwords: float  # minimum number of target subwords that a good base is trained on
+    subwords_a_second: float  # training speed of one process
+    gigabytes: float  # memory of one process
 
 
 _TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 240, 7e6, 2450, 0.73)
@@ -59,29 +59,29 @@ _PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000,
 
 @dataclass(frozen=True)
 class Plan:
-    """What depends on the size, and on the machine."""
+    """Settings and estimates that depend on the size of the corpora and on the machine."""
 
     size: Size
-    held_out: int  # pairs a domain, twice
+    held_out: int  # pairs per domain, both for validation and for test
     vocab_size: int
-    max_tokens: int  # of a batch and process
-    gpus: int  # that train; 0 trains on cores
-    processes: int  # that train together
+    max_tokens: int  # per batch and process
+    gpus: int  # for training; 0 trains on CPU cores
+    processes: int  # of one training run
     base_updates: int
-    passes: int  # of this base over the text
-    good_passes: int
-    minutes: float  # all of it takes
-    good_minutes: float  # with a good base
-    gigabytes: float  # of memory that trainings take, on each GPU where there are any
+    passes: int  # over the text, for this base
+    good_passes: int  # over the text, for a good base
+    minutes: float  # total time
+    good_minutes: float  # total time with a good base
+    gigabytes: float  # memory for training, per GPU if there are any
 
     @property
     def is_good(self) -> bool:
-        """Whether the base is trained for as long as a good one takes."""
+        """Whether the base is trained for as many passes as a good base."""
         return self.passes >= self.good_passes
 
     @property
     def estimate(self) -> str:
-        """Time and memory, in words."""
+        """Sentence about time and memory."""
         cores = "one core" if self.processes == 1 else f"{self.processes} cores"
         on_cores = f"{cores} with bfloat16 units; some times as long on others."
         on_gpus = f"each GPU, of which there are {self.gpus}: by arithmetic, not measured."
@@ -90,9 +90,10 @@ class Plan:
 
 
 def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
-    """Sizes like those of the quickstart (28,000 pairs), the small English-Polish experiment (118,000), or the paper's.
+    """Choose the sizes of the quickstart (28,000 pairs), the small English-Polish experiment (118,000) or the paper.
 
-    Without ``gpus``, cores train. ``minutes``, all that it may take, shorten the training of the base.
+    Without ``gpus``, training runs on CPU cores. If ``minutes``, a limit for the total time, is too short, the base is
+    trained for fewer passes.
     """
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
@@ -106,14 +107,14 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     processes = gpus or min(2, cores)
     batch = _FILLED * max_tokens * processes
     runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
-    a_minute = 60 * size.subwords_a_second * processes / 1.25  # of subwords, with the use of what was trained
+    a_minute = 60 * size.subwords_a_second * processes / 1.25  # subwords, including everything besides training
     besides = runs * size.updates * batch / a_minute + _MINUTES_BESIDES
     a_pass = subwords / a_minute
     good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
     passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
     if passes < 1:
         raise InputError(f"--minutes: {minutes:g} are too few; this text takes {besides + a_pass:.0f} at least")
-    # Processes of cores have one above them that waits.
+    # On CPU cores, a parent process waits for the training processes.
     on_cores = _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9
     vocab_size = next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000)
     return Plan(
@@ -133,7 +134,7 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
 
 
 def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str, *, is_paper: bool = False) -> None:
-    """Write the file, which must not be there yet; see :func:`init`."""
+    """Write the experiment file, which must not exist yet; see :func:`init`."""
     if path.exists():
         raise InputError(f"{path}: is there already; move it away, or name another file by --output")
     from jinja2 import Environment, StrictUndefined
@@ -175,14 +176,18 @@ def init(
     *,
     is_paper: bool = False,
 ) -> None:
-    """Write an experiment file for a folder of corpora, and print what it will take.
+    """Write an experiment file for a folder of corpora, and print the estimated time and memory.
 
-    Languages are by default English, if it is there, and the other one; ``gpus`` those of the machine; ``minutes`` what
-    a good base takes. With ``is_paper``, gates are the paper's.
+    Args:
+        source: source language (default: English if the corpora have it).
+        target: target language (default: the other language).
+        gpus: GPUs for training (default: those of the machine).
+        minutes: limit for the total time (default: as long as a good base takes).
+        is_paper: whether gates have the settings of the paper.
     """
     corpora = find_corpora(folder, source, target)
     if gpus is None:
-        # Those that NVIDIA's driver knows; torch, which knows of others too, takes seconds to import.
+        # Counts NVIDIA GPUs only; torch also knows others, but takes seconds to import.
         gpus = sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
     plan = plan_for(corpora, cores(), gpus, minutes)
     write_experiment(corpora, plan, output, f"runs/{output.stem}", is_paper=is_paper)
@@ -202,5 +207,5 @@ def _time(minutes: float) -> str:
 
 
 def _quoted(path: Path | str) -> str:
-    """As a string of YAML."""
+    """Return the path as a YAML string."""
     return json.dumps(str(path), ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""What is measured, as records: scores with comparisons, the trainings, the classifier, and the analyses.
+"""Measurements as records: scores with comparisons, training runs, the classifier, and analyses.
 
-Sets are domains, ``AVG`` and ``wAVG`` over them, ``misclassified`` (the classifier-error subset), and further sets as
-``test:NAME`` or ``ood:NAME``. Shares are in percent.
+Sets are domains, their averages ``AVG`` and ``wAVG``, ``misclassified`` (the classifier-error subset), and further
+sets as ``test:NAME`` or ``ood:NAME``. Shares are in percent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from fairseq_ext.recipes.translation.set_scores import (
     score_columns,
 )
 
-TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"  # metrics beside those of translations
+TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"  # metrics, in addition to those of translations
 # Names of sets in comparisons.
 ALL = "all"
 SET_NAMES = {AVERAGE: ALL, ERRORS: "classifier-error subset", f"{OOD}{DOMAIN_SWITCH}": "domain-switch set"}
@@ -54,18 +54,18 @@ _VERSION = 7
 
 
 def all_records(config: Translation) -> Records:
-    """Everything that was measured so far."""
+    """Read all measurements so far."""
     found = [record for path in result_files(config) if path.is_file() for record in read_records(path)]
     return Records([*training_records(config), *curve_records(config), *teacher_records(config), *found])
 
 
 def result_files(config: Translation) -> list[Path]:
-    """The files of records that measuring steps write."""
+    """Return the record files of measuring steps."""
     return [config.work_dir / name / RECORDS_FILE for name in ("scores", *(f"analysis/{name}" for name in ANALYSES))]
 
 
 def teacher_records(config: Translation) -> Iterator[Record]:
-    """How good the domain classifier is, by set and domain."""
+    """Yield the quality of the domain classifier, by set and domain."""
     path = config.work_dir / TEACHER_FILE
     teacher = read_json(path, "train the teacher again") if path.is_file() else {"metrics": {}}
     for split, found in teacher["metrics"].items():
@@ -79,7 +79,7 @@ def teacher_records(config: Translation) -> Iterator[Record]:
 
 
 def classified_as(domain: str, split: str) -> str:
-    """The metric: how many sentences the classifier takes for a domain's."""
+    """Return the name of a metric: the number of sentences that are classified as this domain."""
     return f"classified as {domain}, {split}"
 
 
@@ -87,19 +87,19 @@ def classified_as(domain: str, split: str) -> str:
 
 
 class ScoredRun(NamedTuple):
-    """What has one score a set: a decoding run with one model, or with the models of all domains."""
+    """A unit with one score per set: a decoding run with one model, or with the models of all domains."""
 
-    name: str  # ``gad``, or ``gad@1`` of several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
-    seed: int | None  # of the training; None for several trainings
+    name: str  # ``gad``, or ``gad@1`` if there are several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
+    seed: int | None  # training seed; None for several training runs
     parts: Sequence[OutputRun]  # the decoding run with each model
 
     def folders(self, config: Translation) -> list[Path]:
-        """The folders of its translations, made or not."""
+        """Return the folders of its translations, whether or not they exist."""
         extra = [extra_dir(config, part.name) for part in self.parts if sets_for(config, part)]
         return [*(translation_dir(config, part.name) for part in self.parts), *extra]
 
     def files(self, config: Translation, tests: TestSets) -> dict[str, Path]:
-        """The translations by test set, as far as they have been made."""
+        """Return the existing translations by test set."""
         files: dict[str, Path] = {}
         for part in self.parts:
             own, extra = translation_dir(config, part.name), extra_dir(config, part.name)
@@ -111,7 +111,7 @@ class ScoredRun(NamedTuple):
 
 
 def runs_to_score(config: Translation, output: str) -> list[ScoredRun]:
-    """What is scored of a decoding run, translated or not."""
+    """Return the units of a decoding run to score, whether or not they are translated."""
     runs = config.output_runs(output)
     if any(run.run.domain for run in runs):
         return [ScoredRun(output, None, runs)]
@@ -119,7 +119,7 @@ def runs_to_score(config: Translation, output: str) -> list[ScoredRun]:
 
 
 def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
-    """Read the test sets of an experiment; ``extra`` are the names of its further sets, as the file has them."""
+    """Read the test sets of an experiment; ``extra`` are the names of further sets in the experiment file."""
     splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
     domains, (source, target) = read_domain_names(splits / DOMAINS_FILE), config.langs
     stems = {name: splits / name / "test" for name in domains}
@@ -140,7 +140,7 @@ def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
 
 
 def scoring_step(config: Translation) -> Step:
-    """The step that scores the translations that have been made; call it when they have been."""
+    """Return the step that scores existing translations. Call it after the translation steps have run."""
     translated: list[Path] = []
     missing: list[str] = []
     runs: dict[str, list[ScoredRun]] = {}
@@ -190,7 +190,7 @@ def scoring_step(config: Translation) -> Step:
 
 
 def tested_pairs(config: Translation) -> dict[str, list[str]]:
-    """By decoding run, what it is compared with: its baselines, and all base models, for the recommendation."""
+    """Return the baselines of each decoding run, including all base models, which the recommendation needs."""
     return {
         name: [other for other in dict.fromkeys([*config.pairs.get(name, ()), *config.plain_outputs]) if other != name]
         for name in config.outputs
@@ -204,7 +204,7 @@ def _count(
     of_text: Mapping[str, SacrebleuMetric],
     checkpoint: Path | None,
 ) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
-    """The metrics by name, and by metric the counts of every run."""
+    """Return metrics by name, and the sentence statistics of each run by metric."""
     files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
     texts = {
         run: {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in paths.items()}
@@ -230,11 +230,11 @@ def _count(
     return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), version)}, counts
 
 
-RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each of its runs
+RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each run
 
 
 def size_records(tests: TestSets) -> Iterator[Record]:
-    """The sizes of the training and test sets."""
+    """Yield the sizes of training and test sets."""
     for domain in tests.domains:
         yield Record(domain=domain, metric=TRAINING_PAIRS, value=tests.train_sizes[domain])
         yield Record(domain=domain, metric=TEST_SENTENCES, value=tests.sizes[domain])
@@ -243,7 +243,7 @@ def size_records(tests: TestSets) -> Iterator[Record]:
 
 
 def score_records(runs: Mapping[str, Sequence[ScoredRun]], scores: RunColumns, tests: TestSets) -> Iterator[Record]:
-    """The score of every run on every set that all runs of its decoding run translate."""
+    """Yield the scores of each run on the sets that all runs of the same output translate."""
     for metric, outputs in scores.items():
         for output, of_runs in outputs.items():
             shared = means(of_runs)
@@ -254,10 +254,10 @@ def score_records(runs: Mapping[str, Sequence[ScoredRun]], scores: RunColumns, t
 
 
 def compare_outputs(scores: RunColumns, pairs: Mapping[str, Sequence[str]], tests: TestSets) -> Iterator[Comparison]:
-    """Compare the means over runs of decoding runs on every set that both translate.
+    """Compare outputs by their means over runs, on every set that both translate.
 
-    The interval and p are about other sentences of the same kind, translated by these very runs. How much trainings
-    differ is the standard deviation over runs.
+    The interval and p generalise to other sentences of the same kind, translated by the same runs. The standard
+    deviation over runs shows the variation between training runs.
     """
     compared = [(output, baseline) for output, baselines in pairs.items() for baseline in baselines]
     for metric, outputs in scores.items():

@@ -1,4 +1,4 @@
-"""The report: the tables and figures of Klimaszewski et al. (2023), the trainings, and a recommendation, over records.
+"""The report: the tables and figures of Klimaszewski et al. (2023), training runs, and a recommendation.
 
 *Gated Adapters for Multi-Domain Neural Machine Translation*, ECAI 2023.
 """
@@ -32,15 +32,15 @@ from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED
 from fairseq_ext.recipes.translation.speed import MACHINE_FILE, METHOD, SENTENCES_PER_SECOND, TOKENS_PER_SECOND
 
 _VERSION = 9
-_NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables of quality
-_HIGHEST = 3  # times the lowest perplexity; curves above are not drawn
+_NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables
+_HIGHEST = 3  # times the lowest perplexity; higher values are not drawn
 _NOT_USABLE = "not usable: most sentences do not say what the source says"
-# Below this BLEU or chrF translations are of no use. A rule of thumb; both differ by language and by text.
+# Translations with lower BLEU or chrF are useless. A rule of thumb: both depend on language and text.
 _LEAST = {"BLEU": 10, "chrF": 30}
 
 
 def report(config: Translation) -> Step:
-    """The step that writes the report."""
+    """Return the step that writes the report."""
     comparisons_file = config.work_dir / "scores" / COMPARISONS_FILE
     machine_file = config.work_dir / "analysis/speed" / MACHINE_FILE
     sources = [*measurement.result_files(config), comparisons_file, config.work_dir / measurement.TEACHER_FILE]
@@ -56,7 +56,7 @@ def report(config: Translation) -> Step:
 
 
 def page(config: Translation, records: Records, comparisons: Sequence[Comparison], machine: str = "") -> Page:
-    """The report of records; ``comparisons`` are with baselines and base models, ``machine`` is that of the timings."""
+    """Make the report. ``comparisons`` are with baselines and base models; ``machine`` describes the timed machine."""
     gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
     sections: Sections = {
         "Translation quality": [
@@ -82,7 +82,7 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
 
 
 def quality_and_advice(config: Translation) -> list[str]:
-    """The tables of translation quality and the recommendation, as Markdown."""
+    """Return the tables of translation quality and the recommendation, as Markdown."""
     records = measurement.all_records(config)
     comparisons = read_comparisons(config.work_dir / "scores" / COMPARISONS_FILE)
     tables = [quality(config, records, metric).markdown() for metric in metrics_of(records)]
@@ -90,19 +90,19 @@ def quality_and_advice(config: Translation) -> list[str]:
 
 
 def metrics_of(records: Records) -> list[str]:
-    """The metrics of translations that were measured, the most trusted first."""
+    """Return the measured metrics of translation quality, most trusted first."""
     return [metric for metric in METRICS if records.systems(metric)]
 
 
 def domains_of(records: Records) -> list[str]:
-    """The domains with test sets."""
+    """Return the domains with test sets."""
     return records.domains(measurement.TRAINING_PAIRS)
 
 
 def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Those with the baselines of the experiment file over all domains and over classifier errors, by metric.
+    """Select comparisons with the baselines of the experiment file, over all domains and over classifier errors.
 
-    Those of other sets are in the records alone: there are too many of them for a page.
+    Comparisons on other sets are too many for the report.
     """
     sets = [measurement.ALL, measurement.SET_NAMES[ERRORS]]
     shown = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ()) and each.domain in sets]
@@ -113,7 +113,7 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 
 
 def quality(config: Translation, records: Records, metric: str) -> Table:
-    """Table 4 (COMET), 10 (chrF) or 11 (BLEU), or that of another metric, each with Table 5 as its last column."""
+    """Make Table 4 (COMET), 10 (chrF) or 11 (BLEU), or one for another metric. Table 5 is the last column."""
     number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
     columns = {name: (metric, name) for name in [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE]}
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
@@ -125,7 +125,7 @@ def quality(config: Translation, records: Records, metric: str) -> Table:
 
 
 def further_sets(config: Translation, records: Records, title: str, prefix: str) -> Table:
-    """Table 8, out-of-domain sets, or the user's own sets; ``prefix`` is that of their names."""
+    """Make Table 8 (out-of-domain sets), or the table of the user's sets; ``prefix`` is that of the set names."""
     metrics = metrics_of(records)
     sets = [name for name in dict.fromkeys(record.domain for record in records) if name.startswith(prefix)]
     columns = {f"{name.removeprefix(prefix)}: {metric}": (metric, name) for name in sets for metric in metrics}
@@ -134,7 +134,7 @@ def further_sets(config: Translation, records: Records, title: str, prefix: str)
 
 
 def ablation(config: Translation, records: Records) -> Table:
-    """Table 9: the whole system and its variants."""
+    """Make Table 9: the full system and its variants."""
     sets = (AVERAGE, WEIGHTED_AVERAGE)
     columns = {f"{metric}: {name}": (metric, name) for metric in metrics_of(records) for name in sets}
     return _scores(config, records, "Table 9. Ablation", config.evaluate.report.ablation, columns, [])
@@ -148,7 +148,7 @@ def _scores(
     columns: Mapping[str, tuple[str, str]],
     notes: Sequence[str],
 ) -> Table:
-    """Decoding runs by columns, each a metric and a set; those without any of them are left out."""
+    """Make a table of decoding runs. Columns are pairs of a metric and a set. Runs without any scores are left out."""
     oracle = [name for name in outputs if config.outputs[name].uses_oracle]
     shown = [name for name in outputs if any(records.of(name, *column) for column in columns.values())]
     made = [
@@ -165,12 +165,12 @@ def _labels(config: Translation) -> Callable[[str], str]:
 
 
 def _with_rows(table: Table) -> list[Table]:
-    """The table, unless it has nothing to show."""
+    """Return the table, or an empty list if it has no rows."""
     return [table] if table.rows else []
 
 
 def speed(config: Translation, records: Records, machine: str) -> Table:
-    """Table 7."""
+    """Make Table 7."""
     of = partial(metric_column, records)
     columns = [
         of("Sentences/s", SENTENCES_PER_SECOND, form=",.2f", best=max),
@@ -185,7 +185,7 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 
 
 def agreement(records: Records, output: str) -> Table:
-    """How often the largest gate of a layer is the classifier's choice or the true domain."""
+    """Make a table of how often the largest gate of a layer is the classifier's choice or the true domain."""
     of_output = [record for record in records if record.system == output and record.metric == gates.AGREES]
     layers = dict.fromkeys(record.domain for record in of_output if record.domain != gates.OVER_LAYERS)
     inputs = ["", *(f", {name} alone" for name in gates.ALONE)]
@@ -205,7 +205,7 @@ def agreement(records: Records, output: str) -> Table:
 
 
 def mean_gates(records: Records, output: str) -> Plot:
-    """The mean weights of the gates by true domain, over layers and runs."""
+    """Plot the mean gate weights by true domain, over layers and runs."""
     domains = domains_of(records)
     svg = heat_map(_matrix(records, output, gates.weight_of, domains), domains, domains, "gate", "true domain")
     note = "Rows: true domains of the test sentences. Columns: gates. Percent of the weight, the mean over layers."
@@ -216,14 +216,14 @@ def mean_gates(records: Records, output: str) -> Plot:
 
 
 def data_sizes(records: Records) -> Table:
-    """Table 1."""
+    """Make Table 1."""
     headings = {"Training": measurement.TRAINING_PAIRS, "Test": measurement.TEST_SENTENCES}
     columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
     return Table("Table 1. Sentence pairs", "Domain", domains_of(records), columns)
 
 
 def distances(records: Records) -> list[Plot]:
-    """Figure 3."""
+    """Plot Figure 3."""
     domains = domains_of(records)
     if not domains or not records.domains(analyses.distance_to(domains[0])):
         return []
@@ -239,7 +239,7 @@ def distances(records: Records) -> list[Plot]:
 
 
 def classifier(records: Records) -> Table:
-    """Table 3."""
+    """Make Table 3."""
     headings = {
         "F1, training text": "F1, train",
         "F1, test sets": "F1, test",
@@ -256,7 +256,7 @@ def classifier(records: Records) -> Table:
 
 
 def confusion(records: Records) -> list[Plot]:
-    """Figure 4."""
+    """Plot Figure 4."""
     domains = [name for name in records.domains("F1, test") if name]
     if not domains:
         return []
@@ -271,15 +271,15 @@ def confusion(records: Records) -> list[Plot]:
 def _matrix(
     records: Records, system: str, metric_to: Callable[[str], str], domains: Sequence[str]
 ) -> list[list[float]]:
-    """D×D values: of each domain, the metrics to all domains."""
+    """Return D×D values: for each domain (row), the metric with respect to each domain (column)."""
     return [[records.value(system, metric_to(other), domain) or 0.0 for other in domains] for domain in domains]
 
 
-# Trainings
+# Training runs
 
 
 def systems(config: Translation, records: Records) -> Table:
-    """Table 2, and how long systems were trained to which loss on the validation sets."""
+    """Make Table 2, with the updates and validation loss of each system."""
 
     def first(metric: str) -> Callable[[str], float | None]:
         return lambda name: next((record.value for record in records.of(name, metric)), None)
@@ -300,7 +300,7 @@ def systems(config: Translation, records: Records) -> Table:
 
 
 def curves(config: Translation, records: Records) -> list[Plot]:
-    """The validation perplexity of base models by update."""
+    """Plot the validation perplexity of base models by update."""
     all_curves = convergence.curves_of(records)
     found = {name: curve for name, curve in all_curves.items() if name.split("@")[0] in config.base_systems}
     if not found:
@@ -319,7 +319,7 @@ def curves(config: Translation, records: Records) -> list[Plot]:
 
 
 def recommend(config: Translation, records: Records, comparisons: Sequence[Comparison]) -> str:
-    """Which system to deploy, or none yet, and why."""
+    """Recommend a system to deploy, or none yet, with the reason."""
     metric = next(iter(metrics_of(records)), "")
     averages = {name: score for name in config.outputs if (score := records.value(name, metric, AVERAGE)) is not None}
     oracle = {name for name in averages if config.outputs[name].uses_oracle}

@@ -1,4 +1,4 @@
-"""Sections of the experiment file of translation: corpora, systems, decoding runs, evaluation."""
+"""Sections of the translation experiment file: corpora, systems, decoding runs, evaluation."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_name
 from fairseq_ext.recipes.config import MOST_ENTRIES, NAME_PATTERN, Entry, OptionName, OptionValue, Run, System
 
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
-UNIFORM = "uniform"  # of domain-source: the same weight for every adapter
-# Models whose ``needs_domains`` holds, and all that add adapters to a base model. Names of presets begin with their
-# model's. The models themselves cannot be asked without loading torch.
+UNIFORM = "uniform"  # value of domain-source: equal weights for all adapters
+# Models with ``needs_domains``, and models that add adapters to a base model. The names of presets begin with the name
+# of their model. These lists are repeated here because importing the models would load torch.
 _NEED_DOMAINS = ("transformer_domain_adapter",)
 _ADAPTERS = ("transformer_domain_adapter", "transformer_gated_adapter")
 
 
 def as_value_error(check: Callable[..., Any], *arguments: Any) -> None:
-    """Make a check of a library one of a validator."""
+    """Run a check, with its InputError as a ValueError for pydantic."""
     try:
         check(*arguments)
     except InputError as error:
@@ -41,16 +41,16 @@ def as_value_error(check: Callable[..., Any], *arguments: Any) -> None:
 
 
 class Corpora(Section):
-    """Parallel text: a folder of files ``DOMAIN.LANG``, or sources by domain."""
+    """Parallel text: a folder with files ``DOMAIN.LANG``, or sources by domain."""
 
     folder: str | None = None
-    """Holds ``DOMAIN.LANG``, plain or compressed alike."""
+    """Folder with files ``DOMAIN.LANG``, which may be compressed."""
     domains: dict[str, OneOrMore[str]] | None = None
-    """By domain its sources; their forms are in docs/data.md."""
+    """Sources by domain. For supported forms, see docs/data.md."""
     on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
-    """What becomes of a pair that is no UTF-8: stop, leave it out, or replace its bytes by U+FFFD."""
+    """For a pair that is not valid UTF-8: fail, drop it, or replace its invalid bytes with U+FFFD."""
     markup: Literal["keep", "strip"] = "keep"
-    """Inline markup of TMX, XLIFF and gettext messages: leave it in the text, or remove it."""
+    """Whether to keep or strip inline markup of TMX, XLIFF and gettext messages."""
 
     @model_validator(mode="after")
     def _check_source(self) -> Corpora:
@@ -62,44 +62,44 @@ class Corpora(Section):
 
 
 class Base(Section):
-    """A model that was trained elsewhere: it is the system ``mix``, which no training makes then."""
+    """A pretrained model. It becomes the system ``mix``, which is then not trained."""
 
     folder: File = Field(alias="import")
-    """A translation model in Hugging Face's files, or what ``fairseq-ext import hf`` made of one."""
+    """Folder of a Hugging Face translation model, or the output of ``fairseq-ext import hf``."""
     source_lang: str | None = None
-    """What the model calls the language to translate from, such as eng_Latn, where that is not the experiment's."""
+    """Source language code of the model, such as eng_Latn, if it differs from the experiment's."""
     target_lang: str | None = None
-    """What it calls the language to translate into."""
+    """Target language code of the model, if it differs from the experiment's."""
 
 
 class TranslationSystem(System):
-    """A system that translates."""
+    """A translation system. Keys that are not listed are options of fairseq-train."""
 
     needs_domain: bool | None = None
-    """Whether it needs the domain of what it translates; by default, tags and architecture decide."""
+    """Whether the system needs the domain of its input; by default, decided by tags and architecture."""
     label_noise: Annotated[Number, Field(ge=0, le=1)] = 0.0
-    """Share of the training sentences whose label is made wrong."""
+    """Share of training sentences that get a wrong label."""
     unlabelled: Several[str] = ()
-    """Domains whose training sentences have no label."""
+    """Domains whose training sentences get no label."""
 
     @property
     def arch(self) -> str:
-        """Its architecture."""
+        """Architecture."""
         return str(option_of(self.options, "arch"))
 
     @property
     def has_tags(self) -> bool:
-        """Whether a domain tag opens its sentences."""
+        """Whether its sentences begin with a domain tag."""
         return bool(option_of(self.options, "domain-tags"))
 
     @property
     def has_adapters(self) -> bool:
-        """Whether it is a base model with adapters."""
+        """Whether the system is a base model with adapters."""
         return self.arch.startswith(_ADAPTERS)
 
     @property
     def requires_domain(self) -> bool:
-        """Whether it needs the domain of what it translates."""
+        """Whether the system needs the domain of its input."""
         implied = self.has_tags or self.arch.startswith(_NEED_DOMAINS)
         return implied if self.needs_domain is None else self.needs_domain
 
@@ -112,34 +112,34 @@ class TranslationSystem(System):
 
 
 class Output(Entry):
-    """A decoding run: a way to use a system. Keys that are not listed are options of fairseq-generate."""
+    """A decoding run of a system. Keys that are not listed are options of fairseq-generate."""
 
     system_name: str = Field(alias="system")
-    """The system's name under ``train: systems``."""
+    """Name of the system under ``train: systems``."""
     gates: bool = False
-    """Whether the gates' weights are written."""
+    """Whether to write gate weights."""
     _system: TranslationSystem = PrivateAttr()
 
     @property
     def system(self) -> TranslationSystem:
-        """What translates."""
+        """The system that translates."""
         return self._system
 
     @property
     def domain_source(self) -> str:
-        """Where the domain comes from, as in fairseq-generate's option; ``none`` also for what needs none."""
+        """Source of the domain, as in fairseq-generate; ``none`` if it is given or the system needs none."""
         source = str(option_of(self.options, "domain-source") or "oracle")
         is_given = option_of(self.options, "domain") or not self.system.requires_domain
         return "none" if source == "oracle" and is_given else source
 
     @property
     def uses_classifier(self) -> bool:
-        """Whether the classifier's labels choose the adapters."""
+        """Whether the classifier's labels choose adapters."""
         return self.domain_source.startswith("classifier")
 
     @property
     def uses_oracle(self) -> bool:
-        """Whether it is given the true domain of every sentence."""
+        """Whether the true domain of every sentence is given."""
         return self.system.per_domain or self.domain_source == "oracle"
 
 
@@ -149,11 +149,11 @@ class Translate(Section):
     removed_keys: ClassVar[Mapping[str, str]] = {"examples": "translate lines by fairseq-ext translate"}
 
     common: dict[OptionName, OptionValue] = Field(default_factory=dict)
-    """What holds for every decoding run that does not say otherwise."""
+    """Defaults for all decoding runs."""
     outputs: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Output] = Field(
         default_factory=dict, max_length=MOST_ENTRIES
     )
-    """Decoding runs by name; options of fairseq-generate are among their keys."""
+    """Decoding runs by name. Their keys include fairseq-generate options."""
 
     @model_validator(mode="before")
     @classmethod
@@ -162,16 +162,16 @@ class Translate(Section):
 
 
 class OwnTest(Section):
-    """A test set of the user's own."""
+    """A test set of the user."""
 
     corpus: str
-    """In one of the forms of a corpus, see docs/data.md."""
+    """Corpus in one of the forms in docs/data.md."""
     domain: str | None = None
-    """The domain of all of it; none where it is not known, or where it is another one."""
+    """Domain of the whole set; none if it is unknown, or not one of the experiment's."""
 
 
 class ReportOptions(Section):
-    """What the report shows."""
+    """Content of the report."""
 
     removed_keys: ClassVar[Mapping[str, str]] = {
         "reading": "write about results under docs/results",
@@ -179,7 +179,7 @@ class ReportOptions(Section):
     }
 
     ablation: Several[str] = ()
-    """Decoding runs of the table of the ablation. The first is the whole system, the others are its variants."""
+    """Decoding runs of the ablation table. The first is the full system, the rest are its variants."""
 
 
 def _own_test(value: Any) -> Any:
@@ -193,52 +193,52 @@ def _metric(name: str) -> str:
 
 
 class Evaluate(Section):
-    """What is measured beyond the test sets, and how."""
+    """Test sets, metrics and analyses."""
 
     removed_keys: ClassVar[Mapping[str, str]] = {"distance_model": "distances are measured on TF-IDF"}
     renamed_keys: ClassVar[Mapping[str, str]] = {"joined": "domain_switch"}
 
     baseline: str | None = None
-    """The decoding run that all others are compared with; by default the first."""
+    """Decoding run that all other runs are compared with; by default the first."""
     compare: Several[str] = ()
-    """Further decoding runs that all others are compared with; by default the base model trained further on all
-    domains, and uniform weights, where there are such runs."""
+    """Further decoding runs that all other runs are compared with; by default, if there are such runs, the base model
+    trained further on all domains, and uniform weights."""
     resamples: Count = 1000
-    """Of the paired bootstrap."""
+    """Number of resamples of the paired bootstrap."""
     metrics: OneOrMore[Annotated[str, AfterValidator(_metric)]] = DEFAULT_METRICS
-    """Computed from text: chrF, chrF++, BLEU or TER."""
+    """Text metrics: chrF, chrF++, BLEU or TER."""
     comet: str | None = None
-    """Local checkpoint of a COMET model; none for no COMET."""
+    """Local checkpoint of a COMET model; by default, COMET is not computed."""
     ood: dict[str, str] = Field(default_factory=dict)
-    """Out-of-domain test sets by name, each a corpus."""
+    """Out-of-domain test sets: corpora by name."""
     tests: dict[str, Annotated[OwnTest, BeforeValidator(_own_test)]] = Field(default_factory=dict)
-    """The user's own test sets by name: a corpus, or ``corpus`` and ``domain``."""
+    """The user's test sets by name: a corpus, or ``corpus`` and ``domain``."""
     domain_switch: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
-    """How many sentences of the domain-switch test set to make, each of two test sentences of different domains."""
+    """Size of the domain-switch test set, whose sentences join two test sentences of different domains."""
     speed: Several[str] = ()
     """Decoding runs to time."""
     distance_sentences: Count = 2000
-    """Most sentences a domain for the distances between domains."""
+    """Maximum number of sentences per domain for distances between domains."""
     report: ReportOptions = ReportOptions()
-    """What the report shows."""
+    """Content of the report."""
 
     @model_validator(mode="before")
     @classmethod
     def _drop_empty(cls, value: Any) -> Any:
-        """An empty entry means its default."""
+        """Drop empty entries, so that they have their defaults."""
         if not isinstance(value, dict):
             return value
         return {key: entry for key, entry in value.items() if entry not in (None, [], {})}
 
     @property
     def sets(self) -> dict[str, str | None]:
-        """The domain of every set beside the held-out ones, by name; None where it is not known."""
+        """Domains of the sets besides held-out ones, by name; None if unknown."""
         unknown = sorted([*self.ood, *([DOMAIN_SWITCH] if self.domain_switch else [])])
         return {**dict.fromkeys(unknown), **{name: test.domain for name, test in sorted(self.tests.items())}}
 
     @property
     def corpora(self) -> dict[str, str]:
-        """By name, the corpora of the sets that are given by the file."""
+        """Corpora of the sets given in the file, by name."""
         return {**self.ood, **{name: test.corpus for name, test in self.tests.items()}}
 
     @model_validator(mode="after")
@@ -254,19 +254,19 @@ class Evaluate(Section):
 
 
 class OutputRun(NamedTuple):
-    """A decoding run with one run of its system."""
+    """An output, with one run of its system."""
 
     output: Output
     run: Run
 
     @property
     def name(self) -> str:
-        """Of the translations and their directory: ``gad``, ``gad@2`` of several seeds, ``ft@LAW`` of a domain."""
+        """Name, also of the directory: ``gad``, ``gad@2`` for one of several seeds, ``ft@LAW`` for a domain."""
         return self.output.name + self.run.name.removeprefix(self.run.system.name)
 
 
 def _backend_of(value: Any) -> str:
-    """The tag of the classifier of a section ``teacher``."""
+    """Return the pydantic tag of the classifier in a section ``teacher``."""
     backend = value.get("backend", "tfidf") if isinstance(value, dict) else getattr(value, "backend", "tfidf")
     return f"[{backend}]"
 

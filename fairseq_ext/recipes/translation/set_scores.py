@@ -1,6 +1,6 @@
 """Scores of several runs on test sets: by domain, averaged, on the classifier-error subset, and on further sets.
 
-All runs are scored on the test sentences and on the same resamples of them, for paired tests.
+All runs are scored on the test sentences and on the same resamples, for paired tests.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from fairseq_ext.metrics.corpus_metrics import CorpusMetric, SacrebleuMetric
 
 AVERAGE, WEIGHTED_AVERAGE, ERRORS = "AVG", "wAVG", "misclassified"
 
-Counts = dict[str, np.ndarray]  # N×S of a metric by test set, see corpus_metrics
-Columns = dict[str, np.ndarray]  # by column the score, then that of each of R resamples: 1+R
+Counts = dict[str, np.ndarray]  # by test set, N×S statistics of a metric, see corpus_metrics
+Columns = dict[str, np.ndarray]  # by column, the score followed by those of R resamples: 1+R
 
 
 @dataclass(frozen=True)
 class TestSets:
-    """Test sets by name: every domain in order, then others."""
+    """Test sets by name: first the domains in order, then further sets."""
 
     domains: Sequence[str]
     sources: Mapping[str, Sequence[str]]  # N lines of each set
-    references: Mapping[str, Sequence[str]]  # their translations
-    files: Mapping[str, Path]  # of the references, for messages
-    train_sizes: Mapping[str, int]  # training sentences of each domain, the weights of wAVG
-    # Of each domain, which of its N sentences are classifier errors; None without a classifier.
+    references: Mapping[str, Sequence[str]]  # N lines of each set
+    files: Mapping[str, Path]  # files of the references, for error messages
+    train_sizes: Mapping[str, int]  # training sentences by domain, which are the weights of wAVG
+    # By domain, a mask of classifier errors among its N sentences; None without a classifier.
     errors: Mapping[str, np.ndarray] | None
 
     @property
     def num_errors(self) -> int:
-        """The size of the classifier-error subset."""
+        """Number of sentences in the classifier-error subset."""
         return sum(int(wrong.sum()) for wrong in (self.errors or {}).values())
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sentences of every column of scores."""
+        """Number of sentences of each score column."""
         sizes = {name: len(lines) for name, lines in self.references.items()}
         total = sum(sizes[name] for name in self.domains)
         return {**sizes, AVERAGE: total, WEIGHTED_AVERAGE: total, ERRORS: self.num_errors}
@@ -48,7 +48,7 @@ class TestSets:
 def count_text(
     metrics: Mapping[str, SacrebleuMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
 ) -> dict[str, list[Counts]]:
-    """Count what metrics need in the lines of every run by test set; the result is by metric, run and test set."""
+    """Compute the sentence statistics of metrics, by metric, run and test set."""
     counts: dict[str, list[Counts]] = {name: [{} for _ in translations] for name in metrics}
     for name, references in tests.references.items():
         having = [number for number, lines in enumerate(translations) if name in lines]
@@ -60,18 +60,18 @@ def count_text(
 
 
 def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples: int, seed: int) -> Columns:
-    """All columns of the table for a run, on the test sentences and on R resamples of them.
+    """Score a run on the test sentences and on R resamples, for all columns of the table.
 
-    AVG is the plain average over domains, wAVG is weighted by training sentences (Klimaszewski et al. 2023, Table 4).
-    ``misclassified`` is the corpus of all classifier errors. Sentences are drawn within each test set, and the draws
-    are the same for all runs. A run without all domains has neither averages nor ``misclassified``.
+    AVG is the unweighted average over domains, wAVG is weighted by training sentences (Klimaszewski et al. 2023,
+    Table 4). ``misclassified`` is the corpus of all classifier errors. Sentences are resampled within each test set, in
+    the same way for all runs. A run that lacks a domain has neither averages nor ``misclassified``.
 
     Shape:
-        result: by column 1+R; 1 where sentences are too few
+        result: 1+R per column, or 1 if there are too few sentences
     """
 
     def score(name: str, counts: np.ndarray) -> np.ndarray:
-        # The seed has the name, so that a set more or less changes nothing for the others.
+        # The name is part of the seed, so that adding a set does not change the resamples of other sets.
         sums = resampled_sums(counts, resamples, [seed, *name.encode()])
         return np.array([metric.score(row) for row in sums.tolist()])
 
@@ -87,6 +87,6 @@ def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples:
 
 
 def means(runs: Sequence[Columns]) -> Columns:
-    """The means over runs of the columns that all of them have."""
+    """Return the means over runs of the columns that all runs have."""
     shared = [column for column in runs[0] if all(column in run for run in runs)]
     return {column: np.mean([run[column] for run in runs], axis=0) for column in shared}

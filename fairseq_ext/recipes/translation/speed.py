@@ -1,7 +1,7 @@
-"""How fast the systems translate (Klimaszewski et al. 2023, Table 7): greedy, in batches of 64, a domain at a time.
+"""Translation speed (Klimaszewski et al. 2023, Table 7): greedy, in batches of 64, one domain at a time.
 
-What counts is fairseq's own measure, the time it spends in decoding: loading, cutting into batches and writing are not
-in it. Outputs that take the domain from the classifier pay for it too, its loading again left out.
+Times are those that fairseq measures for decoding. They exclude loading, batching and writing. For outputs that take
+the domain from the classifier, they include its time without loading.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ METHOD = (
     "decoding and, where it is used, the classifier are timed, loading is not; tokens are those of the translations, "
     "sentence ends included"
 )
-# The last of several values counts. A lower limit in tokens would make some batches smaller.
+# If an option is repeated, the last value counts. A lower --max-tokens would make some batches smaller.
 _GREEDY = ["--beam", "1", "--nbest", "1", "--batch-size", "64", "--max-tokens", "1000000000", "--quiet"]
 _VERSION = 2
 _TRANSLATED = re.compile(
@@ -43,7 +43,7 @@ _TRANSLATED = re.compile(
 
 
 class Timing(NamedTuple):
-    """What fairseq-generate says at its end."""
+    """Timing that fairseq-generate reports at its end."""
 
     seconds: float
     sentences: int
@@ -51,10 +51,10 @@ class Timing(NamedTuple):
 
 
 def speed_step(config: Translation) -> Step:
-    """The step that times the decoding runs of ``evaluate: speed``.
+    """Return the step that times the decoding runs of ``evaluate: speed``.
 
-    Of a system with several seeds the first run is timed; of one with a run a domain, each on its domain. Timings are
-    no function of the inputs: they are taken once for given checkpoints and options.
+    If a system has several seeds, its first run is timed. If it is trained per domain, each run is timed on its domain.
+    Timings are not reproducible; they are taken once for given checkpoints and options.
     """
     data, splits, teacher = (config.work_dir / name for name in ("data-bin", "splits", "teacher"))
     inputs, outputs = {splits}, {}
@@ -81,7 +81,7 @@ def speed_step(config: Translation) -> Step:
 
 
 def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mapping[str, float]) -> Iterator[Record]:
-    """Sentences and tokens per second of a decoding run; ``classifier`` are the seconds that it adds by domain."""
+    """Yield sentences and tokens per second of a decoding run. ``classifier`` has its additional seconds by domain."""
     seconds = sum(timing.seconds + classifier.get(domain, 0) for domain, timing in timings.items())
     sentences = sum(timing.sentences for timing in timings.values())
     tokens = sum(timing.tokens for timing in timings.values())
@@ -90,10 +90,14 @@ def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mappin
 
 
 def time_outputs(logs: Path, outputs: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, dict[str, Timing]]:
-    """By output and domain the best timing, given fairseq-generate's arguments; an interrupted call's are reused.
+    """Return the best timing by output and domain. Timings of an interrupted call are reused.
 
-    The machine's other work can only add to timings, so the best of the rounds counts. The outputs take turns, in the
-    second round in the opposite order, so that slow minutes hit all alike.
+    Other load on the machine can only slow down decoding, so the best round counts. Outputs are timed in turn, in
+    the second round in reverse order, so that slow periods affect all of them.
+
+    Args:
+        logs: folder for the logs of fairseq-generate.
+        outputs: arguments of fairseq-generate by output and domain.
     """
     best: dict[str, dict[str, Timing]] = {name: {} for name in outputs}
     for number in range(1, ROUNDS + 1):
@@ -108,7 +112,7 @@ def time_outputs(logs: Path, outputs: Mapping[str, Mapping[str, Sequence[str]]])
 
 
 def _generate(log: Path, domain: str, arguments: Sequence[str]) -> Timing:
-    """Translate a domain's test set, or take over what an interrupted run found."""
+    """Translate a domain's test set and return the timing, or read it from the log of an interrupted run."""
     match = _TRANSLATED.search(log.read_text(encoding="utf-8")) if log.is_file() else None
     if match is None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -118,14 +122,14 @@ def _generate(log: Path, domain: str, arguments: Sequence[str]) -> Timing:
     if match is None:
         raise InputError(f"{log}: fairseq-generate did not say how fast it was; is LOGLEVEL set? unset it")
     sentences, tokens = (int(match[group].replace(",", "")) for group in (1, 2))
-    # The seconds that fairseq prints are rounded to tenths, the tokens a second are not.
+    # The seconds that fairseq prints are rounded to tenths, unlike tokens per second.
     return Timing(tokens / float(match[3]), sentences, tokens)
 
 
 def _time_classifier(teacher: Path, texts: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """The seconds that the classifier needs for the raw sentences of each domain, once it is loaded; the best count.
+    """Return the seconds that the loaded classifier needs for the raw sentences of each domain, in the best round.
 
-    A domain is one call, which the classifier cuts into batches of its own.
+    Each domain is one call, which the classifier splits into batches.
     """
     classifier = load_classifier(teacher / MODEL_FOLDER, read_teacher_record(teacher)["backend"])
     classifier.predict(["A first sentence also pays for what is set up at the first call."])
@@ -140,7 +144,7 @@ def _time_classifier(teacher: Path, texts: Mapping[str, Sequence[str]]) -> dict[
 
 
 def describe_machine(on_cpu: bool) -> str:
-    """Processor, threads, torch's version and the GPU, unless it was not used; without a name of the machine."""
+    """Describe the GPU if used, processor, cores, threads and torch version, but not the host name."""
     import torch
 
     info = Path("/proc/cpuinfo")

@@ -1,4 +1,4 @@
-"""From corpora to trained systems, their translations and a report, as stages; ``systems/RUN`` are trainings."""
+"""Stages of a translation experiment, from corpora to a report. Training runs are in ``systems/RUN``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairseq_ext.recipes.tune import first_run, steps_of_runs
 
 
 def stages_of(config: Translation) -> list[Stage]:
-    """The stages of an experiment, in order; every system that is trained is one, under its own name."""
+    """Return the stages of an experiment in order. Each trained system is a stage with its name."""
     trained = [name for name in config.systems if not config.is_base(name)]
     return [
         Stage("prepare", partial(preparation_steps, config)),
@@ -43,7 +43,7 @@ def stages_of(config: Translation) -> list[Stage]:
 
 def _teacher(config: Translation) -> list[Step]:
     if len(config.domains) > 1:
-        return teacher_steps(config)[-1:]  # those before are steps of the stage prepare
+        return teacher_steps(config)[-1:]  # the steps before it belong to the stage prepare
     systems = [f"train: systems: {name}" for name, system in config.systems.items() if system.uses_teacher]
     outputs = [f"translate: outputs: {name}" for name, output in config.outputs.items() if output.uses_classifier]
     for name in [*systems, *outputs]:
@@ -65,9 +65,9 @@ def _translation(config: Translation) -> list[Step]:
 
 
 def training_steps(config: Translation, name: str, extra: Sequence[str] = ()) -> list[Step]:
-    """The steps that end with a trained system, or one run of it, as ``gad@2``: first what it starts from, its trials.
+    """Return the steps that train a system or one run of it (``gad@2``), with its trials and the runs it starts from.
 
-    ``extra`` are more options for fairseq-train, such as ``--fp16``; they apply to this system alone.
+    ``extra`` are further options for fairseq-train, such as ``--fp16``, for this system only.
     """
     steps: dict[Path, Step] = {}
     siblings = config.runs_of(name.partition("@")[0])
@@ -80,13 +80,13 @@ def training_steps(config: Translation, name: str, extra: Sequence[str] = ()) ->
 
 
 def run_steps_of(config: Translation, run: Run, siblings: Sequence[Run], extra: Sequence[str] = ()) -> list[Step]:
-    """The steps that make the labels of a run alone, and that train it; ``siblings`` are all runs of its system."""
+    """Return the steps that change labels for a run and train it. ``siblings`` are all runs of its system."""
     trainings = steps_of_runs(config, [run], partial(training_step, config, extra=extra), siblings)
     return [*changed_labels(config, run.system.name), *trainings]
 
 
 def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> Step:
-    """The step that trains one run; the run that it starts from must be there."""
+    """Return the step that trains one run. The run that it starts from must be trained already."""
     system, start = run.system, config.start_of(run)
     if config.is_base(system.name):
         return base_step(config)
@@ -113,7 +113,7 @@ def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> S
 
 
 def changed_labels(config: Translation, name: str) -> list[Step]:
-    """The step that changes the classifier's labels as a system says, for ``--teacher-dir``; none for the others."""
+    """Return the step that changes classifier labels if a system asks for it, or an empty list."""
     system, teacher = config.systems[name], config.work_dir / "teacher"
     if not (system.label_noise or system.unlabelled):
         return []
