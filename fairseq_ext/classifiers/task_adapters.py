@@ -96,7 +96,7 @@ def remove_task(checkpoint: Path, task: str, output: Path) -> None:
 
 
 def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:
-    """Return the description of a task, and the number of its own parameters."""
+    """Return the description of a task, and the number of its parameters."""
     saved = SavedTask.read(state, task)
     own = [value for key, value in state.items() if is_of_task(key, task) and not key.endswith(".description")]
     return {

@@ -70,7 +70,7 @@ class GaussianClusters:
 
 @dataclass(frozen=True)
 class PathChooser:
-    """The K clusters behind the leaves of a tree."""
+    """The K clusters that correspond to the leaves of a tree."""
 
     clusters: GaussianClusters
     names: tuple[str, ...]  # the leaf of each cluster
