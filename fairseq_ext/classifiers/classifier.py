@@ -1,6 +1,6 @@
-"""Domain classifiers of any kind: their options (the section ``teacher`` of an experiment file), training and loading.
+"""Domain classifiers: their options (the section ``teacher`` of an experiment file), training and loading.
 
-A classifier that was trained is a folder, which says nothing but data: no pickled code.
+A trained classifier is a folder of plain data, without pickles.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import LARGEST, Count, Number, Section
 
 MODEL_FOLDER = "model"
-# Of more training sentences than this a classifier is trained on a sample, the same share of every domain.
+# Maximum number of training sentences; of more, a sample is used, with the same share of each domain.
 MAX_SENTENCES = 500_000
-# Modules, by kind. Each imports its library, so it is imported only when it is asked for.
+# Modules by kind, imported on demand, since each imports a large library.
 _MODULES = {"tfidf": "tfidf", "transformers": "transformers_classifier"}
 _TwoOrMore = Annotated[int, Field(ge=2, lt=LARGEST)]
 _Positive = Annotated[Number, Field(gt=0, lt=LARGEST)]
@@ -37,9 +37,9 @@ class TfidfTeacher(_Options):
     word_ngrams: Count = 2
     char_ngrams: _TwoOrMore = 5
     subword_ngrams: Count | None = None
-    """The longest sequence of subwords to count; none without it."""
+    """Maximum length of subword n-grams; by default subwords are not used."""
     subword_model: str | None = None
-    """The SentencePiece model that cuts them; by default the experiment's."""
+    """SentencePiece model for subwords; by default the experiment's."""
     min_count: Count = 2
     inverse_regularisation: _Positive = 10.0
 
@@ -61,19 +61,19 @@ Teacher = TfidfTeacher | TransformersTeacher
 
 
 class Classifier(Protocol):
-    """Predicts the domain of a sentence."""
+    """A trained classifier, which predicts the domains of sentences."""
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """Return P(domain | text), N×D, float32, rows sum to 1."""
+        """Return P(domain | text), N×D, float32; rows sum to 1."""
 
 
 def train_classifier(folder: Path, options: Teacher, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
-    """Train on N texts and their domain numbers (N), of which there is each from 0, and write the classifier."""
+    """Train on N texts and their domain numbers (N), which must include each number from 0, and save the classifier."""
     _module(options.backend).train(folder, options, texts, labels, seed)
 
 
 def load_classifier(folder: Path, backend: str) -> Classifier:
-    """Load what :func:`train_classifier` wrote."""
+    """Load a classifier written by :func:`train_classifier`."""
     if backend not in _MODULES:
         raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are {', '.join(_MODULES)}")
     classifier: Classifier = _module(backend).load(folder)
@@ -81,7 +81,7 @@ def load_classifier(folder: Path, backend: str) -> Classifier:
 
 
 def input_files(options: Teacher) -> list[Path]:
-    """Files that a classifier starts from, whose contents its predictions depend on."""
+    """Return the input files of a classifier that its predictions depend on."""
     if isinstance(options, TfidfTeacher) and options.subword_ngrams and options.subword_model:
         return [Path(options.subword_model)]
     return []

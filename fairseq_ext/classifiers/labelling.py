@@ -1,10 +1,10 @@
-"""Classifiers and their labels as tasks: training one is a task, labelling a block of sentences another.
+"""Train classifiers and label sentences as tasks: one task per classifier, and one per block of sentences.
 
 ::
 
-    .tasks/folds.npy                 which model must not see a sentence of the training text
-    .tasks/models/000000/model/      trained without fold 0; the last on all text
-    .tasks/labels/000000/labels.npy  a block, K×D
+    .tasks/folds.npy                 the fold of each training sentence
+    .tasks/models/000000/model/      trained without fold 0; the last model is trained on all text
+    .tasks/labels/000000/labels.npy  labels of a block, K×D
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
-_BLOCK_SENTENCES = 50_000  # that a task labels, by all models in turn; it reads the text up to its last
+_BLOCK_SENTENCES = 50_000  # per task; a task reads the text up to its last sentence
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The sentences of one set, a file a domain and one after the other; rows are counted through all of them."""
+    """The sentences of a set: the files of all domains, concatenated; row numbers run through all of them."""
 
     files: tuple[Path, ...]
     counts: tuple[int, ...]
 
     @property
     def bounds(self) -> np.ndarray:
-        """The first row of each file, and the number of all rows."""
+        """The first row of each file, and the total number of rows."""
         return np.cumsum([0, *self.counts])
 
     def read(self, rows: np.ndarray) -> list[str]:
-        """The sentences of some rows, which ascend."""
+        """Return the sentences of some rows, given in ascending order."""
         is_wanted = np.zeros(rows[-1] + 1, dtype=bool)
         is_wanted[rows] = True
         lines = chain.from_iterable(map(stream_lines, self.files))
@@ -53,11 +53,11 @@ class TextFiles:
 
 @dataclass(frozen=True)
 class Labelling:
-    """Texts, and how classifiers are trained on them; what tasks are made of.
+    """Texts and options for training and labelling, from which tasks are created.
 
     Attributes:
-        folder: where models and labels go, absolute.
-        sets: train, valid and test.
+        folder: absolute path of the folder for models and labels.
+        sets: the text of train, valid and test.
     """
 
     folder: Path
@@ -66,17 +66,17 @@ class Labelling:
     seed: int
 
     def model(self, number: int) -> Path:
-        """Where a trained model is: one for each fold, which did not see it, and one that saw all."""
+        """Return the path of a trained model: one per fold, trained without it, and a last one trained on all text."""
         return task_output(self.folder / _MODELS, number) / MODEL_FOLDER
 
     def folds(self, split: str) -> np.ndarray:
-        """By which model each sentence of a set is labelled."""
+        """Return the number of the model that labels each sentence of a set."""
         if split == "train":
             return map_array(self.folder / _FOLDS, "run the same command again")
         return np.full(self.sets[split].bounds[-1], self.options.folds)
 
     def training_rows(self, number: int) -> np.ndarray:
-        """The sentences that a model is trained on: all of other folds, or a sample of each domain."""
+        """Return the rows that a model is trained on: those of other folds, or a sample with each domain's share."""
         rows = np.flatnonzero(self.folds("train") != number)
         if len(rows) <= self.options.max_sentences:
             return rows
@@ -85,18 +85,18 @@ class Labelling:
         return np.concatenate([_draw(each, max(1, int(len(each) * share)), rng) for each in by_domain])
 
     def fit(self, number: int, output: Path) -> None:
-        """The task that trains a model."""
+        """Run the task that trains a model."""
         rows, text = self.training_rows(number), self.sets["train"]
         domains = np.searchsorted(text.bounds, rows, side="right") - 1
         train_classifier(output / MODEL_FOLDER, self.options, text.read(rows), domains, self.seed)
 
     def blocks(self) -> list[tuple[str, int, int]]:
-        """All that is to be labelled: of which set, the first row and the one after the last."""
+        """Return all blocks to label: set, start row and end row (exclusive)."""
         ends = {split: int(text.bounds[-1]) for split, text in self.sets.items()}
         return [(split, *block) for split, end in ends.items() for block in cut(end)]
 
     def label(self, number: int, output: Path) -> None:
-        """The task that labels a block."""
+        """Run the task that labels a block."""
         split, start, stop = self.blocks()[number]
         text, folds = self.sets[split], self.folds(split)[start:stop]
         texts = text.read(np.arange(start, stop))
@@ -108,7 +108,7 @@ class Labelling:
         write_probs(output / _BLOCK_FILE, probs)
 
     def write_labels(self, teacher: Path) -> None:
-        """Cut the blocks into a file for each domain and set."""
+        """Write the labels of all blocks to one file per domain and set."""
         for split, text in self.sets.items():
             numbers = [number for number, block in enumerate(self.blocks()) if block[0] == split]
             paths = [task_output(self.folder / _LABELS, number) / _BLOCK_FILE for number in numbers]
@@ -122,8 +122,10 @@ def train_and_label(
 ) -> dict[str, int]:
     """Train the classifiers, label all sets, and write ``DOMAIN/SPLIT.npy`` and ``model/``.
 
-    What an interrupted run finished is taken over; who runs a task changes nothing in what it writes. Returns how many
-    sentences there are to train on, ``all``, and how many the last model saw, ``trained_on``.
+    Tasks finished in an interrupted run are reused. The output does not depend on the engine.
+
+    Returns:
+        The number of training sentences (``all``), and of those that the last model was trained on (``trained_on``).
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     sets = {split: _find_text(splits.resolve(), domains, split, lang) for split in SPLITS}
@@ -133,25 +135,25 @@ def train_and_label(
     if seen < every:
         said = f"trains on {seen:,} of {every:,} sentences, the same share of every domain (teacher.max_sentences)"
         print(f"teacher: {said}", file=sys.stderr, flush=True)
-    # Of n-grams one model a core; a network takes all cores, or the device, for itself unless more are asked for.
+    # n-gram models train one per core. A network uses all cores or the device, so by default only one trains at a time.
     engine = engine if options.backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
     run_tasks(work.fit, work.folder / _MODELS, options.folds + 1, engine, "teacher: train", unit="model")
     sizes = [stop - start for _, start, stop in work.blocks()]
     run_tasks(work.label, work.folder / _LABELS, len(sizes), engine, "teacher: label", sizes, unit="sentence")
     work.write_labels(teacher)
     final = work.model(options.folds)
-    if final.exists():  # else moved by a run that was killed since
+    if final.exists():  # otherwise already moved by an interrupted run
         final.rename(teacher / MODEL_FOLDER)
     return {"all": every, "trained_on": seen}
 
 
 def cut(count: int) -> list[tuple[int, int]]:
-    """The blocks of so many sentences: the first of each, and the one after its last."""
+    """Return the start and end (exclusive) of each block of ``count`` sentences."""
     return [(start, min(start + _BLOCK_SENTENCES, count)) for start in range(0, count, _BLOCK_SENTENCES)]
 
 
 def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
-    """Number each sentence's fold (N), by its normalised form, so that copies share a fold."""
+    """Return the fold of each sentence (N), derived from its normalised form, so that copies share a fold."""
     keys = (normalise_source(text) for text in texts)
     folds = (stable_hash(seed, "fold", key) % num_folds for key in keys)
     return np.fromiter(folds, dtype=np.min_scalar_type(num_folds))
@@ -170,7 +172,7 @@ def _write_folds(work: Labelling, domains: Sequence[str]) -> None:
             np.save(temporary, assign_folds(lines, num_folds, work.seed), allow_pickle=False)
     by_domain = np.split(work.folds("train"), text.bounds[1:-1])
     counts = np.array([np.bincount(folds, minlength=num_folds) for folds in by_domain])  # D×F
-    seen = counts.sum(axis=1, keepdims=True) - counts  # by the model of each fold
+    seen = counts.sum(axis=1, keepdims=True) - counts  # sentences that the model of each fold is trained on
     for fold in range(num_folds):
         if not counts[:, fold].any() or not seen[:, fold].all():
             missing = domains[int(np.argmin(seen[:, fold]))]
@@ -178,12 +180,12 @@ def _write_folds(work: Labelling, domains: Sequence[str]) -> None:
 
 
 def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """So many of some rows, in their order."""
+    """Draw at most ``count`` rows without replacement, and return them in order."""
     return np.sort(rng.choice(rows, min(count, len(rows)), replace=False, shuffle=False))
 
 
 def label_file(teacher: Path, text: Path, output: Path) -> None:
-    """Write P(domain | sentence) of every line as float16 N×D, columns as in ``teacher.json``."""
+    """Write P(domain | sentence) of each line as float16 N×D, with columns in the order of ``teacher.json``."""
     record, model = read_teacher_record(teacher), teacher / MODEL_FOLDER
     if not model.is_dir():
         raise InputError(f"{model}: not found; train the teacher again")

@@ -1,9 +1,8 @@
-"""What a task's head says of texts: logits, one row each, in the order of the data.
+"""Predictions of a task's head: logits of texts, one row each, in the order of the data.
 
-Sets are those of fairseq's ``sentence_prediction``, so that a text is opened, joined and cut as in training. They are
-batched here: by length, so that there is little padding, and to the last example, since fairseq's own iterator drops
-the last batch of a set that is no multiple of eight. What else is in a batch changes the logits of an example by no
-more than the rounding of sums.
+Sets are loaded with fairseq's ``sentence_prediction`` task, so that texts are prefixed, joined and truncated as in
+training. Batches are made here: sorted by length to reduce padding, and including the last examples, which fairseq's
+iterator drops unless the size is a multiple of eight. The composition of batches changes logits only by rounding.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.task_parameters import HEADS
 
-_ENCODER = "encoder.sentence_encoder."  # the base, but for the head of the masked language model
+_ENCODER = "encoder.sentence_encoder."  # the base without the head of the masked language model
 
 
 @dataclass(frozen=True)
 class ExampleSet:
-    """N texts or pairs, as the model takes them, and the numbers of their labels in ``task.json``, or true numbers."""
+    """N texts or pairs as model input, and targets: label numbers by ``task.json``, or the values of a regression."""
 
     texts: Sequence[Tensor]
     targets: np.ndarray
 
     @classmethod
     def load(cls, data: Path, split: str, max_positions: int, separator: int | None = SECOND) -> ExampleSet:
-        """Read a set of a binarised task."""
+        """Load a set of a binarised task."""
         facts = read_task_facts(data)
         task = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions, separator))
         dataset = task.load_dataset(split)
@@ -56,18 +55,18 @@ class ExampleSet:
 
 
 def load_model(checkpoint: Path, data: Path, *, cpu: bool = False) -> Any:
-    """Load a model with all its tasks, in evaluation mode on its device."""
+    """Load a model with all its tasks, in evaluation mode, on the GPU if available."""
     quieten_fairseq()
     return load_task_model(checkpoint, data).to("cuda" if torch.cuda.is_available() and not cpu else "cpu")
 
 
 def separator_of(model: Any, task: str) -> int | None:
-    """What a task's model reads before the second text of a pair; nothing where token types tell the two apart."""
+    """Return the separator before the second text of a pair, or None if the task has token types."""
     return None if model.tasks[task].has_token_types else SECOND
 
 
 def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 64) -> np.ndarray:
-    """What the head of a task gives for every text: N×K, float32; one column for a regression."""
+    """Return the logits of a task's head for all texts: N×K, float32, with one column for a regression."""
     pad, device = model.encoder.dictionary.pad(), next(model.parameters()).device
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
     rows: dict[int, np.ndarray] = {}
@@ -81,10 +80,11 @@ def logits_of(model: Any, task: str, texts: Sequence[Tensor], batch_size: int = 
 
 
 def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
-    """How many parameters a trained model has, and how many were trained for its last task.
+    """Count the parameters of a trained model, and those trained for its last task.
 
-    Counted are the base's encoder, what of it was trained, the task's head, and all that was trained. The model is
-    built as for training, which alone says what was frozen.
+    The counts are ``base`` (encoder of the base model), ``base_trained`` (its trained parameters), ``head`` (head of
+    the task) and ``trained`` (all trained parameters). The model is built as in training, which determines the frozen
+    parameters.
     """
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
@@ -96,7 +96,7 @@ def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
 
 
 def _task_options(data: Path, facts: TaskFacts, max_positions: int, separator: int | None) -> SentencePredictionConfig:
-    """The task's options as in training; it fills in those that belong to others."""
+    """Return the options of the task as in training."""
     return SentencePredictionConfig(
         data=str(data),
         num_classes=facts.num_classes,
@@ -111,20 +111,20 @@ def _task_options(data: Path, facts: TaskFacts, max_positions: int, separator: i
     )
 
 
-_BLOCK_BATCHES = 16  # so many batches are read, and ordered by length, at a time
+_BLOCK_BATCHES = 16  # number of batches to read and sort by length at a time
 _PAIR = "\t"
 
 Encode = Callable[[Iterable[str]], Iterator[str]]
 
 
 def classify(model: Any, task: str, lines: Iterable[str], encode: Encode, batch_size: int = 64) -> Iterator[str]:
-    """Yield for each line its label and that label's probability, or the number that a regression predicts.
+    """Yield, for each line, the predicted label and its probability, or the value predicted by a regression.
 
     Args:
-        lines: texts, or pairs of texts with a tab between them.
-        encode: lines as pieces joined by spaces.
+        lines: texts, or pairs of texts separated by a tab.
+        encode: function that encodes lines as space-separated pieces.
     """
-    with model.active(task):  # which tells a wrong name before any text is read
+    with model.active(task):  # raises an error for an unknown task before any text is read
         labels = model.tasks[task].labels
     numbered = enumerate(lines, start=1)
     while block := list(islice(numbered, batch_size * _BLOCK_BATCHES)):
@@ -136,9 +136,9 @@ def classify(model: Any, task: str, lines: Iterable[str], encode: Encode, batch_
 
 
 def to_input(model: Any, task: str, texts: Sequence[str]) -> Tensor:
-    """The pieces of a text or a pair as the model takes them: ``<s> a </s>``, and ``</s> b </s>`` behind it.
+    """Convert the pieces of a text or pair to model input: ``<s> a </s>``, followed by ``</s> b </s>`` for a pair.
 
-    A task with token types reads ``b </s>`` there.
+    For a task with token types, ``b </s>`` follows.
     """
     dictionary = model.encoder.dictionary
     parts = [dictionary.encode_line(pieces, add_if_not_exist=False).long() for pieces in texts]
@@ -148,7 +148,7 @@ def to_input(model: Any, task: str, texts: Sequence[str]) -> Tensor:
 
 
 def _texts_of(line: str, number: int) -> list[str]:
-    """The texts of a line, as those that the task was trained on."""
+    """Return the one or two texts of a line in canonical form, as in training."""
     texts = [canonical(text, Counter()) for text in line.split(_PAIR)]
     if len(texts) > 2:
         raise InputError(f"standard input, line {number}: has {len(texts)} texts; give one, or two with a tab between")

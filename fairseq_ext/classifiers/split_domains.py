@@ -1,6 +1,6 @@
 """Split domains by k-means on TF-IDF: ``fairseq-ext split-domains``.
 
-The parts serve experiments with many similar domains.
+The parts are for experiments with many similar domains.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from fairseq_ext.corpora.text_files import write_parallel
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.errors import InputError
 
-_COLUMNS = 1 << 16  # into which words are hashed
+_COLUMNS = 1 << 16  # number of hash buckets for words
 _DIMENSIONS = 50  # of the space in which sentences are clustered
-_STARTS = 10  # of the clustering, of which the best counts
+_STARTS = 10  # of the clustering; the best is used
 
 
 def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: int, seed: int) -> Step:
-    """The step that splits the domains of a folder of ``DOMAIN.LANG`` files into ``num_domains`` in all.
+    """Return the step that splits the domains of a folder of ``DOMAIN.LANG`` files into ``num_domains`` in total.
 
-    It writes ``DOMAIN-1.LANG``, … Each line of a domain is in one of them, in its order. Clustering uses the source.
+    The step writes ``DOMAIN-1.LANG``, … Each line of a domain is in one of them, in the original order. Sentences are
+    clustered by their source.
     """
     entries = folder_entries(folder, langs)
     if num_domains < len(entries):
@@ -40,7 +41,7 @@ def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: 
 def write_split(
     output: Path, paths: Mapping[str, Sequence[Path]], langs: tuple[str, str], num_domains: int, seed: int
 ) -> str:
-    """Write the parts of every domain; an unsplit domain keeps its name."""
+    """Write the parts of each domain; a domain that is not split keeps its name."""
     corpora = {name: list(read_parallel_files((one, two), "fail", Counter())) for name, (one, two) in paths.items()}
     parts = shares([len(pairs) for pairs in corpora.values()], num_domains)
     sizes: dict[str, int] = {}
@@ -59,7 +60,7 @@ def write_split(
 
 
 def shares(sizes: Sequence[int], total: int) -> list[int]:
-    """The number of parts of each corpus: at least one, and each further part where parts are largest."""
+    """Return the number of parts of each corpus: at least one, with further parts where parts are largest."""
     parts = [1] * len(sizes)
     for _ in range(total - len(sizes)):
         parts[max(range(len(sizes)), key=lambda row: sizes[row] / parts[row])] += 1
@@ -67,10 +68,10 @@ def shares(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
-    """The cluster of every text, N; cluster 0 is the largest.
+    """Return the cluster of each text, N; cluster 0 is the largest.
 
-    Mini-batch k-means (Sculley 2010) on normalised singular vectors of TF-IDF. On the words themselves, almost all
-    texts would fall into one cluster.
+    Runs mini-batch k-means (Sculley 2010) on normalised singular vectors of TF-IDF. On TF-IDF itself, almost all texts
+    would be in one cluster.
     """
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.decomposition import TruncatedSVD
@@ -82,7 +83,7 @@ def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
         return np.zeros(len(texts), dtype=np.int64)
     words = HashingVectorizer(n_features=_COLUMNS, alternate_sign=False, norm=None, token_pattern=r"\w+")
     weights = TfidfTransformer(sublinear_tf=True).fit_transform(words.transform(texts))
-    # Sums of another number of threads are others in the last digit.
+    # One thread, since the rounding of sums depends on the number of threads.
     with threadpool_limits(1):
         points = normalize(TruncatedSVD(_DIMENSIONS, random_state=seed).fit_transform(weights))
         found = MiniBatchKMeans(count, random_state=seed, n_init=_STARTS).fit_predict(points)

@@ -1,7 +1,7 @@
-"""Tasks in checkpoints of ``roberta_houlsby_adapter``: list them, take one out alone, put it into another, remove it.
+"""Tasks in checkpoints of ``roberta_houlsby_adapter``: list, export, import and remove them.
 
-A task's own tensors go to ``adapters.safetensors``, what they are to ``manifest.json``. The manifest names the file by
-its SHA-256, and the base by that of its encoder, so that neither a damaged file nor another base goes unnoticed.
+A task's tensors are saved to ``adapters.safetensors``, and its description to ``manifest.json``. The manifest has the
+SHA-256 of the file and of the base's encoder, to detect damaged files and incompatible bases.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BASE = "encoder.sentence_encoder."
 
 
 def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsbyAdapterModel:
-    """Load a model with all its tasks, in evaluation mode and single precision on the CPU; nothing of it trains."""
+    """Load a model with all its tasks for inference: in evaluation mode and single precision, on the CPU."""
     state = read_checkpoint(checkpoint)
     options = _options(state)
     if not _is_ours(options):
@@ -55,7 +55,7 @@ def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsby
 
 
 def save_task(checkpoint: Path, task: str, folder: Path) -> None:
-    """Write a task's adapters, norms, head and labels without the base."""
+    """Save a task's adapters, norms, head and labels without the base model."""
     state = read_checkpoint(checkpoint)["model"]
     _require_task(state, task, checkpoint)
     tensors = {key: value.contiguous() for key, value in state.items() if is_of_task(key, task)}
@@ -73,7 +73,7 @@ def save_task(checkpoint: Path, task: str, folder: Path) -> None:
 
 
 def load_task(folder: Path, checkpoint: Path, output: Path) -> None:
-    """Put a task that :func:`save_task` wrote into a checkpoint; all else stays as it is, bit for bit."""
+    """Add a task written by :func:`save_task` to a checkpoint; all other weights stay identical."""
     manifest, tensors = _read_task(folder)
     state = read_checkpoint(checkpoint)
     task = manifest["task"]
@@ -96,7 +96,7 @@ def remove_task(checkpoint: Path, task: str, output: Path) -> None:
 
 
 def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:
-    """What a task is, and how many parameters it has of its own."""
+    """Return the description of a task, and the number of its parameters."""
     saved = SavedTask.read(state, task)
     own = [value for key, value in state.items() if is_of_task(key, task) and not key.endswith(".description")]
     return {
@@ -110,13 +110,13 @@ def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:
 
 
 def base_fingerprint(state: Mapping[str, Tensor], *, with_token_types: bool = False) -> str:
-    """SHA-256 of the encoder that tasks rest on: names, types, shapes and numbers.
+    """Return the SHA-256 of the encoder shared by tasks: names, types, shapes and values.
 
-    The head of the masked language model is left out, for no task uses it, and so are token types unless the task has
-    them.
+    The head of the masked language model is excluded, since no task uses it. Token types are excluded unless the task
+    has them.
     """
     digest = hashlib.sha256()
-    # fairseq counts its formats in `version`, and adds it to old checkpoints.
+    # `version` is fairseq's format version, which it adds to old checkpoints.
     left_out = [f"{_BASE}version", *([] if with_token_types else [f"{_BASE}{SECOND_TEXT}"])]
     for key in sorted(key for key in state if key.startswith(_BASE) and key not in left_out):
         value = state[key].contiguous()
@@ -130,14 +130,14 @@ def _has_token_types(state: Mapping[str, Tensor], task: str) -> bool:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint safely."""
+    """Read a checkpoint to the CPU, without running pickled code."""
     load_checkpoints_safely()
     state: dict[str, Any] = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     return state
 
 
 def describe_tasks(checkpoint: Path) -> Iterator[str]:
-    """A line on each task of a checkpoint."""
+    """Yield a line of description for each task of a checkpoint."""
     state = read_checkpoint(checkpoint)["model"]
     for task in task_names(state):
         about = describe(state, task)
@@ -147,7 +147,7 @@ def describe_tasks(checkpoint: Path) -> Iterator[str]:
 
 
 def _read_task(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Manifest and tensors of a task, checked against each other."""
+    """Read the manifest and tensors of a saved task, and check that they match."""
     path, weights = folder / MANIFEST_FILE, folder / WEIGHTS_FILE
     for file in (path, weights):
         if not file.is_file():
@@ -174,7 +174,7 @@ def _require_task(state: Mapping[str, Tensor], task: str, checkpoint: Path) -> N
 
 
 def _write_checkpoint(state: Mapping[str, Any], model: Mapping[str, Tensor], output: Path) -> None:
-    """Write other weights with a checkpoint's options, as this architecture's; no training goes on from here."""
+    """Write new weights with a checkpoint's options and this architecture; training cannot be resumed from it."""
     options = _options(state)
     if not _is_ours(options):
         options = Namespace(**{**vars(options), "arch": ARCHITECTURE, "_name": ARCHITECTURE})

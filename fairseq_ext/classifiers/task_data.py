@@ -1,4 +1,4 @@
-"""What is known of a task when its data is made: ``task.json``, beside its sets."""
+"""Facts about the data of a task: the file ``task.json`` next to its sets."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json, write_json
 
 TASK_FILE = "task.json"
-# fairseq's numbers of <s>, before the first text, and </s>, before the second: RoBERTa's own form.
+# fairseq's ids of <s>, before the first text, and </s>, before the second, as in RoBERTa.
 FIRST, SECOND = 0, 2
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TaskFacts:
-    """What training and measuring must know of a task's data.
+    """Facts about a task's data for training and evaluation.
 
     Attributes:
         kind: ``classification`` or ``regression``.
-        labels: the names of the classes, sorted; none for a regression.
-        num_inputs: texts of an example, 1 or 2.
-        counts: examples by set.
-        removed: by set, the examples taken out because their text is in the validation or test set.
+        labels: sorted names of the classes; empty for a regression.
+        num_inputs: number of texts per example, 1 or 2.
+        counts: number of examples of each set.
+        removed: number of examples removed from each set because their text is in the validation or test set.
     """
 
     kind: Literal["classification", "regression"]
@@ -37,22 +37,22 @@ class TaskFacts:
 
     @property
     def num_classes(self) -> int:
-        """How many numbers a head gives: one a class, or the one of a regression."""
+        """Number of outputs of the head: one per class, or 1 for a regression."""
         return len(self.labels) or 1
 
     @property
     def inputs(self) -> list[str]:
-        """fairseq's names of the texts of an example."""
+        """fairseq's names for the texts of an example."""
         return [f"input{number}" for number in range(self.num_inputs)]
 
 
 def write_task_facts(folder: Path, facts: TaskFacts) -> None:
-    """Write them into a task's folder."""
+    """Write the facts to a task's folder."""
     write_json(folder / TASK_FILE, dataclasses.asdict(facts))
 
 
 def read_task_facts(folder: Path) -> TaskFacts:
-    """Read what :func:`write_task_facts` wrote."""
+    """Read the facts from a task's folder."""
     path = folder / TASK_FILE
     remedy = f"delete {folder} and prepare again"
     try:

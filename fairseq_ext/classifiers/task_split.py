@@ -1,7 +1,7 @@
-"""The sets of a task: those it comes with, or parts of its training set, such that none gives another away.
+"""Disjoint sets of a task: the given ones, or parts of its training set.
 
-Texts are compared by :func:`~fairseq_ext.corpora.folded_text.fold`; of pairs, both sides together. What is in the
-test set is taken out of the validation and training set, what is in the validation set out of the training set.
+Texts are compared by :func:`~fairseq_ext.corpora.folded_text.fold`, with both texts of a pair together. Examples in the
+test set are removed from the validation and training sets, and examples in the validation set from the training set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Count, File, Number, Section, as_tuple
 
-# What a task can be measured by, by its kind; the first is the one it is measured by if the file does not say.
+# Metrics by kind of task; the first is the default.
 METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("spearman", "pearson")}
 LABEL = "label"
 
@@ -44,15 +44,15 @@ class ClassificationSplit(Section):
     """Sizes of held-out sets."""
 
     valid: Count = 1000
-    """Lines of each domain of the base model's text, to choose its checkpoint by."""
+    """Validation lines of each domain of the base model's text, to select its checkpoint."""
     stretch: Count = 50
-    """Consecutive lines that are held out together."""
+    """Number of consecutive lines held out together."""
     task_valid: Share = 0.1
     """Share of the training examples for the validation set of a task that has none."""
     task_test: Share = 0.1
     """Share of the training examples for the test set of a task that has none."""
     task_train: Count | None = None
-    """The most training examples of a task: of more, this many are drawn. By default all are used."""
+    """Maximum number of training examples of a task; of more, a sample is used. By default all are used."""
 
     @model_validator(mode="after")
     def _check_shares(self) -> ClassificationSplit:
@@ -77,9 +77,9 @@ class ClassificationTask(Section):
     text2: str | None = None
     """Column of the second text of a pair."""
     kind: Literal["classification", "regression"] = "classification"
-    """Regression predicts numbers."""
+    """``classification`` or ``regression``, which predicts numbers."""
     metrics: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field((), validate_default=True)
-    """What it is measured by, the main metric first; by default accuracy, or Spearman's correlation of numbers."""
+    """Metrics, the main one first; by default accuracy, or Spearman's correlation for regression."""
 
     @field_validator("metrics")
     @classmethod
@@ -92,29 +92,29 @@ class ClassificationTask(Section):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Where its tables have what, as :func:`read_examples` takes it."""
+        """The columns of the tables, as arguments of :func:`read_examples`."""
         texts = (self.text,) if self.text2 is None else (self.text, self.text2)
         return {"label": self.label, "texts": texts, "is_number": self.kind == "regression"}
 
     @property
     def tables(self) -> dict[str, Path]:
-        """Its tables by set."""
+        """The given tables by set."""
         paths = {"train": self.train, "valid": self.valid, "test": self.test}
         return {role: path for role, path in paths.items() if path is not None}
 
 
 def set_path(folder: Path, part: str, role: str) -> Path:
-    """Where the texts (``input0``, ``input1``) or labels (``label``) of a task's set lie, an example a line."""
+    """Return the path of the texts (``input0``, ``input1``) or labels (``label``) of a set, one example per line."""
     return folder / part / f"{role}.txt"
 
 
 def write_task_splits(
     folder: Path, name: str, task: ClassificationTask, *, options: ClassificationSplit, seed: int
 ) -> None:
-    """Write ``{input0,input1,label}/{train,valid,test}.txt`` and ``task.json``, and say on stderr what they hold.
+    """Write ``{input0,input1,label}/{train,valid,test}.txt`` and ``task.json``, and print a summary to stderr.
 
-    Which examples are held out, if the task has no such set, follows from the seed, its name and their texts. Every
-    class gives the same share. All examples are in memory.
+    If the task lacks a held-out set, its examples are determined by the seed, the task's name and their texts, with the
+    same share of each class. All examples are in memory.
     """
     sets = {role: read_examples(path, **task.columns) for role, path in task.tables.items()}
     missing = {"test": options.task_test, "valid": options.task_valid}
@@ -141,7 +141,7 @@ def write_task_splits(
 
 
 def held_out_texts(folder: Path) -> Iterator[str]:
-    """Yield every text of a task's validation and test set, folded."""
+    """Yield the folded texts of a task's validation and test sets."""
     for part in read_task_facts(folder).inputs:
         for role in HELD_OUT:
             yield from map(fold, stream_lines(set_path(folder, part, role)))
@@ -150,7 +150,7 @@ def held_out_texts(folder: Path) -> Iterator[str]:
 def _draw(
     name: str, task: ClassificationTask, examples: Sequence[Example], shares: Mapping[str, float], seed: int
 ) -> dict[str, str]:
-    """By text, the set of what is held out: of every class the same shares, of one with few texts none."""
+    """Return the sets of held-out texts: the same shares of each class, and none of a class with few texts."""
     classes: dict[str, str] = {}
     for example in examples:
         classes.setdefault(_key(example), example.label if task.kind == "classification" else "")
@@ -166,7 +166,7 @@ def _draw(
 
 
 def _with_held_out(sets: Mapping[str, Sequence[Example]], drawn: Mapping[str, str]) -> dict[str, list[Example]]:
-    """All three sets: those that are given, and what is drawn from the training set."""
+    """Return all three sets: the given ones, and those drawn from the training set."""
     complete = {role: list(sets.get(role, ())) if role != "train" else [] for role in SPLITS}
     for example in sets["train"]:
         complete[drawn.get(_key(example), "train")].append(example)
@@ -174,7 +174,7 @@ def _with_held_out(sets: Mapping[str, Sequence[Example]], drawn: Mapping[str, st
 
 
 def _separate(sets: Mapping[str, Sequence[Example]]) -> tuple[dict[str, list[Example]], dict[str, int]]:
-    """Every set without what is in one decided before it, and how many examples of the sets are gone."""
+    """Remove from each set the examples of the sets before it (test, valid, train), and count them by set."""
     known: set[str] = set()
     separated = {}
     for role in ("test", "valid", "train"):
@@ -184,7 +184,7 @@ def _separate(sets: Mapping[str, Sequence[Example]]) -> tuple[dict[str, list[Exa
 
 
 def _sample(name: str, examples: list[Example], most: int | None, seed: int) -> list[Example]:
-    """So many of the examples as they come, drawn by their texts: in another order the same."""
+    """Return at most ``most`` examples in order, sampled by hashes of their texts, independently of the order."""
     if most is None or len(examples) <= most:
         return examples
     ranked = sorted(range(len(examples)), key=lambda row: (stable_hash(seed, name, _key(examples[row])), row))
@@ -193,7 +193,7 @@ def _sample(name: str, examples: list[Example], most: int | None, seed: int) -> 
 
 
 def _labels(name: str, sets: Mapping[str, Sequence[Example]]) -> list[str]:
-    """The classes, sorted: those of the training set, which must be those of the others too."""
+    """Return the sorted classes of the training set, which must include those of the held-out sets."""
     labels = {role: {example.label for example in examples} for role, examples in sets.items()}
     for role in HELD_OUT:
         if unknown := sorted(labels[role] - labels["train"]):

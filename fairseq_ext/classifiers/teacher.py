@@ -1,8 +1,8 @@
-"""Training the domain classifier of an experiment, measuring its labels, and making them worse on purpose.
+"""Train the domain classifier of an experiment, evaluate its labels, and corrupt them for ablations.
 
-A classifier is sure of the sentences it was trained on, also of those nobody could place. Labels of training text
-therefore come from models that saw neither the sentence nor a copy of it. Gates that are trained with labels some of
-which are wrong, or where domains have none, show how much they need right ones.
+A classifier is confident on its training sentences, including ambiguous ones. Labels of training text therefore come
+from models that were not trained on the sentence or a copy of it. Training gates with wrong labels, or without labels
+for some domains, shows how much they depend on correct labels.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from fairseq_ext.inputs.errors import InputError
 def train_teacher(
     folder: Path, splits: Path, lang: str, *, options: Teacher, seed: int, engine: Engine = THIS_MACHINE
 ) -> str:
-    """Write ``DOMAIN/SPLIT.npy``, ``teacher.json`` and ``model/``, and say how good it is.
+    """Write ``DOMAIN/SPLIT.npy``, ``teacher.json`` and ``model/``, and return a summary with F1 scores.
 
-    Models and blocks of labels that an interrupted run finished are taken over.
+    Models and blocks of labels finished in an interrupted run are reused.
 
     Args:
-        splits: folder made by :func:`~fairseq_ext.corpora.split.write_splits`.
-        lang: language to classify, the source language.
+        splits: folder written by :func:`~fairseq_ext.corpora.split.write_splits`.
+        lang: language to classify, i.e. the source language.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:
@@ -48,22 +48,22 @@ def train_teacher(
     sentences = train_and_label(folder, splits, lang, options, seed, engine)
     metrics = {split: summarise(count_labels(folder, domains, split), domains) for split in SPLITS}
     write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
-    remove_tasks(folder / TASKS_DIR)  # from here on it would begin anew
+    remove_tasks(folder / TASKS_DIR)  # the next run would start from scratch
     scores = ", ".join(f"{each['micro_f1']:.3f} on {split}" for split, each in metrics.items())
     return f"F1 {scores}; teacher.json has it by domain"
 
 
 def count_labels(folder: Path, domains: Sequence[str], split: str) -> np.ndarray:
-    """Sentences that have a label, by true domain (rows) and likeliest domain (columns): D×D."""
+    """Count labelled sentences by true domain (rows) and likeliest domain (columns): D×D."""
     files = [open_labels(label_path(folder, name, split), len(domains)) for name in domains]
     best = (replace(labels, may_lack=True).best()[labels.raw.any(1)] for labels in files)
     return np.array([np.bincount(rows, minlength=len(domains)) for rows in best])
 
 
 def summarise(matrix: np.ndarray, domains: Sequence[str]) -> dict[str, Any]:
-    """Turn a confusion matrix into what ``teacher.json`` records.
+    """Return the metrics of a confusion matrix for ``teacher.json``.
 
-    ``micro_f1`` is the papers' measure; with one label a sentence it is the accuracy.
+    ``micro_f1`` is the papers' metric; with one label per sentence it equals accuracy.
     """
     hits = np.diag(matrix).astype(float)
     precision, recall = _ratio(hits, matrix.sum(axis=0)), _ratio(hits, matrix.sum(axis=1))
@@ -86,15 +86,16 @@ def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 
 
 def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: Collection[str], seed: int) -> str:
-    """Write a directory like the classifier's.
+    """Write a copy of the classifier's labels with changes to those of the training sets.
 
     Args:
-        noise: share of every domain's training sentences whose label is made wrong.
-        unlabelled: domains whose training sentences have no label: a row of zeros.
-        seed: draws the sentences; those that are wrong at a lower share are wrong at a higher one, in the same way.
+        noise: share of each domain's training sentences whose labels are corrupted.
+        unlabelled: domains whose training sentences get no label, i.e. a row of zeros.
+        seed: seed for sampling sentences; labels corrupted at a lower share are also corrupted, in the same way, at a
+            higher one.
 
     Returns:
-        What the labels of the training text have become, in words.
+        A summary of the changed labels.
     """
     record = read_teacher_record(teacher)
     domains = record["domains"]
@@ -113,17 +114,17 @@ def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: 
 
 
 def with_noise(labels: TeacherLabels, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Labels of which a share is another domain's.
+    """Return labels of which a share is corrupted.
 
-    In a row that is drawn, the likeliest domain and a random other one change places. So the classifier is as sure as
-    before, and only wrong: a row keeps its entropy, and gates could match it as closely as the right one. Where the
-    classifier was mistaken itself, the change may make it right.
+    In each sampled row, the probabilities of the likeliest domain and a random other one are swapped. This keeps the
+    row's entropy, so that the labels are wrong but as confident as before, and gates could match them as closely. If
+    the classifier was wrong, the swap may correct it.
 
     Shape:
-        result: N×D; rows that are not drawn are bit for bit as they were
+        result: N×D; rows that are not sampled are unchanged
     """
     probs, best = np.array(labels.raw), labels.best()
-    # All numbers are drawn whatever the share is, so that of two shares the larger has the other's rows.
+    # Random numbers do not depend on the share, so that a larger share includes the rows of a smaller one.
     order = rng.permutation(len(probs))
     others = (best + rng.integers(1, probs.shape[1], len(probs))) % probs.shape[1]
     rows = order[: round(share * len(probs))]

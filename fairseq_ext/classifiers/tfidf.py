@@ -1,8 +1,8 @@
-"""Domain classifier on n-grams of words, characters and subwords: a minute for tens of thousands of sentences.
+"""Domain classifier on n-grams of words, characters and subwords; tens of thousands of sentences take a minute.
 
-Multinomial logistic regression on sub-linear TF-IDF. On text as different as whole products it comes close to a
-fine-tuned encoder (Klimaszewski et al. 2023 use RoBERTa), and it needs no GPU. It is trained by scikit-learn, and
-predicts by numpy alone, the same numbers.
+Multinomial logistic regression on sub-linear TF-IDF. On clearly distinct domains, such as different products, it comes
+close to a fine-tuned encoder (Klimaszewski et al. 2023 use RoBERTa) without a GPU. It is trained with scikit-learn;
+prediction uses only numpy, with equal results.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import is_texts, read_json
 
 _ARRAYS_FILE, _NGRAMS_FILE = "tfidf.npz", "tfidf.json"
-_LENGTHS = {kind: f"{kind}_ngrams" for kind in ("word", "char", "subword")}  # by kind of n-gram, the option
-_WORD = re.compile(r"\w+")  # anything between blanks and punctuation, one letter included: scikit-learn wants two
+_LENGTHS = {kind: f"{kind}_ngrams" for kind in ("word", "char", "subword")}  # option by kind of n-gram
+_WORD = re.compile(r"\w+")  # includes single letters, which scikit-learn's default omits
 _SPACES = re.compile(r"\s\s+")
 _LONGEST_NGRAM = 1000
 _MAX_ITERATIONS = 1000
@@ -33,7 +33,7 @@ _REMEDY = "train the teacher again"
 
 
 def train(folder: Path, options: TfidfTeacher, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
-    """Write the n-grams as JSON and the numbers as plain arrays; nothing is drawn, so the seed does not matter."""
+    """Train, and write n-grams as JSON and weights as plain arrays; training is deterministic and ignores the seed."""
     del seed
     vectorizers, coefficients, intercepts = fit(options, texts, labels)
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def train(folder: Path, options: TfidfTeacher, texts: Sequence[str], labels: np.
 def fit(
     options: TfidfTeacher, texts: Sequence[str], labels: np.ndarray
 ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-    """scikit-learn's vectorizers by kind of n-gram; coefficients, D×F, of the kinds side by side; intercepts, D."""
+    """Return scikit-learn's vectorizers by kind of n-gram, concatenated coefficients, D×F, and intercepts, D."""
     import scipy.sparse
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits
@@ -61,20 +61,20 @@ def fit(
     except ValueError as error:
         raise InputError(f"teacher.min_count: no n-gram is left ({error}); lower it") from None
     features = scipy.sparse.hstack(blocks, format="csr")
-    # scikit-learn's lbfgs takes up to half as long again on so sparse features, and stops farther off in the mean.
+    # On these sparse features, lbfgs takes up to 50% longer and stops farther from the optimum on average.
     regression = LogisticRegression(C=options.inverse_regularisation, solver="newton-cg", max_iter=_MAX_ITERATIONS)
-    # Sums of another number of threads are others in the last digit; and models are trained side by side.
+    # One thread, since rounding depends on the number of threads, and models are trained in parallel.
     with threadpool_limits(1):
         regression.fit(features, labels)
     coefficients, intercepts = regression.coef_, regression.intercept_
-    if len(intercepts) == 1:  # of two domains, the second's row only, whose softmax partner is zero
+    if len(intercepts) == 1:  # two domains: only the second's row, with zeros as the first's
         coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
         intercepts = np.concatenate([[0.0], intercepts])
     return vectorizers, coefficients, intercepts
 
 
 def _make_vectorizers(options: TfidfTeacher) -> dict[str, Any]:
-    """By kind of n-gram, in the order of the coefficients."""
+    """Return vectorizers by kind of n-gram, in the order of the coefficients."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     shared = {"sublinear_tf": True, "min_df": options.min_count, "strip_accents": None}
@@ -96,7 +96,7 @@ def _make_vectorizers(options: TfidfTeacher) -> dict[str, Any]:
 
 
 def load(folder: Path) -> NgramModel:
-    """Load what :func:`train` wrote."""
+    """Load a classifier written by :func:`train`."""
     record = read_json(folder / _NGRAMS_FILE, _REMEDY)
     kinds = [kind for kind in _LENGTHS if kind != "subword" or kind in record]
     names = ["coefficients", "intercepts", *(f"{kind}_idf" for kind in kinds)]
@@ -111,7 +111,7 @@ class NgramModel:
 
     def __init__(self, record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: list[str], subwords: Any) -> None:
         self._subwords, self._intercepts = subwords, arrays["intercepts"]
-        # All by kind of n-gram: the longest, the column of each, inverse document frequencies, and coefficients, F×D.
+        # By kind of n-gram: maximum length, columns, inverse document frequencies, and coefficients, F×D.
         self._lengths = {kind: record[_LENGTHS[kind]] for kind in kinds}
         self._columns = {kind: {ngram: column for column, ngram in enumerate(record[kind])} for kind in kinds}
         self._weights = {kind: arrays[f"{kind}_idf"] for kind in kinds}
@@ -152,18 +152,18 @@ def _sequences(words: list[str], longest: int) -> Iterator[str]:
 
 
 def _characters(text: str, longest: int) -> Iterator[str]:
-    """N-grams of two characters or more within words, with a blank on each side of a word."""
+    """Yield n-grams of two or more characters within words, which are padded by a blank on each side."""
     for word in _SPACES.sub(" ", text).split():
         padded = f" {word} "
         for length in range(2, longest + 1):
             yield padded[:length]
             yield from (padded[start : start + length] for start in range(1, len(padded) - length + 1))
-            if length >= len(padded):  # a short word counts once
+            if length >= len(padded):  # a short word is counted once
                 break
 
 
 def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Sequence[str], folder: Path) -> None:
-    """Check that files are what :func:`train` wrote, and fit together."""
+    """Check that the files are valid and consistent."""
     for kind in kinds:
         length, ngrams = record.get(_LENGTHS[kind]), record.get(kind, [])
         if type(length) is not int or not 1 <= length <= _LONGEST_NGRAM:

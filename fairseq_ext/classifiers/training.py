@@ -1,4 +1,4 @@
-"""What fairseq-train reads of a task: its data and its options, and how long a training is."""
+"""Input of fairseq-train for a task: its data, its options, and the number of updates."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fairseq_ext.engine.processes import this_process
 from fairseq_ext.engine.tasks import THIS_MACHINE
 
 SCHEDULER = "polynomial_decay"
-_WARM_UP = 0.1  # of the updates: Houlsby et al. (2019) §3.1
-_PIECES = ".pieces"  # encoded text, while it is binarised
+_WARM_UP = 0.1  # share of the updates: Houlsby et al. (2019) §3.1
+_PIECES = ".pieces"  # temporary folder of encoded text
 
 
 def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[str]) -> None:
-    """Make a data directory of fairseq's ``sentence_prediction`` of a task's sets."""
+    """Binarise a task's sets to a data directory of fairseq's ``sentence_prediction``."""
     facts = read_task_facts(texts)
     pieces, dictionary = folder / _PIECES, subwords / DICT_FILE
     encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], THIS_MACHINE)
@@ -48,21 +48,21 @@ def _binarise_part(folder: Path, part: str, texts: Path, dictionary: Path, split
 
 
 def task_choices(name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a training for a task that its data have no part in."""
+    """Return the training options of a task that do not depend on its data."""
     options = {
         "task": "task_prediction",
         "criterion": "sentence_prediction",
         "classification-head-name": name,
         "init-token": FIRST,
         "shorten-method": "truncate",
-        # Otherwise the last sentences of an epoch and of every set are left out.
+        # A larger multiple would omit the last sentences of an epoch and of each set.
         "required-batch-size-multiple": 1,
     }
     return options | ({"lr-scheduler": SCHEDULER} if option_of(chosen, "lr-scheduler") in (None, SCHEDULER) else {})
 
 
 def task_arguments(data: Path, name: str, chosen: Mapping[str, Any]) -> list[str]:
-    """The options that follow from a task and the size of its data."""
+    """Return the training options that depend on a task and the size of its data, as arguments."""
     facts = read_task_facts(data)
     options = task_choices(name, chosen) | {
         "num-classes": facts.num_classes,
@@ -78,7 +78,7 @@ def task_arguments(data: Path, name: str, chosen: Mapping[str, Any]) -> list[str
 
 
 def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int | None = None) -> int:
-    """How many updates a training for a task has."""
+    """Return the number of updates of a training run."""
     workers = num_workers or _num_workers(option_of(options, "cpu"), int(option_of(options, "cpu-processes") or 1))
     per_update = int(option_of(options, "batch-size")) * int(option_of(options, "update-freq") or 1) * workers
     per_epoch = -(-facts.counts["train"] // per_update)
@@ -88,7 +88,7 @@ def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int |
 
 
 def _num_workers(cpu: bool | None, cpu_processes: int) -> int:
-    """The processes that fairseq starts or is started in."""
+    """Return the number of processes that fairseq starts or is started in."""
     import torch
 
     started, num_gpus = this_process().count, torch.cuda.device_count()

@@ -1,4 +1,4 @@
-"""Domain classifier by fine-tuning a pre-trained encoder (Klimaszewski et al. 2023 §3.2: RoBERTa-large)."""
+"""Domain classifier based on fine-tuning a pre-trained encoder (Klimaszewski et al. 2023 §3.2: RoBERTa-large)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _AUTO_CLASS = "AutoModelForSequenceClassification"
 
 
 def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
-    """Fine-tune from the pre-trained weights; write model (safetensors), tokenizer and what prediction needs.
+    """Fine-tune from pre-trained weights, and write the model (safetensors), tokenizer and settings for prediction.
 
-    Sentences of similar length share a batch. A GPU computes in half precision; a CPU as it will label, bfloat16 beside
-    float32 weights if that is so.
+    Batches consist of sentences of similar length. A GPU computes in half precision. A CPU computes in the precision of
+    prediction; for bfloat16 the weights stay in float32 (mixed precision).
     """
     device = _choose_device(options.device)
     precision = _choose_precision(options.precision, device)
-    # Before loading: the new classification head is drawn then.
+    # Before loading, which initialises the new classification head.
     transformers.set_seed(seed)
     num_labels = int(labels.max()) + 1
     tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model", num_labels=num_labels)
@@ -63,20 +63,20 @@ def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labe
         transformers.Trainer(model=model, args=arguments, train_dataset=examples, data_collator=collator).train()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    # What was chosen for this machine is kept: every other labels as it did.
+    # The precision chosen on this machine is saved, so that all machines label in the same one.
     settings = {"batch_size": options.batch_size, "max_length": options.max_length, "precision": precision}
     write_json(folder / _SETTINGS, settings)
 
 
 def load(folder: Path) -> TransformersClassifier:
-    """Load what :func:`train` wrote."""
+    """Load a classifier written by :func:`train`."""
     settings = read_json(folder / _SETTINGS, "train the teacher again")
-    settings = {"precision": "float32", **settings, "model": str(folder)}  # earlier versions knew no other
+    settings = {"precision": "float32", **settings, "model": str(folder)}  # the only precision of earlier versions
     return TransformersClassifier(read_model(TransformersTeacher, settings, str(folder / _SETTINGS), {}))
 
 
 class TransformersClassifier:
-    """A classifier that was trained, on the device and in the precision that its options name."""
+    """A trained classifier, on the device and in the precision of its options."""
 
     def __init__(self, options: TransformersTeacher) -> None:
         self.options, self.device = options, _choose_device(options.device)
@@ -87,7 +87,7 @@ class TransformersClassifier:
     @torch.inference_mode()
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """Return P(domain | text), N×D, float32."""
-        # Sentences of one length together: little padding. The rows go back to their places.
+        # Sort by length to reduce padding; results are returned in the original order.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         probs = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
         size = self.options.batch_size
@@ -106,7 +106,7 @@ class TransformersClassifier:
 
 
 def _choose_device(name: str) -> str:
-    """``cpu`` or ``cuda``, of which ``auto`` takes the second where there is one."""
+    """Return ``cpu`` or ``cuda``; ``auto`` is ``cuda`` if available."""
     has_gpu = torch.cuda.is_available()
     if name == "cuda" and not has_gpu:
         raise InputError("teacher.device: this machine has no CUDA device; choose cpu or auto")
@@ -114,7 +114,7 @@ def _choose_device(name: str) -> str:
 
 
 def _choose_precision(name: str, device: str) -> str:
-    """The numbers that a classifier computes its labels in; ``auto`` is bfloat16 where the device has units for it."""
+    """Return the precision of prediction; ``auto`` is bfloat16 if the device has hardware support, else float32."""
     if name != "auto":
         return name
     if device == "cuda":

@@ -1,4 +1,4 @@
-"""The filter that compares what a translation keeps: numbers, addresses, elements and placeholders."""
+"""The filter that compares numbers, addresses, markup elements and placeholders, which translations preserve."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NO_DIGITS = re.compile(r"\D")
 _POSITION = re.compile(r"\d+\$")
 _MAX_NAMED = 5
 _MAX_CHARACTERS = 10_000
-# Whether anything here, or a digit, may occur: most sentences end here, so this is to be quick.
+# A fast test for anything to compare; most sentences fail it.
 _MAYBE = re.compile(r"[\d<%{$&@]|//|www\.")
 _ADDRESS = re.compile(
-    r"""(?:https?|ftp)://[!#-;=?-~]+        # in ASCII, as Japanese text may go on without a space
+    r"""(?:https?|ftp)://[!#-;=?-~]+        # ASCII only, as Japanese text may follow without a space
     | (?<![\w.@])www\.[!#-;=?-~]+
     | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)+
     """,
@@ -39,9 +39,9 @@ _ATTRIBUTE = re.compile(r"=\s*[\"']")
 _ESCAPED = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'))
 _PLACEHOLDER = re.compile(
     r"""%(?:\d++\$|\(\w++\))[-#0+]*+\d*+(?:\.\d++)?(?:hh?|ll?|[jtz])?[a-z@]     # %1$s, %(name)s
-    | (?<![\d%])%[-#0+]*+\d*+(?:\.\d++)?(?:hh?|ll?|[jtz])?[sdifgeuxcro@](?![a-z])    # %s, %5.2f, but no 100%d
-    | (?<![\w^\\])\$?\{[ ]?[\w.]*+[ ]?(?:[:!][^{}\s]*+)?\}    # {}, {0}, {{name}}, ${name}, but no e^{x}, \sqrt{x}
-    | (?<![\w$])\$[a-z_]\w*+(?!\$)    # $name, but no $x$
+    | (?<![\d%])%[-#0+]*+\d*+(?:\.\d++)?(?:hh?|ll?|[jtz])?[sdifgeuxcro@](?![a-z])    # %s, %5.2f, but not 100%d
+    | (?<![\w^\\])\$?\{[ ]?[\w.]*+[ ]?(?:[:!][^{}\s]*+)?\}    # {}, {0}, {{name}}, ${name}, but not e^{x}, \sqrt{x}
+    | (?<![\w$])\$[a-z_]\w*+(?!\$)    # $name, but not $x$
     """,
     re.ASCII | re.VERBOSE | re.IGNORECASE,
 )
@@ -50,25 +50,25 @@ _PLACEHOLDER = re.compile(
 class Agreement(Filter):
     """Drops pairs that disagree on numbers, addresses or markup.
 
-    Numbers are compared as digits, without separators of thousands and decimals, in any order and however often they
-    occur. A number that only one side has counts against the pair if the other side, too, has one of its own, or if it
-    has three digits or more and does not end in 00: others may well be written out (*18th century*, *sto procent*).
+    Numbers are compared as sets of digit runs: thousands separators are removed, decimal separators split a number. A
+    number on only one side counts against the pair if the other side also has an unmatched number, or if it has three
+    or more digits and does not end in 00. Other numbers may be written out (*18th century*, *sto procent*).
 
-    Pairs with a side of more than 10,000 characters pass: they are no sentences, and looking for separators takes time
-    quadratic in the length.
+    Pairs with a side of more than 10,000 characters pass: they are not sentences, and the search for separators takes
+    quadratic time.
     """
 
     removed_keys: ClassVar[Mapping[str, str]] = {"written_out": "numbers that may be written out are forgiven"}
     numbers: bool = True
     """Compare numbers."""
     min_share: Annotated[Number, Field(ge=0, le=1)] = 0.5
-    """Least share of numbers that both sides have, among these and those that count against the pair. Half of them
-    leaves room for *6:30 p.m.* and *18:30*."""
+    """Minimum share of numbers on both sides, among these and the numbers that count against the pair. 0.5 allows
+    *6:30 p.m.* for *18:30*."""
     urls: bool = True
-    """Compare web and mail addresses, as sets; a language's code in them does not matter."""
+    """Compare sets of web and mail addresses, ignoring language codes in them."""
     markup: bool = True
-    """Compare HTML and XML tags (their names, and how often they occur) and placeholders (``%s``, ``%(name)s``,
-    ``{0}``, ``${name}``; as sets)."""
+    """Compare HTML and XML tags (counts of their names) and sets of placeholders (``%s``, ``%(name)s``, ``{0}``,
+    ``${name}``)."""
 
     def reasons(self, batch: Batch) -> Iterator[str | None]:
         langs = {base_language(lang) for lang in batch.langs}
@@ -78,7 +78,7 @@ class Agreement(Filter):
     def _compare(self, pair: Pair, langs: Collection[str]) -> str | None:
         if max(map(len, pair)) > _MAX_CHARACTERS:
             return None
-        # Most have the same digits in the same order, and nothing more to find out.
+        # Fast path: most pairs have the same digits in the same order.
         if self.numbers and _DIGITS.findall(pair.source) != _DIGITS.findall(pair.target):
             one, other = (numbers(text) for text in pair)
             if _share(one, other) < self.min_share:
@@ -91,18 +91,18 @@ class Agreement(Filter):
 
 
 def _share(source: set[str], target: set[str]) -> float:
-    """Share of numbers found on both sides among those that should be."""
+    """Return the share of numbers on both sides, among these and the numbers that count against the pair."""
     found, lost = len(source & target), (source - target, target - source)
-    # Those that are never written out in words.
+    # Numbers that are never written out in words.
     certain = (sum(len(number) > 2 and not number.endswith("00") for number in side) for side in lost)
     against = max(min(map(len, lost)), *certain)
     return found / (found + against) if against else 1.0
 
 
 def numbers(text: str) -> set[str]:
-    """The numbers of a text: runs of digits, joined over separators of thousands, without leading zeros.
+    """Return the numbers of a text: runs of digits, without thousands separators and leading zeros.
 
-    Those in placeholders (``%1$s``) are none.
+    Numbers in placeholders (``%1$s``) are ignored.
     """
     text = strip_placeholders(text)
     if not text.isascii():
@@ -116,7 +116,7 @@ def _compare_markup(pair: Pair) -> str | None:
     if one != other:
         return _difference("tags", one, other)
     one, other = (placeholders(text) for text in pair)
-    # One side may number them and the other not: %s, %2$s.
+    # Only one side may number its placeholders: %s, %2$s.
     unnumbered = [sorted(_POSITION.sub("", slot) for slot in side.elements()) for side in (one, other)]
     if set(one) != set(other) and unnumbered[0] != unnumbered[1]:
         return _difference("placeholders", one, other)
@@ -124,24 +124,23 @@ def _compare_markup(pair: Pair) -> str | None:
 
 
 def _difference(what: str, source: set[str] | Counter[str], target: set[str] | Counter[str]) -> str:
-    """What only the source and only the target has."""
+    """Describe the items found only in the source and only in the target."""
     found = zip(SIDES, (source - target, target - source), strict=True)  # type: ignore[operator]
     parts = [f"only in the {side}: {' '.join(sorted(items)[:_MAX_NAMED])}" for side, items in found if items]
     return f"{what} {', '.join(parts)}"
 
 
 def addresses(text: str, langs: Collection[str] = ()) -> set[str]:
-    """Web and mail addresses, in lower case.
+    """Return the web and mail addresses of a text, in lower case.
 
     Args:
-        text: any.
-        langs: codes that are left out where they are a part of their own, since a page's address differs by
-            them in two languages: ``en.example.org/a`` and ``example.org/pl/a`` are equal then.
+        langs: language codes to remove where they form a whole part of an address, since the addresses of a page in
+            two languages differ by them: ``en.example.org/a`` and ``example.org/pl/a`` become equal.
     """
     if "@" not in text and "//" not in text and "www." not in text:
         return set()
     found = (match.lower().rstrip(_AFTER_ADDRESS) for match in _ADDRESS.findall(text))
-    # "https://" alone is none.
+    # "https://" alone is not an address.
     return {_without(langs, address) for address in found if not address.endswith("//")}
 
 
@@ -151,10 +150,10 @@ def _without(langs: Collection[str], address: str) -> str:
 
 
 def elements(text: str) -> Counter[str]:
-    """Names of HTML or XML tags: closing ones (``/b``) and those with attributes (``a``).
+    """Count the names of HTML or XML closing tags (``/b``) and tags with attributes (``a``).
 
-    ``<name>`` alone may as well be a blank to fill in, which is translated: an element shows by its other
-    tag. Attributes are not compared: some hold text.
+    Other opening tags are ignored, since ``<name>`` may be a translatable blank to fill in; elements are detected by
+    their closing tags. Attributes are not compared, since some contain text.
     """
     for escaped, character in _ESCAPED:
         text = text.replace(escaped, character)
@@ -163,17 +162,17 @@ def elements(text: str) -> Counter[str]:
 
 
 def placeholders(text: str) -> Counter[str]:
-    """Placeholders of printf, Python, Java, gettext and shells."""
+    """Count the placeholders of a text, in the syntax of printf, Python, Java, gettext and shells."""
     return Counter(_PLACEHOLDER.findall(text)) if _may_have_placeholders(text) else Counter()
 
 
 def strip_placeholders(text: str) -> str:
-    """The text without placeholders."""
+    """Return a text without placeholders."""
     return _PLACEHOLDER.sub(" ", text) if _may_have_placeholders(text) else text
 
 
 def strip_markup(text: str) -> str:
-    """The text without addresses, tags and placeholders."""
+    """Return a text without addresses, tags and placeholders."""
     return strip_placeholders(_TAG.sub(" ", _ADDRESS.sub(" ", text)))
 
 

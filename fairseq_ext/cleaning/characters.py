@@ -1,4 +1,4 @@
-"""The filter of letters and their scripts."""
+"""The filter for letters and their scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number, Several
 
-# Scripts by their Unicode names; a language written in several stands in each of their lines.
+# Languages by the Unicode name of their script; a language with several scripts is listed for each of them.
 _LANGUAGES_OF = {
     "Latin": "af an ast az br bs ca ceb co crh cs csb cy da de dsb en eo es et eu fi fo fr fur fy ga gd gl gn gv ha "
     "haw hr hsb ht hu ia id ig io is it jv kab kk ku kw la lb li ln lt lv mg mi ms mt nb nds nl nn no ny oc om pap pl "
@@ -54,19 +54,19 @@ _LANGUAGES_OF = {
 
 
 class Characters(Filter):
-    """Drops pairs with a side that is hardly text, or text in another script than its language's."""
+    """Drops pairs with a side that has few letters, or few letters of its language's scripts."""
 
     min_share: Annotated[Number, Field(ge=0, le=1)] = 0.3
-    """Least share of a side's letters that belong to its language's scripts. Text in another script has next to
-    none, while a sentence of a manual, full of names and commands in Latin, may well have half. If there are too
-    few, addresses, tags and placeholders, which are Latin anywhere, are left out and the rest is counted again."""
+    """Minimum share of a side's letters that belong to its language's scripts. Text in another script has almost none,
+    but a sentence of a manual with many Latin names and commands may have only half. Sides below the minimum are
+    counted again without addresses, tags and placeholders, which are Latin in all languages."""
     min_letters: Annotated[Number, Field(ge=0, le=1)] = 0.3
-    """Least share of letters among the characters of a side, spaces not counted. By default ``%1 (Disc %2)`` and
+    """Minimum share of letters among the characters of a side, without spaces. By default ``%1 (Disc %2)`` and
     ``It is 7:30.`` pass, but not rulers, tables of numbers and ``%1$d%%``."""
     source_scripts: Several[str] | None = None
     """Unicode names of the source language's scripts, such as ``[Cyrillic, Latin]``; known for most languages."""
     target_scripts: Several[str] | None = None
-    """The same for the target language."""
+    """Unicode names of the target language's scripts."""
 
     def check(self, langs: tuple[str, str]) -> None:
         for side, scripts in zip(SIDES, self._scripts(langs), strict=True):
@@ -95,7 +95,7 @@ class Characters(Filter):
 
 
 def _divide(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """The share, 1 of nothing."""
+    """Return shares, with 0 / 0 = 1."""
     return np.where(whole > 0, part / np.maximum(whole, 1), 1.0)
 
 
@@ -107,17 +107,17 @@ _IGNORED, _OTHER, _FOREIGN, _EXPECTED = range(4)
 
 
 def count_letters(texts: Sequence[str], scripts: tuple[str, ...]) -> np.ndarray:
-    """Count in each of N texts the letters of some scripts, all letters, and all characters but spaces.
+    """Count the letters of the given scripts, all letters, and all characters except spaces in each of N texts.
 
-    Letters that all scripts share, like ª or the ー of Japanese, are counted with these. Vowels that Unicode has
-    as marks are letters; accents as characters of their own are not counted.
+    Letters common to all scripts, like ª or the Japanese ー, count as letters of the given scripts. Vowel marks count
+    as letters; combining accents are not counted at all.
 
     Shape:
         result: N×3
     """
     if not texts:
         return np.zeros((0, 3), dtype=np.int64)
-    # All texts at once. The line feed behind each leaves none without a character, which reduceat needs.
+    # Line feeds ensure that no text is empty, as reduceat requires.
     joined = "".join([f"{text}\n" for text in texts])
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     kinds = _kind_of_character(scripts)[codes]
@@ -130,13 +130,13 @@ def count_letters(texts: Sequence[str], scripts: tuple[str, ...]) -> np.ndarray:
 def _is_script(name: str) -> bool:
     try:
         return name.isidentifier() and bool(regex.compile(rf"\p{{Script={name}}}"))
-    except (regex.error, OverflowError):  # it takes inf for a number
+    except (regex.error, OverflowError):  # it parses "inf" as a number
         return False
 
 
 @lru_cache(maxsize=8)
 def _kind_of_character(scripts: tuple[str, ...]) -> np.ndarray:
-    """Shape: 0x110000."""
+    """Return the kind of each Unicode code point. Shape: 0x110000"""
     every = "".join(map(chr, range(0x110000)))
     kinds = np.full(len(every), _OTHER, dtype=np.uint8)
     letters = r"[\p{L}[\p{M}--\p{Script=Inherited}]]"
@@ -153,7 +153,7 @@ def _kind_of_character(scripts: tuple[str, ...]) -> np.ndarray:
 
 
 def scripts_of(code: str, option: str) -> tuple[str, ...]:
-    """Unicode names of the scripts a language is written in; ``option`` names them where they are not known here."""
+    """Return the Unicode names of a language's scripts; for unknown languages, the error suggests ``option``."""
     language = base_language(code)
     scripts = tuple(script for script, languages in _LANGUAGES_OF.items() if language in languages.split())
     if not scripts:

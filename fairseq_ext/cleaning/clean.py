@@ -1,9 +1,8 @@
-"""From imported to clean corpora: normalise, filter, drop repetitions, and account for every pair.
+"""Clean imported corpora: normalise, filter, drop repetitions, and report on every dropped pair.
 
-Every block of pairs is a task of its own (:mod:`fairseq_ext.engine.tasks`). Putting the blocks together again, in the
-corpus's order, is all that one process does alone. Repeated pairs are found by 128-bit hashes of their folded text,
-which are kept on disk by block and sorted bucket by bucket, so that memory does not grow with the corpus, but for one
-byte a pair.
+Each block of pairs is a separate task (:mod:`fairseq_ext.engine.tasks`); only the concatenation of the blocks in corpus
+order runs in a single process. Repeated pairs are found by 128-bit hashes of their folded text. Hashes are stored on
+disk by block and sorted in buckets, so that memory grows by only one byte per pair.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from fairseq_ext.engine.tasks import TASKS_DIR, Engine, remove_tasks, run_tasks,
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Section
 
-# Cheapest first: what an early filter drops costs a later one nothing.
+# Cheapest first: pairs dropped by a filter do not reach later ones.
 FILTERS: dict[str, type[Filter]] = {
     "empty": Empty,
     "length": Length,
@@ -64,7 +63,8 @@ REPEATED = "repeated"
 _REPEATS = "repeats an earlier pair"
 _KEPT = ("", "")
 _BUCKET_PAIRS = 2_000_000
-# Of a block: each pair behind the filter that dropped it and why; keys of the others; how many normalisation changed.
+# Files of a block: each pair with the filter that dropped it and the reason; keys of kept pairs; number of pairs
+# changed by normalisation.
 _ROWS, _KEYS, _CHANGED = "rows.tsv", "keys.npy", "changed.txt"
 
 
@@ -77,31 +77,31 @@ Filters: Any = _filters_section()
 
 
 class Cleaning(Section):
-    """What is done to every pair before the split."""
+    """Options of cleaning, which is done before the split."""
 
     normalise: Annotated[Normalise | None, EMPTY_AS_DEFAULTS] = None
-    """One spelling of characters and punctuation; without it nothing is changed."""
+    """Normalisation of characters and punctuation; by default none."""
     chosen: Annotated[Filters, EMPTY_AS_DEFAULTS] = Field(default=Filters(), alias="filters")
-    """What drops a pair; an empty side always does."""
+    """Filters of pairs; pairs with an empty side are always dropped."""
     deduplicate: Literal["pair", "source", "target"] | None = None
-    """What has to be equal for a pair to repeat an earlier one of its domain; without it repetitions stay."""
+    """Drop a pair if its source, target or both repeat an earlier pair of its domain; by default repetitions stay."""
     write_rejected: bool = False
-    """Whether to write every dropped pair with its line and reason to ``rejected/DOMAIN.tsv.gz``."""
+    """Whether to write dropped pairs with line and reason to ``rejected/DOMAIN.tsv.gz``."""
 
     @property
     def filters(self) -> dict[str, Filter]:
-        """By name, in the order of :data:`FILTERS`."""
+        """The chosen filters by name, in the order of :data:`FILTERS`."""
         chosen = {name: getattr(self.chosen, name) for name in FILTERS} | {"empty": Empty()}
         return {name: each for name, each in chosen.items() if each is not None}
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The options by which a finished step is recognised."""
+        """The options recorded to recognise a finished step."""
         filters = {name: each.model_dump() for name, each in self.filters.items()}
         return {**self.model_dump(exclude={"chosen"}), "filters": filters}
 
     def check(self, langs: tuple[str, str]) -> None:
-        """Raise InputError, before long work begins, if a filter cannot judge these languages."""
+        """Raise InputError if a filter does not support these languages."""
         for each in self.filters.values():
             each.check(langs)
 
@@ -115,11 +115,11 @@ def clean_block(
     index: int,
     output: Path,
 ) -> None:
-    """Clean the block of this index, given by its domain and number, into an empty directory."""
+    """Clean block ``blocks[index]``, given by domain and number, and write it to an empty directory."""
     raw = read_block(corpora, blocks[index][0], langs, blocks[index][1])
     pairs = normalise_pairs(raw, langs, cleaning.normalise)
     accepted, rejected = run_filters(cleaning.filters, Batch(pairs, langs, learned))
-    # Text in corpora is collapsed, so neither tabs nor line feeds occur in it.
+    # White space is collapsed, so text contains no tabs or line feeds.
     write_lines(output / _ROWS, ("\t".join((*rejected.get(row, _KEPT), *pair)) for row, pair in enumerate(pairs)))
     if cleaning.deduplicate:
         np.save(output / _KEYS, pair_keys((pairs[row] for row in accepted), cleaning.deduplicate))
@@ -136,10 +136,10 @@ def clean_corpora(
     engine: Engine,
     learned: Path | None = None,
 ) -> str:
-    """Clean all domains of a folder of imported corpora, report on it, and return what was done, for people.
+    """Clean all domains of a folder of imported corpora, and return a summary.
 
-    Writes ``DOMAIN.LANG``, the report and, if asked for, ``rejected/DOMAIN.tsv.gz``. An interrupted run is continued.
-    ``learned`` is the folder of what the filters have learned, if they have to.
+    Writes ``DOMAIN.LANG``, the report and, if requested, ``rejected/DOMAIN.tsv.gz``. An interrupted run is resumed.
+    ``learned`` is the output folder of :func:`~fairseq_ext.cleaning.learn.learn_from_corpora`, if a filter needs it.
     """
     cleaning.check(langs)
     indices = {name: load_index(corpora, name) for name in domains}
@@ -157,7 +157,7 @@ def clean_corpora(
 
 
 def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normalise | None) -> Sequence[Pair]:
-    """Normalise both sides, if there are options to do so."""
+    """Normalise both sides, or return the pairs unchanged if ``options`` is None."""
     if options is None:
         return raw
     sides = [normalise_lines([pair[side] for pair in raw], lang, options) for side, lang in enumerate(langs)]
@@ -165,7 +165,7 @@ def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normal
 
 
 def _options(cleaning: Cleaning) -> dict[str, Section | dict[str, str]]:
-    """What the report says of the options: filters in their order, and what is not one."""
+    """Return the options for the report: filters in order, then the other options."""
     options: dict[str, Section | dict[str, str]] = {**cleaning.filters}
     if cleaning.deduplicate:
         options[REPEATED] = {"by": cleaning.deduplicate}
@@ -177,8 +177,8 @@ def _options(cleaning: Cleaning) -> dict[str, Section | dict[str, str]]:
 def _assemble(
     folder: Path, name: str, langs: tuple[str, str], blocks: Sequence[Path], cleaning: Cleaning, tally: Tally
 ) -> None:
-    """Write a domain's corpus from its blocks, without the repetitions, and count what happened to it."""
-    # Of each pair that the filters kept, whether it repeats an earlier one.
+    """Write a domain's corpus from its blocks, without repetitions, and count kept and dropped pairs."""
+    # For each pair kept by the filters, whether it repeats an earlier one.
     repeats: Iterator[bool] = repeat(False)
     if cleaning.deduplicate:
         repeats = iter(find_repeats([np.load(block / _KEYS, mmap_mode="r") for block in blocks]))
@@ -210,7 +210,7 @@ def _assemble(
 
 
 def pair_keys(pairs: Iterable[Pair], by: str) -> np.ndarray:
-    """Hashes, N×2 (uint64), that are equal where ``pair``, ``source`` or ``target`` of pairs repeat each other."""
+    """Return hashes of the folded ``pair``, ``source`` or ``target`` of each pair. Shape: N×2 (uint64)"""
     if by == "pair":
         texts = (f"{fold(source)}\0{fold(target)}" for source, target in pairs)
     else:
@@ -221,14 +221,14 @@ def pair_keys(pairs: Iterable[Pair], by: str) -> np.ndarray:
 
 
 def find_repeats(blocks: Sequence[np.ndarray], bucket_pairs: int = _BUCKET_PAIRS) -> np.ndarray:
-    """Which pairs repeat an earlier one.
+    """Return whether each pair repeats an earlier one.
 
     Args:
-        blocks: keys in the corpus's order, cut anywhere; memory-mapped files will do.
-        bucket_pairs: about how many keys are sorted at a time.
+        blocks: keys in corpus order, in arrays of any length; may be memory-mapped.
+        bucket_pairs: approximate number of keys sorted at a time.
 
     Shape:
-        result: N (bool), of all blocks together
+        result: N (bool), for all blocks together
     """
     sizes = [len(block) for block in blocks]
     starts = np.cumsum([0, *sizes])
@@ -238,7 +238,7 @@ def find_repeats(blocks: Sequence[np.ndarray], bucket_pairs: int = _BUCKET_PAIRS
         chosen = [np.flatnonzero(block[:, 0] % num_buckets == bucket) for block in blocks]
         keys = np.concatenate([block[rows] for block, rows in zip(blocks, chosen, strict=True)])
         positions = np.concatenate([rows + start for rows, start in zip(chosen, starts, strict=False)])
-        # The sort is stable, so the first of equal keys stays the first in the corpus.
+        # The sort is stable, so that the first of equal keys is the first in the corpus.
         order = np.lexsort((keys[:, 1], keys[:, 0]))
         equal = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
         repeats[positions[order[1:][equal]]] = True

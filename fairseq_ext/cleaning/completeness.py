@@ -1,4 +1,4 @@
-"""The filter that finds a part missing on one side: a half, the last sentence, or what was appended to the other."""
+"""The filter for pairs with a part missing on one side, such as half of the text or the last sentence."""
 
 from __future__ import annotations
 
@@ -20,37 +20,36 @@ from fairseq_ext.inputs.models import Number
 
 LENGTHS_FILE = "lengths.json"
 _FINAL_MARK = re.compile(r"[.!?…。！？।؟۔][\s\"'”’»«)\]]*$").search
-# What else speaks for a missing part, in deviations: that the shorter side lacks the mark that ends the longer one, and
-# that the last words of the longer one have no translation; these by a third of their evidence, as far as it goes.
+# Other signs of a missing part, in deviations: the shorter side lacks the longer one's final mark; the last words of
+# the longer one have no translation, which counts a third of its evidence, up to a maximum.
 _NO_MARK = 1.5
 _PER_EVIDENCE = 1 / 3
 _MAX_EVIDENCE = 5.0
-# Mean characters of both sides. Ratios of short pairs vary more, and have other means.
+# Bounds of the length classes, in mean characters of both sides. Ratios of short pairs vary more, with other medians.
 EDGES = (10, 20, 30, 45, 65, 90, 130, 180, 260)
-# The twentieth part of the pairs with the smallest and the largest ratios may be anything: a normal distribution has
-# its limits at 1.645 deviations. Each direction has its own, as lists of terms are explained more often than cut.
+# The 5% smallest and 5% largest ratios are treated as outliers; a normal distribution has these quantiles at 1.645
+# deviations. The two directions have separate deviations, since lists of terms are explained more often than cut.
 _QUANTILES = (0.05, 0.5, 0.95)
 _DEVIATIONS = 1.645
-# A class of lengths starts at these, as if it had so many pairs: no ratio, and deviations that suit short text.
+# Prior of each length class, weighted like this number of pairs: equal lengths, and a deviation for short text.
 _USUAL_DEVIATION = 0.3
 _USUAL_COUNT = 50
-# Where nearly all pairs are names, equal on both sides, a letter more would be many deviations.
+# If nearly all pairs are names, equal on both sides, one more letter would otherwise be many deviations.
 _MIN_DEVIATION = 0.15
 
 
 class Completeness(Filter):
-    """Drops pairs of which one side is shorter than it should be, by what such pairs of the corpora have.
+    """Drops pairs with a side that is too short, compared with pairs of similar length in the corpora.
 
-    Counted are deviations of the logarithm of the ratio of characters from its median among pairs of that length
-    (:class:`LengthRatios`); more of them, if the longer side ends with a full stop or the like and
-    the shorter one does not, and if the last words of the longer one have no translation (where the filter
-    ``dictionary`` is on, which learns what words have).
+    The measure is the deviation of the logarithm of the character ratio from its median for that length
+    (:class:`LengthRatios`). It increases if only the longer side ends with a full stop or similar mark, and if the last
+    words of the longer side have no translation (only with the filter ``dictionary``, which learns translations).
     """
 
     max_deviation: Annotated[Number, Field(ge=0)] = 4.6
-    """Most deviations of a pair."""
+    """Maximum deviation of a pair."""
     exempt: Annotated[int, Field(ge=0)] = 15
-    """Pairs with at most so many characters on the longer side pass: a term may be short here and long there."""
+    """Pairs with at most this many characters on the longer side pass, since the lengths of terms differ much."""
 
     def reasons(self, batch: Batch) -> Iterator[str | None]:
         assert batch.learned is not None
@@ -58,7 +57,7 @@ class Completeness(Filter):
         evidence = read_evidence(words) if words.exists() else None
         characters = count_characters(batch.pairs)
         deviations = lengths.deviations(np.maximum(characters, 1))
-        # What lengths alone show to be within the limit is not looked at.
+        # Pairs that cannot exceed the limit, given their lengths, are skipped.
         most = np.abs(deviations) + _NO_MARK + _PER_EVIDENCE * _MAX_EVIDENCE
         is_suspect = (most > self.max_deviation) & (characters.max(axis=1, initial=0) > self.exempt)
         for pair, deviation, suspect in zip(batch.pairs, deviations.tolist(), is_suspect.tolist(), strict=True):
@@ -79,12 +78,12 @@ class Completeness(Filter):
 
 @dataclass(frozen=True)
 class LengthRatios:
-    """Of pairs in each of E + 1 classes of length: the logarithm of target to source characters, and its deviations.
+    """Statistics of the log ratio of target to source characters, for E + 1 classes of length.
 
     Attributes:
-        median: E + 1 values.
-        shorter: deviation of ratios below the median, E + 1 values.
-        longer: the same above it.
+        median: median log ratios, E + 1 values.
+        shorter: deviations below the median, E + 1 values.
+        longer: deviations above the median, E + 1 values.
     """
 
     median: np.ndarray
@@ -93,11 +92,11 @@ class LengthRatios:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what :func:`learn_lengths` wrote."""
+        """Read the output of :func:`learn_lengths`."""
         return cls(*np.array(json.loads(path.read_text(encoding="utf-8"))["usual"]).T)
 
     def deviations(self, characters: np.ndarray) -> np.ndarray:
-        """Deviations by which a target is longer than usual; negative where it is shorter.
+        """Return by how many deviations each target is longer than usual; negative if it is shorter.
 
         Shape:
             characters: N×2, at least 1; result: N
@@ -108,12 +107,15 @@ class LengthRatios:
 
 
 def count_characters(pairs: Iterable[Pair]) -> np.ndarray:
-    """Shape: N×2."""
+    """Return the numbers of characters of both sides. Shape: N×2"""
     return np.array([(len(one), len(other)) for one, other in pairs], dtype=np.int64).reshape(-1, 2)
 
 
 def learn_lengths(pairs: Iterable[Pair], output: Path) -> None:
-    """Write, as JSON, what is usual among pairs without empty sides; neither their order nor repetitions matter."""
+    """Write the statistics of :class:`LengthRatios` as JSON.
+
+    Pairs must have no empty side. Their order and repetitions do not matter.
+    """
     characters = count_characters(set(pairs))
     ratios, classes = _log_ratios(characters), _classes(characters)
     rows = [_usual(np.sort(ratios[classes == number])) for number in range(len(EDGES) + 1)]
@@ -121,7 +123,7 @@ def learn_lengths(pairs: Iterable[Pair], output: Path) -> None:
 
 
 def _usual(ratios: np.ndarray) -> list[float]:
-    """Median and deviations of a class of N pairs, drawn to the usual ones if these are few. Shape: N; result: 3"""
+    """Return median and deviations of a class, smoothed towards the prior if it is small. Shape: N; result: 3"""
     count = len(ratios)
     low, median, high = np.quantile(ratios, _QUANTILES) if count else (0.0, 0.0, 0.0)
     share = count / (count + _USUAL_COUNT)

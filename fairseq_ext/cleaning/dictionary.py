@@ -1,9 +1,9 @@
-"""The filter that asks word translations: does the other side hold what this side says?
+"""The filter for word translations: checks whether words of one side have translations on the other.
 
-The list of translations is given, or learned from the corpus itself (:mod:`fairseq_ext.cleaning.learn`). A word whose
-translations are nearly always there speaks against a pair by their absence, and a rare translation that is there speaks
-for it. The evidence is the logarithm of a ratio of likelihoods: of what is seen in pairs taken at random, to the same
-in translations. Rates are counted in the corpus itself.
+The word list is given, or learned from the corpus itself (:mod:`fairseq_ext.cleaning.learn`). Missing translations are
+evidence against a pair, strongest for words that are nearly always translated. Translations found are evidence for it,
+strongest if they are rare. The evidence is a log likelihood ratio: of the observation in random pairs to the
+observation in translations. Rates are estimated from the corpus itself.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Number
 
 EVIDENCE_FILE = "evidence.json"
-# Words are compared by their first six letters, which brings most inflected forms together.
+# Words are compared by their first six characters, so that most inflected forms match.
 _STEM = re.compile(r"(\w{1,6})\w*")
-# A word's rate starts at that of words in general, as if it had been met so many times: rare words always have their
-# translation in the pairs that these were learned from.
+# Prior of a word's translation rate, weighted like this number of occurrences: in the pairs that the list was learned
+# from, rare words always have a translation.
 _USUAL_RATE = 0.45
 _USUAL_COUNT = 6
-# One word alone decides nothing.
+# Limits the evidence of a single word.
 _MAX_RATE = 0.95
 _LEAST_KNOWN = 4
 
@@ -40,26 +40,25 @@ Sides = tuple[set[str], set[str]]
 
 
 class Dictionary(Filter):
-    """Drops pairs whose words say that they are no translations.
+    """Drops pairs that are not translations according to their words.
 
-    Looked at are the different words of both sides that the list knows, a word being a run of letters and digits,
-    case folded, of which the first six count. It is of no use for languages without spaces between words.
+    The filter uses the distinct words of both sides that are in the list. Words are case-folded runs of letters and
+    digits, truncated to six characters. It does not support languages without spaces between words.
     """
 
     removed_keys: ClassVar[Mapping[str, str]] = {"min_words": "pairs with fewer than four known words pass"}
 
     word_list: str | None = None
-    """File of lines ``source<TAB>target``, or with a probability as the third column, which is not used; left out,
-    a list is learned from the corpora."""
+    """File with lines ``source<TAB>target``; a third column with probabilities is ignored. By default, a list is
+    learned from the corpora."""
     max_evidence: Annotated[Number, Field(ge=0)] | None = 6.5
-    """Most evidence against a pair, in natural units of information:
-    6.5 is one to 665. Words count by how reliably they are translated in the corpora, and a short pair without any
-    translation may pass. None: it does not matter."""
+    """Maximum evidence against a pair, in nats: 6.5 is a likelihood ratio of 665. Words are weighted by how reliably
+    they are translated in the corpora, and short pairs without any translation may pass. None: no limit."""
     min_share: Annotated[Number, Field(gt=0, le=1)] | None = None
-    """Least share of the known words that have a translation, whatever words these are; pairs with fewer than four
-    (both sides together) pass. None: it does not matter."""
+    """Minimum share of known words with a translation, all words weighted equally; pairs with fewer than four known
+    words (both sides together) pass. None: no limit."""
     sentences: Annotated[int, Field(ge=1)] = 200_000
-    """At most so many pairs are learned from."""
+    """Maximum number of pairs to learn from."""
 
     def check(self, langs: tuple[str, str]) -> None:
         for lang in langs:
@@ -85,9 +84,9 @@ class Dictionary(Filter):
 
 
 def read_word_list(path: Path) -> dict[str, set[str]]:
-    """Read a word list: of each source word its translations, cut to their first letters.
+    """Read a word list, and return the translations of each source word, all truncated as in :func:`stems`.
 
-    Entries of several words are left out, since words are looked up one by one.
+    Entries of several words are skipped, since words are looked up one by one.
     """
     translations: dict[str, set[str]] = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -103,17 +102,17 @@ def read_word_list(path: Path) -> dict[str, set[str]]:
 
 
 def stems(text: str) -> list[str]:
-    """The words of a text: runs of letters and digits, case folded, of which the first six count."""
+    """Return the words of a text: case-folded runs of letters and digits, truncated to six characters."""
     return _STEM.findall(text.casefold())
 
 
 def stems_of(pair: Pair) -> Sides:
-    """The different words of both sides."""
+    """Return the distinct words of both sides."""
     return set(stems(pair.source)), set(stems(pair.target))
 
 
 def supported_words(sides: Sides, translations: Mapping[str, set[str]]) -> Sides:
-    """The source words that have a translation among the target's words, and these."""
+    """Return the source words with a translation on the target side, and these translations."""
     supported: Sides = (set(), set())
     for word in translations.keys() & sides[0]:
         if both := translations[word] & sides[1]:
@@ -124,13 +123,13 @@ def supported_words(sides: Sides, translations: Mapping[str, set[str]]) -> Sides
 
 @dataclass(frozen=True)
 class LexicalEvidence:
-    """Evidence by word.
+    """Lexical evidence against pairs, by word.
 
     Attributes:
-        translations: of each source word, its translations.
-        missing: of each side's words, the evidence against a pair in which its translations are missing, 0 or more.
-        found: the same where one is there: 0 or less.
-        mean_words: different words of a side, on average.
+        translations: translations of each source word.
+        missing: for each side, the evidence of words without a translation in the pair; at least 0.
+        found: for each side, the evidence of words with a translation in the pair; at most 0.
+        mean_words: for each side, the mean number of distinct words.
     """
 
     translations: Mapping[str, set[str]]
@@ -139,7 +138,7 @@ class LexicalEvidence:
     mean_words: tuple[float, float]
 
     def of(self, sides: Sides) -> float:
-        """Evidence against a pair, in natural units of information; negative if it speaks for the pair."""
+        """Return the evidence against a pair in nats; negative values are evidence for it."""
         supported = supported_words(sides, self.translations)
         evidence = []
         for side in (0, 1):
@@ -147,11 +146,11 @@ class LexicalEvidence:
             longer = self._log_length(sides, 1 - side)
             evidence += [missing[word] for word in (missing.keys() & sides[side]) - supported[side]]
             evidence += [min(0.0, found[word] + longer) for word in supported[side]]
-        # Sets have another order in every process; this sum does not depend on it.
+        # fsum, since the iteration order of sets differs between processes.
         return math.fsum(evidence)
 
     def tail(self, pair: Pair, side: int) -> float:
-        """Evidence that the end of a side is not on the other: of as many last words as give the most; at least 0."""
+        """Return the evidence that the end of a side is missing on the other: the maximum over suffixes, at least 0."""
         sides = stems_of(pair)
         supported = supported_words(sides, self.translations)[side]
         missing, found = self.missing[side], self.found[side]
@@ -164,12 +163,12 @@ class LexicalEvidence:
         return total
 
     def _log_length(self, sides: Sides, side: int) -> float:
-        """How much likelier a translation is there by chance, as the side is longer than most."""
+        """Return the log of how much likelier chance translations are, as a side is longer than average."""
         return math.log(max(1.0, len(sides[side]) / self.mean_words[side]))
 
 
 def read_evidence(path: Path) -> LexicalEvidence:
-    """Read what :func:`learn_evidence` wrote."""
+    """Read the output of :func:`learn_evidence`."""
     document = json.loads(path.read_text(encoding="utf-8"))
     entries = document["source"], document["target"]
     missing, found = (tuple({word: each[kind] for word, each in side.items()} for side in entries) for kind in (0, 1))
@@ -178,9 +177,9 @@ def read_evidence(path: Path) -> LexicalEvidence:
 
 
 def learn_evidence(pairs: Iterable[Pair], translations: Mapping[str, set[str]], output: Path) -> None:
-    """Count how often words have one of their translations on the other side, and write what follows from it as JSON.
+    """Estimate lexical evidence from how often words have a translation on the other side, and write it as JSON.
 
-    Neither the pairs' order nor repetitions matter.
+    The order of pairs and repetitions do not matter.
     """
     sources_of: dict[str, set[str]] = {}
     for source, targets in translations.items():
@@ -215,7 +214,7 @@ def _entries(
     met_others: Counter[str],
     num_pairs: int,
 ) -> dict[str, tuple[float, float]]:
-    """Of each word, the evidence against a pair where no translation is there, and where one is."""
+    """Return, for each word, the evidence against a pair without and with a translation of it."""
     entries = {}
     for word, others in translations.items():
         rate = min(_MAX_RATE, (supported[word] + _USUAL_COUNT * _USUAL_RATE) / (met[word] + _USUAL_COUNT))

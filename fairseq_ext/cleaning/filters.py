@@ -1,4 +1,4 @@
-"""What a filter is: of every pair it says why it is dropped, or nothing. And those of lengths, words and encodings."""
+"""Interface of filters, which give a reason to drop each pair or None; and filters by length, words and encoding."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class Batch:
-    """Some thousand pairs, white space collapsed, and the folder of what filters have learned from the corpora."""
+    """A block of pairs with collapsed white space, and the folder of statistics learned from the corpora."""
 
     pairs: Sequence[Pair]
     langs: tuple[str, str]
     learned: Path | None = None
 
     def texts(self, side: int) -> list[str]:
-        """One side of the pairs."""
+        """Return one side of all pairs."""
         return [pair[side] for pair in self.pairs]
 
 
 class Filter(Section):
-    """A section of an experiment file: its fields are the options of the filter."""
+    """Base class of filters: a section of an experiment file with the filter's options."""
 
     def check(self, langs: tuple[str, str]) -> None:
-        """Raise InputError if the filter cannot judge these languages."""
+        """Raise InputError if the filter does not support these languages."""
 
     def reasons(self, batch: Batch) -> Iterable[str | None]:
-        """Why each pair is dropped, in a few words; None where it is kept. The source's reason comes first."""
+        """Return a short reason to drop each pair, or None to keep it. The source's reason takes precedence."""
         sides = (self.side_reasons(batch, side) for side in (0, 1))
         return [one or other for one, other in zip(*sides, strict=True)]
 
     def side_reasons(self, batch: Batch, side: int) -> Iterable[str | None]:
-        """The same of a filter that looks at each side by itself."""
+        """Return the reasons for one side; implemented by filters that check each side separately."""
         raise NotImplementedError
 
 
 def run_filters(filters: Mapping[str, Filter], batch: Batch) -> tuple[list[int], dict[int, tuple[str, str]]]:
-    """Run filters one after the other, each on the pairs that the ones before it accepted.
+    """Run filters in sequence, each on the pairs accepted by the previous ones.
 
-    Returns the rows of the accepted pairs; of the others, by row, the name of the filter and its reason.
+    Returns the rows of accepted pairs and, by row, the filter name and reason of rejected pairs.
     """
     pairs = batch.pairs
     rows, rejected = list(range(len(pairs))), {}
@@ -69,12 +69,12 @@ def run_filters(filters: Mapping[str, Filter], batch: Batch) -> tuple[list[int],
 
 
 def count_words(text: str) -> int:
-    """The words of a text, which single spaces separate."""
+    """Return the number of words of a text, which are separated by single spaces."""
     return text.count(" ") + bool(text)  # faster than splitting
 
 
 class Empty(Filter):
-    """Drops pairs with a side that has no text, or none but invisible characters."""
+    """Drops pairs with a side that is empty or has only invisible characters."""
 
     def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
         return (f"no {SIDES[side]} text" if BLANK.fullmatch(text) else None for text in batch.texts(side))
@@ -84,12 +84,12 @@ class Length(Filter):
     """Drops pairs with a side that is too short or too long."""
 
     min_words: Annotated[int, Field(ge=0)] = 1
-    """Least number of words of a side."""
+    """Minimum number of words per side."""
     max_words: Annotated[int, Field(ge=1)] = 100
-    """Largest; 100 words are about 150 subwords. Where words are not separated by spaces, all of a sentence counts
-    as one, and only the characters limit it."""
+    """Maximum number of words per side; 100 words are about 150 subwords. In languages without spaces a sentence counts
+    as one word, so that only ``max_characters`` limits it."""
     max_characters: Annotated[int, Field(ge=1)] = 1000
-    """Largest number of characters of a side."""
+    """Maximum number of characters per side."""
 
     def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
         for text in batch.texts(side):
@@ -101,19 +101,19 @@ class Length(Filter):
 
 
 class LengthRatio(Filter):
-    """Drops pairs of which one side is many times as long as the other.
+    """Drops pairs with a side that is many times as long as the other.
 
-    Short pairs pass: a term of one word is often explained in several, and a verb form of one language
-    may be a phrase of the other (*Choledochoenterostomy*, *Przesłodziłaś*).
+    Short pairs pass: a single term is often explained in several words, and a verb form in one language may be a phrase
+    in the other (*Choledochoenterostomy*, *Przesłodziłaś*).
     """
 
     max_ratio: Annotated[Number, Field(ge=1)] = 3.0
-    """How many times as long the longer side may be."""
+    """Maximum ratio of the longer to the shorter side."""
     unit: Literal["words", "characters"] = "words"
-    """``words`` or ``characters``. Both tell translations from chance pairs about equally well, but words need
-    languages that separate them by spaces."""
+    """``words`` or ``characters``. Both distinguish translations from random pairs about equally well, but ``words``
+    requires languages with spaces between words."""
     exempt: Annotated[int, Field(ge=0)] = 7
-    """Longest side, in this unit, of pairs that pass anyway; for characters, 40 suits."""
+    """Pairs pass if their longer side has at most this length in ``unit``; for characters, 40 is suitable."""
 
     def check(self, langs: tuple[str, str]) -> None:
         for lang in langs if self.unit == "words" else ():
@@ -133,13 +133,13 @@ class LengthRatio(Filter):
 
 
 class LongWord(Filter):
-    """Drops pairs with a word that is too long for one: binary data, lost spaces, paths.
+    """Drops pairs with a very long word: binary data, missing spaces, paths.
 
-    Web addresses pass, and languages without spaces between words are not looked at.
+    Web addresses and languages without spaces between words are ignored.
     """
 
     max_characters: Annotated[int, Field(ge=1, le=1_000_000)] = 40
-    """Of the longest word allowed."""
+    """Maximum number of characters of a word."""
 
     def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
         has_long_word = re.compile(rf"[^ ]{{{self.max_characters + 1}}}").search
@@ -152,10 +152,10 @@ class LongWord(Filter):
 
 
 class Identical(Filter):
-    """Drops pairs whose sides are equal but for case, digits and punctuation: they are not translated."""
+    """Drops untranslated pairs: both sides are equal except for case, digits and punctuation."""
 
     exempt_words: Annotated[int, Field(ge=0)] = 2
-    """Pairs whose sides have at most so many words pass: names, commands and loan words are the same in many
+    """Pairs with at most this many words per side pass: names, commands and loan words are the same in many
     languages."""
 
     def reasons(self, batch: Batch) -> Iterator[str | None]:
@@ -170,27 +170,27 @@ _NO_LETTERS = re.compile(r"[\W\d_]+")
 
 def _has_equal_letters(one: str, other: str) -> bool:
     one, other = one.casefold(), other.casefold()
-    # Mostly the first letters differ already, and the rest need not be looked at.
+    # Fast path: mostly the first letters differ.
     first, second = _LETTER.search(one), _LETTER.search(other)
     if first is None or second is None or first[0] != second[0]:
         return False
     return _NO_LETTERS.sub("", one) == _NO_LETTERS.sub("", other)
 
 
-# ftfy looks at combinations of characters. Half of them are gone where UTF-8 was read as Latin-1, whose control
-# characters become spaces on import, and it knows few of Windows-1250. What is left is the first byte of two as a
-# capital inside a word, where next to no language has one.
+# ftfy detects combinations of characters. It misses many if UTF-8 was read as Latin-1, whose control characters become
+# spaces on import, and knows few of Windows-1250. In these cases the first of two bytes is left as a capital letter
+# inside a word, where almost no language has one.
 _CAPITAL_INSIDE = re.compile(r"[a-zß-öø-ÿ][ÂÃÄÅĂĹ]").search
-# All that ftfy looks for has two characters in a row that are not ASCII, or one of these; finding that out is quicker.
+# A fast test: everything that ftfy detects has two consecutive characters outside ASCII, or one of these.
 _MAYBE = re.compile(r"[^\x00-\x7f]{2}|[\x80-\x9fÂÃŒœ]").search
-# »Übersicht« in German, ”Är” in Swedish: closing quotation marks elsewhere, behind which ftfy expects no capital.
+# Opening marks of »Übersicht« (German) and ”Är” (Swedish). For ftfy they are closing marks, not followed by capitals.
 _OPENING = re.compile(r"(?<!\S)[»”›]")
 
 
 class Encoding(Filter):
-    """Drops pairs with a side whose UTF-8 was read as Latin-1, Windows-1252 or the like (*mojibake*).
+    """Drops pairs with a side whose UTF-8 was decoded as Latin-1, Windows-1252 or similar (*mojibake*).
 
-    Text without accents is not touched.
+    ASCII text always passes.
     """
 
     def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
@@ -199,7 +199,7 @@ class Encoding(Filter):
 
 
 def is_misread(text: str) -> bool:
-    """Whether a text looks like UTF-8 read as something else."""
+    """Return whether a text looks like UTF-8 decoded with another encoding."""
     if text.isascii():
         return False
     return bool(_CAPITAL_INSIDE(text) or (_MAYBE(text) and is_bad(_OPENING.sub(" ", text))))

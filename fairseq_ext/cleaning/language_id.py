@@ -1,8 +1,8 @@
-"""The filter of languages, and the language of many sentences at once.
+"""The language filter, and batched language identification.
 
-langid.py (Lui and Baldwin 2012) and its successor py3langid are naive Bayes models over byte n-grams, which an
-automaton finds (Aho and Corasick 1975). The packages walk it byte by byte in Python. Here thousands of pieces of text
-walk it side by side in numpy: the same decisions, 9 (py3langid) and 45 (langid) times as fast.
+langid.py (Lui and Baldwin 2012) and its successor py3langid are naive Bayes models over byte n-grams, which are found
+by an automaton (Aho and Corasick 1975). The packages step through it byte by byte in Python. This module processes
+thousands of pieces of text in parallel with numpy: the same decisions, 9 (py3langid) and 45 (langid) times as fast.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from fairseq_ext.inputs.models import Number, Several
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# What text on the web is mostly in, less the closest relatives of others here (sk, uk, gl, no …), which a short
-# sentence is too easily taken for.
+# The most frequent languages on the web, without close relatives of others in the list (sk, uk, gl, no …), with which
+# short sentences are easily confused.
 DISTRACTORS = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "sv", "tr", "zh")
-# Shorter sentences pass: langid is sure of itself on a word or two, and often wrong.
+# Shorter sentences pass: on one or two words, langid is confident and often wrong.
 _MIN_CHARACTERS = {"langid": 30, "py3langid": 10}
-# Ends a sentence: in UTF-8 no byte is 255, so that no n-gram holds it and the automaton is back at its start.
+# Ends a sentence: byte 255 never occurs in UTF-8 and hence in n-grams, so it resets the automaton.
 _END = b"\xff"
 _LONGEST_NGRAM = 6  # bytes, of both packages' models
 _PIECE_BYTES = 128
 _CHUNK_BYTES = 1 << 20
-# Of the check of whole corpora.
-SAMPLE = 1000  # pairs that are looked at
-_LEAST = 50  # pairs of which something can be said
+# Parameters of check_sides.
+SAMPLE = 1000  # pairs to check
+_LEAST = 50  # minimum number of pairs for a check
 _LEAST_CHARACTERS = 20
-_MOST = 0.7  # share of a side that is in the other side's language, or like the other side
+_MOST = 0.7  # maximum share of pairs with a side in the other language, or with equal sides
 
 
 class LanguageId(Filter):
-    """Drops pairs of which a side is in another language than it should be.
+    """Drops pairs with a side in the wrong language.
 
-    A side is in another language if that is the likeliest and the expected one has less than ``min_probability``.
+    A side is in the wrong language if another language is the likeliest and the expected one has a probability below
+    ``min_probability``.
     """
 
     backend: Literal["py3langid", "langid"] = "py3langid"
-    """``py3langid``, a newer model, or ``langid``, the one of Klimaszewski et al. (2023), which is overconfident:
-    with the same settings it drops about twenty times as many good sentences."""
+    """``py3langid``, a newer model, or ``langid`` as in Klimaszewski et al. (2023), which is overconfident: with the
+    same settings it drops about twenty times as many good sentences."""
     distractors: Several[str] | None = None
-    """Languages that a sentence may be taken for, besides the pair's own; by default 15 large ones. Give the pair's
-    own again to decide between these two alone; give its close relatives (Slovak beside Czech) only if the text
-    holds them."""
+    """Candidate languages in addition to the pair's own; by default 15 widespread ones. Repeat the pair's own languages
+    to choose only between these two. Add close relatives (Slovak for Czech) only if they occur in the text."""
     min_probability: Annotated[Number, Field(gt=0, le=1)] = 0.02
-    """Least probability of the expected language."""
+    """Minimum probability of the expected language."""
     min_characters: Annotated[int, Field(ge=0)] | None = None
-    """Shorter sides pass; by default 10 for py3langid and 30 for langid."""
+    """Minimum length of a side to check, in characters; by default 10 for py3langid and 30 for langid."""
 
     def check(self, langs: tuple[str, str]) -> None:
         self._classifier(langs)
@@ -84,9 +84,9 @@ class LanguageId(Filter):
 
 
 def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> None:
-    """Check that source and target are not exchanged, and not both in the same language.
+    """Raise InputError if source and target are swapped, or both in the same language.
 
-    Nothing is said of few or short pairs, and of languages that py3langid does not know. ``where`` names the corpus.
+    Few or short pairs and languages unknown to py3langid are not checked. ``where`` is the corpus for messages.
     """
     source, target = map(base_language, langs)
     long = [pair for pair in pairs if min(map(len, pair)) >= _LEAST_CHARACTERS]
@@ -116,16 +116,16 @@ def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> No
 
 @lru_cache(maxsize=8)
 def load_classifier(backend: str, langs: tuple[str, ...]) -> Classifier:
-    """Load the model of ``langid`` or ``py3langid``, once a process, to choose among some languages."""
+    """Load the model of ``langid`` or ``py3langid``, restricted to some languages; cached within the process."""
     return _MODELS[backend](langs)
 
 
 class Classifier:
-    """Naive Bayes over byte n-grams; a sentence's probabilities do not depend on the sentences beside it.
+    """Naive Bayes over byte n-grams; a sentence's probabilities do not depend on other sentences.
 
-    A sentence's score for a language is the language's prior plus the weights of the *features* of the states that the
-    automaton passes through, one state a byte. The model is that of py3langid 0.4.0: repetitions count less and less,
-    and long texts are no surer than they should be.
+    A sentence's score for a language is the language's log prior plus the weights of the *features* of the automaton's
+    states, one state per byte. This is the model of py3langid 0.4.0: counts of features are log-scaled, and scores are
+    divided by the square root of the length.
     """
 
     def __init__(self, langs: tuple[str, ...]) -> None:
@@ -133,27 +133,27 @@ class Classifier:
 
         package = LanguageIdentifier.from_model_file(MODEL_FILE)
         self._choose_among(langs, package, "py3langid")
-        # Of each of S states: next_state[row_start[state] + byte] follows on it, feature[state] is its row of the
+        # For each state, next_state[row_start[state] + byte] is the next state, and feature[state] is its row of the
         # weights log P(feature | language), F×L, or -1.
         self._row_start = np.array(package.tk_row, dtype=np.int64) << 8
         self._feature = np.array(package.tk_output, dtype=np.int32)
         self._weights = package.nb_ptc.astype(np.float64)
 
     def _choose_among(self, langs: tuple[str, ...], package: Any, backend: str) -> None:
-        """Restrict the package's model to some languages, and take over what both models have alike."""
+        """Restrict the package's model to some languages, and set the attributes shared by both models."""
         for lang in langs:
             if lang not in package.nb_classes:
                 known = ", ".join(sorted(set(package.nb_classes)))
                 raise InputError(f"language: {backend} does not know the language {lang!r}; it knows {known}")
         package.set_languages(langs)
         self.langs = list(dict.fromkeys(package.nb_classes))
-        # A model may have several classes of a language.
+        # A model may have several classes per language.
         self._columns = [np.flatnonzero(np.array(package.nb_classes) == lang) for lang in self.langs]
         self._next_state = np.frombuffer(package.tk_nextmove, dtype=package.tk_nextmove.typecode)
         self._priors = package.nb_pc.astype(np.float64)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
-        """P(language | sentence) of N sentences, N×L, as the package's ``classify`` gives it."""
+        """Return P(language | sentence) of N sentences, N×L, equal to those of the package's ``classify``."""
         if not texts:
             return np.zeros((0, len(self.langs)))
         encoded = [self._encode(text) for text in texts]
@@ -168,19 +168,19 @@ class Classifier:
         return np.stack([exponentials[:, columns].sum(axis=1) for columns in self._columns], axis=1)
 
     def _encode(self, text: str) -> bytes:
-        """The bytes that a sentence is judged by."""
+        """Return the bytes of a sentence as input to the model."""
         return normal_form("NFC", text.lower() if text.isupper() else text).encode("utf-8", "surrogatepass")
 
     def _scores(self, features: csr_array, sizes: np.ndarray) -> np.ndarray:
-        """Logarithms of unnormalised probabilities, the largest of each row 0.
+        """Return unnormalised log probabilities.
 
         Shape:
-            features: N×F, 1 each time a sentence has a feature; sizes: N; result: N×L
+            features: N×F, with an entry of 1 for each occurrence of a feature; sizes: N, in bytes; result: N×L
         """
         features.sum_duplicates()
         features.data = np.log1p(features.data)
         scores = self._sums(features)
-        # Nothing known of a sentence: every language is as likely.
+        # Without features, all languages are equally likely.
         scores[np.diff(features.indptr) == 0] = 0
         return scores / np.sqrt(np.maximum(sizes, 1))[:, None]
 
@@ -199,10 +199,10 @@ class Classifier:
         return csr_array((np.ones(len(found)), found, starts), shape=(len(encoded), len(self._weights)))
 
     def _walk(self, text: np.ndarray) -> np.ndarray:
-        """The automaton's state after each of B bytes.
+        """Return the automaton's state after each of B bytes.
 
-        No state depends on more bytes than the longest n-gram has. So pieces of text, each of which starts that many
-        bytes early, walk side by side.
+        A state depends on at most as many bytes as the longest n-gram has. So pieces of text can be processed in
+        parallel, each starting this many bytes early.
         """
         pieces = -(-len(text) // _PIECE_BYTES)
         padded = np.full(_LONGEST_NGRAM + pieces * _PIECE_BYTES, _END[0], dtype=np.uint8)
@@ -228,7 +228,7 @@ class _Langid(Classifier):
         self._feature = np.full(num_states, -1, dtype=np.int32)
         self._weights = np.zeros((num_states, len(package.nb_classes)))
         for state, ngrams in package.tk_output.items():
-            if ngrams:  # of which a state may complete several; together they are one feature here
+            if ngrams:  # a state may complete several n-grams; their sum is one feature here
                 self._feature[state] = state
                 self._weights[state] = package.nb_ptc[list(ngrams)].sum(axis=0, dtype=np.float64)
 

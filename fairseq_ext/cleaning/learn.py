@@ -1,7 +1,7 @@
-"""Learn from the corpora to filter: word translations, lexical evidence, and the length-ratio model.
+"""Learn the statistics of filters from the corpora: word translations, lexical evidence, and length ratios.
 
-Words and their translations are learned by IBM model 1 (Brown et al. 1993) in both directions. Nothing in that is
-random or depends on the number of threads: the same pairs give the same list, byte for byte.
+Word translations are learned by IBM model 1 (Brown et al. 1993) in both directions. Training is deterministic and does
+not depend on the number of threads: the same pairs give the same list, byte for byte.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ if TYPE_CHECKING:
 
 DICTIONARY_FILE = "dictionary.tsv"
 _LEARNING = ("completeness", "dictionary")
-# Learning needs what the cheap filters leave; the language filter would cost more than it gains here.
+# Filters that are not run before learning; the language filter would cost more than it gains here.
 _NOT_BEFORE = (*_LEARNING, "language")
-# Only these words and pairs of words are learned from: words of more than one and of at most a twentieth of all
-# sentences, as function words fit everywhere and decide nothing; pairs met twice, and three times as often as by
-# chance. That leaves so little that 200,000 sentences take seconds.
+# Restrictions that make learning from 200,000 sentences take seconds: words occur in at least two and at most 5% of all
+# sentences, since function words are uninformative; word pairs occur twice, and three times as often as by chance.
 _MIN_COUNT = 2
 _MAX_SHARE = 0.05
 _MIN_LIFT = 3.0
-# Longer sentences say little on which word translates which, and cost the product of their lengths.
+# Longer sentences are uninformative about word translations, and cost the product of their lengths.
 _MAX_WORDS = 80
 _ITERATIONS = 5
-# Of the geometric mean of P(target | source) and P(source | target).
+# Minimum of the geometric mean of P(target | source) and P(source | target).
 _MIN_PROBABILITY = 0.03
 _WORDS_A_BLOCK = 2000
 _ENTRIES_A_CHUNK = 1 << 19
 
 
 def has_to_learn(filters: Mapping[str, Filter]) -> bool:
-    """Whether a filter needs something that is learned."""
+    """Return whether a filter needs learned statistics."""
     return any(name in filters for name in _LEARNING)
 
 
 def learn_from_corpora(
     folder: Path, corpora: Path, domains: Sequence[str], langs: tuple[str, str], cleaning: Cleaning
 ) -> None:
-    """Learn from pairs taken evenly from all domains of the folder ``corpora``; see :func:`learn_from_pairs`."""
+    """Learn from pairs sampled evenly from all domains of the folder ``corpora``; see :func:`learn_from_pairs`."""
     indices = {name: load_index(corpora, name) for name in domains}
     dictionary = cleaning.chosen.dictionary or Dictionary()
-    # Every so many pairs, so that no domain and no part of one is left out.
+    # Sample at a fixed stride, so that all domains and all parts of them contribute.
     stride = max(1, -(-sum(index["pairs"] for index in indices.values()) // dictionary.sentences))
     chosen: list[Pair] = []
     for name, index in indices.items():
@@ -64,7 +63,7 @@ def learn_from_corpora(
 
 
 def learn_from_pairs(folder: Path, pairs: Sequence[Pair], langs: tuple[str, str], cleaning: Cleaning) -> None:
-    """Normalise pairs, filter them by the cheap filters, and write what the other filters need to ``folder``."""
+    """Normalise pairs, apply the cheap filters, and write the statistics for the other filters to ``folder``."""
     pairs = normalise_pairs(pairs, langs, cleaning.normalise)
     cheap = {name: each for name, each in cleaning.filters.items() if name not in _NOT_BEFORE}
     accepted, _ = run_filters(cheap, Batch(pairs, langs))
@@ -81,7 +80,7 @@ def learn_from_pairs(folder: Path, pairs: Sequence[Pair], langs: tuple[str, str]
 def learn_dictionary(pairs: Iterable[Pair], output: Path) -> None:
     """Learn word translations, and write them sorted: source, target and probability, tab-separated.
 
-    Neither the pairs' order nor repetitions matter; 200,000 pairs of 16 words take 15 seconds and 450 MB.
+    The order of pairs and repetitions do not matter. 200,000 pairs of 16 words take 15 seconds and 450 MB.
     """
     different = sorted(pair for pair in set(pairs) if not any(map(_is_endless, pair)))
     sources, source_words = _occurrences([pair.source for pair in different])
@@ -105,8 +104,8 @@ def _nothing_found(num_pairs: int) -> InputError:
 
 
 def _occurrences(sentences: Sequence[str]) -> tuple[csr_array, Sequence[str]]:
-    """Ones where a sentence holds one of W words, neither too rare nor too frequent (N×W), and these words."""
-    # Takes a second to import.
+    """Return a matrix of ones where a sentence has a word, N×W, and the words, without very rare and frequent ones."""
+    # Importing takes a second.
     from scipy.sparse import csr_array
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -120,10 +119,10 @@ def _occurrences(sentences: Sequence[str]) -> tuple[csr_array, Sequence[str]]:
 
 
 def _candidates(sources: csr_array, targets: csr_array) -> csr_array:
-    """Pairs of words that occur together often enough.
+    """Return the joint counts of word pairs that occur together often enough.
 
     Shape:
-        sources: N×V; targets: N×W; result: V×W, the C counts in row-major order
+        sources: N×V; targets: N×W; result: V×W, with C counts in row-major order
     """
     from scipy.sparse import csr_array, vstack
 
@@ -146,7 +145,7 @@ def _row_numbers(matrix: csr_array) -> np.ndarray:
 
 
 def _train(sources: csr_array, targets: csr_array, candidates: csr_array) -> np.ndarray:
-    """The geometric mean of P(target | source) and P(source | target) by IBM model 1. Shape: C"""
+    """Return the geometric mean of P(target | source) and P(source | target) by IBM model 1. Shape: C"""
     chunks = list(_meetings(sources, targets, candidates))
     rows, columns = _row_numbers(candidates), candidates.indices
     forward = _train_direction([(candidate, target) for candidate, _, target in chunks], rows)
@@ -155,11 +154,14 @@ def _train(sources: csr_array, targets: csr_array, candidates: csr_array) -> np.
 
 
 def _train_direction(chunks: Sequence[tuple[np.ndarray, np.ndarray]], given: np.ndarray) -> np.ndarray:
-    """Expectation maximisation from equal probabilities, C.
+    """Run expectation maximisation from uniform probabilities, and return the probability of each candidate.
 
     Args:
-        chunks: entries of candidates, and of the occurrences that these explain.
-        given: of each candidate the word that the probability is conditioned on, C
+        chunks: pairs of arrays: candidates, and the occurrences that they explain.
+        given: word that each candidate's probability is conditioned on.
+
+    Shape:
+        given: C; result: C
     """
     probabilities = _normalise(np.ones(len(given)), given)
     for _ in range(_ITERATIONS):
@@ -180,11 +182,11 @@ def _normalise(counts: np.ndarray, given: np.ndarray) -> np.ndarray:
 def _meetings(
     sources: csr_array, targets: csr_array, candidates: csr_array
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Find the candidates in sentences, so many sentences at a time that memory stays small.
+    """Find the candidates in chunks of sentences, in bounded memory.
 
     Yields:
-        an entry for each time that both words of a candidate are in a sentence: the candidate's number, and those of
-        the occurrences of its source and its target word, counted within the chunk.
+        Three arrays with an entry for each sentence that contains both words of a candidate: the candidate, and the
+        numbers of the occurrences of its source and target word within the chunk.
     """
     width = candidates.shape[1]
     keys = _row_numbers(candidates) * width + candidates.indices
@@ -193,7 +195,7 @@ def _meetings(
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _ENTRIES_A_CHUNK)) + 1
     bounds = [0, *cuts.tolist(), len(sizes)]
     for start, end in zip(bounds, bounds[1:], strict=False):
-        # Every source word of a sentence meets every target word of it.
+        # Pair all source words of a sentence with all of its target words.
         sentence = np.repeat(np.arange(start, end), sizes[start:end])
         first = np.repeat(np.cumsum(sizes[start:end]) - sizes[start:end], sizes[start:end])
         row, column = np.divmod(np.arange(len(sentence)) - first, lengths[1][sentence])

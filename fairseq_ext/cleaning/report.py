@@ -1,4 +1,4 @@
-"""The report on cleaning: what each filter dropped, by domain, with samples."""
+"""The report on cleaning: pairs dropped by each filter, by domain, with samples."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fairseq_ext.metrics.render import Page, write_report
 from fairseq_ext.metrics.tables import Column, Table
 
 ALL = "all domains"
-MAX_SAMPLES = 5  # of a domain and filter
+MAX_SAMPLES = 5  # per domain and filter
 _MAX_CHARACTERS = 300  # of a sample's text
 _DROPPED, _IMPORTED, _SHARE = "dropped by ", "imported: ", "share kept"
 
 
 class Drop(NamedTuple):
-    """A dropped pair: its line in the imported corpus, from 1, what dropped it and why, and its normalised text."""
+    """A dropped pair: its line in the imported corpus (from 1), the filter and its reason, and the normalised text."""
 
     line: int
     filter: str
@@ -31,22 +31,22 @@ class Drop(NamedTuple):
 
 
 class Tally:
-    """What import and cleaning counted of a domain; blocks are added in the order of the corpus."""
+    """Counts of importing and cleaning a domain; blocks are added in corpus order."""
 
     def __init__(self, imported: Mapping[str, int]) -> None:
-        # Lines first, since the rest is counted among them.
+        # Lines first, as all other counts are parts of them.
         names = sorted(imported, key=lambda name: (name != "lines", name))
         self.counts = Counter({f"{_IMPORTED}{name}": imported[name] for name in names})
         self._samples: dict[str, list[Drop]] = {}
         self._random = random.Random(1)
 
     def add_block(self, counts: Mapping[str, int], drops: Sequence[Drop]) -> None:
-        """Count a block: ``pairs``, those ``changed`` by normalisation, those ``kept``, and the dropped ones."""
+        """Add the counts of a block (``pairs``, ``changed`` by normalisation, ``kept``) and its dropped pairs."""
         self.counts.update(counts)
         for drop in drops:
             name = f"{_DROPPED}{drop.filter}"
             self.counts[name] += 1
-            # Every dropped pair of a filter has the same chance to be a sample.
+            # Reservoir sampling: all dropped pairs of a filter are equally likely.
             samples = self._samples.setdefault(drop.filter, [])
             if len(samples) < MAX_SAMPLES:
                 samples.append(drop)
@@ -54,11 +54,11 @@ class Tally:
                 samples[place] = drop
 
     def samples_of(self, name: str) -> list[Drop]:
-        """The samples of a filter, by line."""
+        """Return the samples of a filter, sorted by line."""
         return sorted(self._samples.get(name, []))
 
     def summary(self) -> str:
-        """What was dropped, in a few words."""
+        """Return a short summary of the dropped pairs."""
         dropped = {name: count for name, count in self.counts.items() if name.startswith(_DROPPED)}
         return ", ".join(f"{count:,} {name}" for name, count in dropped.items())
 
@@ -66,7 +66,7 @@ class Tally:
 def write_cleaning_report(
     folder: Path, langs: tuple[str, str], options: Mapping[str, Any], domains: Mapping[str, Tally]
 ) -> None:
-    """Write ``report.md``, ``report.html`` and ``records.jsonl``; of ``options``, by name, filters come first."""
+    """Write ``report.md``, ``report.html`` and ``records.jsonl``; ``options`` maps names to options, filters first."""
     filters = [name for name in options if name != "normalise"]
     counts = {name: tally.counts for name, tally in domains.items()}
     if len(domains) > 1:
@@ -123,7 +123,7 @@ def _options_table(options: Mapping[str, Any]) -> Table:
 
 
 def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[str, str]) -> list[Table]:
-    """A table for each filter that dropped something."""
+    """Return a table for each filter that dropped pairs."""
     tables = []
     for name in filters:
         rows = {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}

@@ -1,7 +1,7 @@
-"""An imported corpus on disk: two plain files of canonical lines, and an index to read any block of them.
+"""An imported corpus on disk: two plain files of canonical lines, and an index of their blocks.
 
-A block is what a parallel worker takes, found by seeking: ``BLOCK_PAIRS`` pairs, or fewer where lines are so long that
-these would have more than ``BLOCK_BYTES``; the last one may be smaller.
+Parallel workers process one block at a time. A block has ``BLOCK_PAIRS`` pairs, or fewer if these would exceed
+``BLOCK_BYTES``. The last block may be smaller.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 
 BLOCK_PAIRS = 20_000
-# Of both sides together; a single pair may have more. 20,000 pairs of ordinary sentences have some 5 MB.
+# Limit for both sides together; a single pair may be larger. 20,000 pairs of ordinary sentences have about 5 MB.
 BLOCK_BYTES = 32 << 20
 _Count = Annotated[int, Field(ge=0)]
 
 
 @with_config(ConfigDict(strict=True))
 class CorpusIndex(TypedDict):
-    """What is known of an imported domain.
+    """Index of an imported domain.
 
     Attributes:
-        block: pairs a block at most.
+        block: maximum number of pairs per block.
         first_pairs: for each block, the number of its first pair, counted from 0.
-        offsets: for each block, the bytes in the source and in the target file where it begins.
-        tally: what import read, left out and mended; see :mod:`fairseq_ext.corpora.import_corpora`.
+        offsets: for each block, the byte offsets of its start in the source and the target file.
+        tally: counts of lines read, dropped and repaired; see :mod:`fairseq_ext.corpora.import_corpora`.
     """
 
     block: int
@@ -46,7 +46,7 @@ _INDEX = TypeAdapter(CorpusIndex)
 
 
 def index_path(folder: Path, name: str) -> Path:
-    """Where a domain's index lies; its two dots keep a domain ``step`` from a step's own ``step.json``."""
+    """Return the path of a domain's index; the second dot keeps a domain ``step`` apart from ``step.json``."""
     return folder / f"{name}.index.json"
 
 
@@ -63,7 +63,7 @@ def load_index(folder: Path, name: str) -> CorpusIndex:
 
 
 def num_blocks(index: CorpusIndex) -> int:
-    """How many blocks a domain has."""
+    """Return the number of blocks of a domain."""
     return len(index["offsets"])
 
 
@@ -88,10 +88,10 @@ def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> 
 def write_corpus(
     folder: Path, name: str, langs: tuple[str, str], pairs: Iterable[Pair], tally: Mapping[str, int]
 ) -> CorpusIndex:
-    """Write a domain's two files ``NAME.LANG``, and its index with what import has counted when all pairs are read."""
+    """Write a domain's two files ``NAME.LANG`` and its index; ``tally`` is read after the last pair."""
     first_pairs: list[int] = []
     offsets: list[list[int]] = []
-    # Of the block begun last: none yet.
+    # end_pair and free_bytes describe the current block; there is none yet.
     num_pairs = end_pair = free_bytes = 0
     with (folder / f"{name}.{langs[0]}").open("wb") as sources, (folder / f"{name}.{langs[1]}").open("wb") as targets:
         for source, target in pairs:

@@ -1,12 +1,12 @@
-"""A byte-level BPE as fairseq's dictionary: the same symbols in another order, none added, none lost.
+"""A byte-level BPE vocabulary as a fairseq dictionary: the same symbols in another order.
 
-fairseq's dictionaries open with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, and some of its tasks add symbols behind
-all others. Which symbols play these roles depends on the model (:class:`BpeKind`). All further rows follow the
-model's own numbers and are written as these, which is what fairseq's ``--bpe gpt2`` makes of a text.
+fairseq's dictionaries start with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, and some of its tasks append further
+symbols. Which symbols of the model take these roles depends on the model (:class:`BpeKind`). All other rows are in the
+order of the model's token ids and are written as ids, as in the output of fairseq's ``--bpe gpt2``.
 
-In GPT-2's, rows of their own for fairseq's special symbols would take part in the softmax, so four symbols of GPT-2's
-play their roles: ``<|endoftext|>`` is ``</s>``, and the symbols of the bytes 0xFF, 0xFE and 0xFD, which no UTF-8 text
-contains, are ``<s>``, ``<pad>`` and ``<unk>``.
+For GPT-2, separate rows for fairseq's special symbols would take part in the softmax, so four symbols of GPT-2 take
+their roles: ``<|endoftext|>`` is ``</s>``, and the symbols of the bytes 0xFF, 0xFE and 0xFD, which never occur in
+UTF-8, are ``<s>``, ``<pad>`` and ``<unk>``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE, DICT_FILE = "vocab.json", "merges.txt",
 
 @dataclass(frozen=True)
 class BpeKind:
-    """Which symbols of a model are fairseq's ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, and which its tasks add last."""
+    """Symbols of a model that serve as fairseq's ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, and those appended last."""
 
     model: str
     first: tuple[str, ...]
@@ -35,33 +35,33 @@ class BpeKind:
 
 @dataclass(frozen=True)
 class ByteLevelBpe:
-    """A vocabulary: Hugging Face's number of every symbol, 0 to V-1; and merges, pairs joined by a space, in order."""
+    """A vocabulary: the Hugging Face id of each symbol, 0 to V-1, and the ordered merges, pairs joined by a space."""
 
     ids: Mapping[str, int]
     merges: Sequence[str]
     kind: BpeKind
 
     def __len__(self) -> int:
-        """V."""
+        """Return the vocabulary size V."""
         return len(self.ids)
 
     def order(self) -> list[int]:
-        """By row of fairseq's embeddings, Hugging Face's number of the symbol (a permutation of V)."""
+        """Return the Hugging Face id of each row of fairseq's embeddings, a permutation of V."""
         first, last = ([self.ids[name] for name in names] for names in (self.kind.first, self.kind.last))
         special = {*first, *last}
         return [*first, *(number for number in range(len(self)) if number not in special), *last]
 
     def dictionary_lines(self) -> list[str]:
-        """The lines of ``dict.txt``, which leaves the symbols with a role out."""
+        """Return the lines of ``dict.txt``, which omits the special symbols."""
         rows = slice(len(self.kind.first), len(self) - len(self.kind.last))
         return [f"{number} 1" for number in self.order()[rows]]
 
 
 def byte_symbols() -> list[str]:
-    """The character that stands for each byte (Radford et al. 2019, their published encoder).
+    """Return the character that represents each byte (Radford et al. 2019, their published encoder).
 
-    Printable bytes stand for themselves, the others for the characters from U+0100 on, so that no symbol is white
-    space or a control character.
+    Printable bytes represent themselves. All other bytes are represented by characters from U+0100 on, so that no
+    symbol is white space or a control character.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
@@ -73,9 +73,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def read_spellings(path: Path) -> dict[str, str]:
-    """What the symbols of a ``vocab.json`` spell, by what stands for them in text, their numbers.
+    """Map the ids of a ``vocab.json``, as strings, to the text of their symbols.
 
-    Bytes that are no whole character are U+FFFD.
+    Bytes that form no complete character become U+FFFD.
     """
     numbers = _read(path)
     bytes_ = {character: byte for byte, character in enumerate(byte_symbols())}
@@ -86,7 +86,7 @@ def read_spellings(path: Path) -> dict[str, str]:
 
 
 def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
-    """Read ``vocab.json`` and ``merges.txt``, or ``tokenizer.json`` where these are not given."""
+    """Read ``vocab.json`` and ``merges.txt`` or, without ``vocab.json``, ``tokenizer.json``."""
     where = folder / VOCAB_FILE
     if where.is_file() or not (folder / TOKENIZER_FILE).is_file():
         ids, lines = _read(where), read_lines(folder / MERGES_FILE)
@@ -100,9 +100,9 @@ def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
 
 
 def write_bpe(folder: Path, bpe: ByteLevelBpe) -> None:
-    """Write ``vocab.json`` and ``merges.txt`` as both fairseq and Hugging Face read them."""
+    """Write ``vocab.json`` and ``merges.txt`` in the format of fairseq and Hugging Face."""
     by_number = dict(sorted(bpe.ids.items(), key=lambda item: item[1]))
-    # In ASCII, since fairseq reads it in whatever encoding the machine prefers.
+    # ASCII, since fairseq reads it in the locale's encoding.
     (folder / VOCAB_FILE).write_text(json.dumps(by_number) + "\n", encoding="ascii")
     write_lines(folder / MERGES_FILE, ["#version: 0.2", *bpe.merges])
 
@@ -129,7 +129,7 @@ def _from_tokenizer(content: Mapping[str, Any], where: Path, kind: BpeKind) -> B
 
 
 def _check_way_of_text(content: Mapping[str, Any], where: Path) -> None:
-    """Check that nothing but bytes and merges makes symbols of a text: fairseq knows no more."""
+    """Check that tokenisation uses only bytes and merges: fairseq supports nothing else."""
     way = content.get("pre_tokenizer")
     is_plain = isinstance(way, dict) and way.get("type") == "ByteLevel" and not way.get("add_prefix_space")
     if content.get("normalizer") is not None or not is_plain:
@@ -151,7 +151,7 @@ def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
 
 
 END_OF_TEXT = "<|endoftext|>"
-# The bytes that play <s>, <pad> and <unk>; a decoder would have to be told that they mean nothing, were they in use.
+# The symbols of three bytes that never occur in UTF-8 serve as <s>, <pad> and <unk>.
 _BOS, _PAD, _UNK = (byte_symbols()[byte] for byte in (0xFF, 0xFE, 0xFD))
 GPT2 = BpeKind("GPT-2", first=(_BOS, _PAD, END_OF_TEXT, _UNK))
 ROBERTA = BpeKind("RoBERTa", first=("<s>", "<pad>", "</s>", "<unk>"), last=("<mask>",))

@@ -1,7 +1,7 @@
-"""Fetching corpora: zips of OPUS, and pinned Python packages, which are not installed and whose code is not run.
+"""Download corpora: OPUS zips, and pinned Python packages, which are not installed or run.
 
-OPUS (Tiedemann, 2012) is the collection of parallel texts at opus.nlpl.eu. An entry ``opus:CORPUS/VERSION`` stands for
-the corpus's zip in Moses format, for the two languages at hand. An entry ``NAME==VERSION`` is a package's wheel.
+OPUS (Tiedemann, 2012) is the collection of parallel texts at opus.nlpl.eu. An entry ``opus:CORPUS/VERSION`` is the
+corpus's zip in Moses format for the language pair. An entry ``NAME==VERSION`` is a package's wheel.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fairseq_ext.engine.children import run_child
 from fairseq_ext.inputs.errors import InputError
 
 _API = "https://opus.nlpl.eu/opusapi/"
-# Another address, for tests and mirrors.
+# Overrides the address, for tests and mirrors.
 _API_VARIABLE = "OPUS_API"
 _OPUS = re.compile(r"opus:(?P<corpus>[A-Za-z0-9][\w.-]*)/(?P<version>[A-Za-z0-9][\w.-]*)", re.ASCII)
 _TIMEOUT_SECONDS = 60
-# One platform for everybody: the text in a wheel is the same for all, and so is then its checksum.
+# A fixed platform: the text in a wheel is the same for all platforms, and this way the checksum is, too.
 _PLATFORM = (
     *("--platform=manylinux_2_28_x86_64", "--platform=manylinux2014_x86_64", "--platform=any"),
     *("--python-version=3.11", "--implementation=cp"),
@@ -41,17 +41,17 @@ _PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!_-]+")
 
 
 def is_opus(entry: str) -> bool:
-    """Whether an entry is meant for OPUS, well-formed or not."""
+    """Return whether an entry starts with ``opus:``, even if it is ill-formed."""
     return entry.startswith("opus:")
 
 
 def is_requirement(entry: str) -> bool:
-    """Whether an entry names a pinned package (``name==version``) rather than a path."""
+    """Return whether an entry names a pinned package (``name==version``) rather than a path."""
     return _PINNED.fullmatch(entry) is not None
 
 
 def check_opus(entry: str) -> tuple[str, str]:
-    """Return an entry's corpus and version."""
+    """Check an OPUS entry and return its corpus and version."""
     match = _OPUS.fullmatch(entry)
     if match is None or match["version"] == "latest":
         raise InputError(
@@ -62,7 +62,7 @@ def check_opus(entry: str) -> tuple[str, str]:
 
 
 def fetch_opus(entries: Sequence[str], langs: tuple[str, str], folder: Path) -> dict[str, Path]:
-    """Return every entry's zip, fetching into ``folder`` those it does not hold; the languages may be in any order."""
+    """Return the zip of each entry, downloading missing ones to ``folder``; the order of languages does not matter."""
     zips = {}
     for entry in entries:
         corpus, version = check_opus(entry)
@@ -74,7 +74,7 @@ def fetch_opus(entries: Sequence[str], langs: tuple[str, str], folder: Path) -> 
 
 
 def _fetch_zip(entry: str, langs: tuple[str, str], path: Path) -> None:
-    """Download into a temporary folder and move the whole zip, so that a kill leaves no torn one."""
+    """Download to a temporary folder and move the complete zip, so that interruption leaves no partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         urls = _look_up(entry, langs)
@@ -87,7 +87,7 @@ def _fetch_zip(entry: str, langs: tuple[str, str], path: Path) -> None:
                 size = int(answer.headers.get("Content-Length") or 0)
                 with tqdm.wrapattr(answer, "read", size or None, desc=entry, disable=None) as body:
                     shutil.copyfileobj(body, file, 1 << 18)
-            # What was cut off has no directory of its files, which ends a zip.
+            # A truncated zip fails to open: the directory of its files is at the end.
             with zipfile.ZipFile(fetched):
                 shutil.move(fetched, path)
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
@@ -98,7 +98,7 @@ def _fetch_zip(entry: str, langs: tuple[str, str], path: Path) -> None:
 
 
 def _look_up(entry: str, langs: tuple[str, str]) -> list[str]:
-    """Ask OPUS for the addresses of the files that the entry stands for."""
+    """Query OPUS for the addresses of an entry's files."""
     corpus, version = check_opus(entry)
     source, target = sorted(langs)
     query = {"corpus": corpus, "version": version, "source": source, "target": target, "preprocessing": "moses"}
@@ -108,16 +108,16 @@ def _look_up(entry: str, langs: tuple[str, str]) -> list[str]:
 
 
 def fetch_packages(requirements: Sequence[str], folder: Path) -> dict[str, Path]:
-    """Return every pinned package's wheel, fetching into ``folder`` those it does not hold.
+    """Return the wheel of each pinned package, downloading missing ones to ``folder``.
 
-    Only wheels are taken: asking pip for a source archive's metadata runs the package's build script.
+    Only wheels are downloaded: for a source archive, pip would run the package's build script.
     """
     folder.mkdir(parents=True, exist_ok=True)
     return {name: find_wheel(name, folder) or _fetch_wheel(name, folder) for name in requirements}
 
 
 def find_wheel(requirement: str, folder: Path) -> Path | None:
-    """Return the wheel of a pinned package in a folder, if it is there."""
+    """Return the wheel of a pinned package in a folder, or None if it is missing."""
     name, _, version = requirement.partition("==")
     try:
         wanted = canonicalize_name(name), Version(version)
@@ -131,7 +131,7 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
 
 
 def _fetch_wheel(requirement: str, folder: Path) -> Path:
-    """Let pip fetch it into a temporary folder, and move the complete file."""
+    """Download with pip to a temporary folder and move the complete file."""
     print(f"fetching {requirement}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
         options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]

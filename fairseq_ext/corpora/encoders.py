@@ -1,5 +1,5 @@
-"""Subwords of language models: a SentencePiece model, of the training text or XLM-R's, GPT-2's or RoBERTa's BPE, or
-BERT's WordPiece.
+"""Subwords of language models: SentencePiece (trained on the text, or XLM-R's), the BPE of GPT-2 or RoBERTa, or BERT's
+WordPiece.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ def take_gpt2_subwords(folder: Path, imported: Path) -> None:
 
 
 def encode_texts(folder: Path, texts: Path, subwords: Path, files: Sequence[tuple[str, str]], engine: Engine) -> None:
-    """Encode files below ``texts`` into the same places of ``folder``; they are given by domain and set."""
+    """Encode files from ``texts`` to the same paths under ``folder``; ``files`` are pairs of domain and set."""
     task = partial(_encode_file, texts.resolve(), subwords.resolve(), files)
     run_tasks(task, folder / TASKS_DIR, len(files), engine, "encode")
     move_outputs(folder / TASKS_DIR, len(files), folder)
 
 
 def _encode_file(texts: Path, subwords: Path, files: Sequence[tuple[str, str]], index: int, output: Path) -> None:
-    """The task that turns one file into space-separated pieces."""
+    """Run the task that encodes one file as space-separated pieces."""
     lines = stream_lines(text_path(texts, *files[index]))
     write_lines(text_path(output, *files[index]), load_encoder(subwords)(lines))
 
 
 def subword_files(subwords: Path) -> tuple[str, ...]:
-    """The files of a folder of subwords; by these, its kind is told."""
+    """Return the names of the files of a subword folder, which identify its kind."""
     for names in (SENTENCEPIECE_FILES, WORDPIECE_FILES, BPE_FILES):
         if all((subwords / name).is_file() for name in names):
             return names
@@ -55,7 +55,7 @@ def subword_files(subwords: Path) -> tuple[str, ...]:
 
 
 def fairseq_bpe_options(subwords: Path) -> dict[str, str]:
-    """The options by which fairseq's commands split and join text as these subwords do."""
+    """Return the options with which fairseq's commands encode and decode text with these subwords."""
     files = subword_files(subwords)
     if MODEL_FILE in files:
         return {"bpe": "sentencepiece", "sentencepiece-model": str(subwords / MODEL_FILE)}
@@ -69,7 +69,7 @@ def fairseq_bpe_options(subwords: Path) -> dict[str, str]:
 
 
 def load_encoder(subwords: Path) -> Encoder:
-    """The function that yields each line as pieces joined by single spaces; only a block of lines is in memory."""
+    """Return a function that encodes lines as space-separated pieces; it keeps only a block of lines in memory."""
     files = subword_files(subwords)
     if MODEL_FILE in files:
         return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
@@ -79,7 +79,7 @@ def load_encoder(subwords: Path) -> Encoder:
 
 
 def _encode_bpe(subwords: Path, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the numbers of ``vocab.json``, as fairseq's ``--bpe gpt2`` writes them but many times faster."""
+    """Yield lines as ids of ``vocab.json``, like fairseq's ``--bpe gpt2`` but many times faster."""
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel

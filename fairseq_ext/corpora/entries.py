@@ -1,4 +1,4 @@
-"""The forms in which a corpus is given, reading each as a stream of pairs, and what lies in a folder of them."""
+"""Forms of corpora: detect them, read each as a stream of pairs, and find the corpora in a folder."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ FORMS = (
     "(name==version)"
 )
 _LANG = "{lang}"
-_SAMPLE = 2000  # pairs of which the words are counted
+_SAMPLE = 2000  # pairs whose words are counted
 
 
 class Form(Enum):
-    """What an entry is."""
+    """Form of an entry."""
 
     PARALLEL_FILES, OPUS, PACKAGE, CATALOGUES, MOSES_ZIP, TSV, JSONL, MEMORY = range(8)
 
 
-# The files that hold both languages, by their suffix.
+# Forms of files with both languages, by suffix.
 BILINGUAL = {".tsv": Form.TSV, ".jsonl": Form.JSONL, **dict.fromkeys(translation_memories.SUFFIXES, Form.MEMORY)}
 
 
@@ -51,17 +51,17 @@ def read_entry(
     markup: Markup = "keep",
     seen: set[Pair] | None = None,
 ) -> Iterator[Pair]:
-    """Yield an entry's pairs, canonical and in order; a pair may have an empty side.
+    """Yield an entry's pairs in order, with canonical text; one side of a pair may be empty.
 
     Args:
-        entry: see ``FORMS``.
-        langs: source and target language, as the entry names them.
-        policy: what to do with text that is not UTF-8, one of
-            :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`. XML and catalogues must be right in any case.
-        tally: counts what was read (``lines``), left out and mended.
-        downloads: where packages and OPUS's zips are, or are fetched to.
-        markup: whether inline markup of XML and catalogues stays in the text.
-        seen: pairs of catalogues read before, which are not repeated.
+        entry: corpus in one of the forms listed in ``FORMS``.
+        langs: source and target language codes, as used in the entry.
+        policy: how to handle text that is not UTF-8, one of
+            :data:`~fairseq_ext.corpora.raw_text.ON_BAD_UTF8`. XML and catalogues must always be well-encoded.
+        tally: counter of lines read (``lines``), dropped and repaired; updated in place.
+        downloads: folder of downloaded packages and OPUS zips; missing ones are downloaded to it.
+        markup: whether to keep inline markup of XML and catalogues.
+        seen: pairs of previously read catalogues, which are skipped; updated in place.
     """
     path = fetch_entries([entry], langs, downloads).get(entry, Path(entry))
     match entry_form(entry, langs):
@@ -81,7 +81,7 @@ def read_entry(
 
 
 def entry_form(entry: str, langs: tuple[str, str]) -> Form:
-    """Tell an entry's form, by its name if that says it, else by what is in the file, which must be there."""
+    """Return an entry's form, detected from its name or else from the contents of the file, which must exist."""
     if _LANG in entry:
         for side in entry_paths(entry, langs):
             check_file(side, f"{entry!r} needs it")
@@ -92,7 +92,7 @@ def entry_form(entry: str, langs: tuple[str, str]) -> Form:
     if is_requirement(entry):
         return Form.PACKAGE
     path = Path(entry)
-    is_folder = os.path.isdir(entry)  # Path's own would raise where a folder may not be entered.
+    is_folder = os.path.isdir(entry)  # Path.is_dir would raise if access is denied.
     if not is_folder:
         check_file(path, f"give {FORMS}")
     inner = path.with_suffix("") if path.suffix in SUFFIXES else path
@@ -108,14 +108,14 @@ def entry_form(entry: str, langs: tuple[str, str]) -> Form:
 
 
 def entry_paths(entry: str, langs: tuple[str, str]) -> list[Path]:
-    """The files and directories that an entry stands for; none if it has to be fetched."""
+    """Return the files or folder of an entry; an empty list for downloads."""
     if _LANG in entry:
         return [Path(entry.replace(_LANG, lang)) for lang in langs]
     return [] if is_opus(entry) or is_requirement(entry) else [Path(entry)]
 
 
 def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) -> list[Path]:
-    """Return the paths that the entries stand for, in order of the domains, after a look at every entry."""
+    """Check all entries and return their paths, in the order of the domains."""
     paths = []
     for name in sorted(domains):
         for entry in domains[name]:
@@ -128,7 +128,7 @@ def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) 
 
 
 def fetch_entries(entries: Sequence[str], langs: tuple[str, str], downloads: Path) -> dict[str, Path]:
-    """Return the files of those entries that stand for a download, after fetching what is not there yet."""
+    """Return the files of those entries that are downloads, downloading missing ones."""
     packages = [entry for entry in entries if is_requirement(entry)]
     return {
         **(fetch_packages(packages, downloads) if packages else {}),
@@ -137,7 +137,7 @@ def fetch_entries(entries: Sequence[str], langs: tuple[str, str], downloads: Pat
 
 
 def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]:
-    """Return the domains of a folder of ``DOMAIN.LANG`` files, compressed or not, each with its entry."""
+    """Return the entries, by domain, of a folder of ``DOMAIN.LANG`` files, which may be compressed."""
     if not folder.is_dir():
         raise InputError(f"{folder}: not found; give a folder with DOMAIN.{langs[0]}, DOMAIN.{langs[1]}")
     sides = [domain_files(folder, lang) for lang in langs]
@@ -158,9 +158,9 @@ def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]
 
 
 def domain_files(folder: Path, ending: str) -> dict[str, str]:
-    """By domain, the suffix that tells how its file ``DOMAIN.ENDING`` is compressed."""
+    """Return, by domain, the compression suffix of its file ``DOMAIN.ENDING``; empty for plain files."""
     suffixes: dict[str, str] = {}
-    files = os.listdir(folder)  # glob takes a folder that may not be read for an empty one
+    files = os.listdir(folder)  # glob would treat an unreadable folder as empty
     for suffix in ("", *SUFFIXES):
         for file in files:
             name = file.removesuffix(f".{ending}{suffix}")
@@ -174,10 +174,10 @@ def domain_files(folder: Path, ending: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Corpora:
-    """What lies in a folder.
+    """Corpora found in a folder.
 
-    ``words`` are those on the target side of a mean pair; where no spaces separate them, two characters count as one.
-    ``entries`` are what each domain is made of, where the folder holds more than text files; else empty.
+    ``words`` is the mean number of words on the target side, estimated as two characters per word for languages
+    without spaces. ``entries`` are the entries of each domain if the folder has bilingual files; otherwise empty.
     """
 
     folder: Path
@@ -192,9 +192,9 @@ class Corpora:
 
 
 def find_corpora(folder: Path, source: str | None = None, target: str | None = None) -> Corpora:
-    """Look for ``DOMAIN.LANG`` in two languages and files that hold both, as ``DOMAIN.tmx``, compressed or not.
+    """Find ``DOMAIN.LANG`` files in two languages and bilingual files such as ``DOMAIN.tmx``, compressed or not.
 
-    Without ``source``, English is it where there is some; without ``target``, the other language.
+    ``source`` defaults to English if present, and ``target`` to the other language.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")
@@ -231,7 +231,7 @@ def _languages(folder: Path, endings: set[str], source: str | None, target: str 
 
 
 def _look(entry: str, langs: tuple[str, str]) -> tuple[int, list[int]]:
-    """How many pairs an entry has, and of the first ones the target's words."""
+    """Return the number of pairs of an entry, and the target word counts of the first ones."""
     pairs = read_entry(entry, langs, "replace", Counter(), Path())
     sample = [_words(pair.target, langs[1]) for pair in islice(pairs, _SAMPLE)]
     return len(sample) + sum(1 for _ in pairs), sample

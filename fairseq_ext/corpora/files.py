@@ -1,6 +1,6 @@
-"""The one place that opens files: plain, compressed (.gz, .zst, .xz), or in a folder, zip or tar archive.
+"""Open files: plain, compressed (.gz, .zst, .xz), or in a folder, zip or tar archive.
 
-What is damaged or cut off never passes for whole, and limits keep a small archive from filling the memory.
+Damaged or truncated files always raise an error, and size limits protect against archives that expand to fill memory.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from backports import zstd
 from fairseq_ext.inputs.errors import InputError
 
 SUFFIXES = (".gz", ".zst", ".xz")
-# All that reading a damaged file can raise; zipfile has no exceptions of its own for unknown methods and passwords.
+# Exceptions from reading damaged files. zipfile raises the last two for unknown compression methods and passwords.
 DAMAGE = (
     *(OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError),
     *(zipfile.BadZipFile, tarfile.TarError, NotImplementedError, RuntimeError),
 )
-# Headers that no program writes raise these, too; RuntimeError covers too deep a recursion.
+# Malformed headers also raise these; RuntimeError covers RecursionError.
 _ODD_HEADERS = (*DAMAGE, ValueError, KeyError, IndexError, OverflowError, struct.error)
-# Limit of all files taken from an archive together; a language's catalogues in a large desktop have less.
+# Limit for all files read from an archive together; one language's catalogues of a large desktop are smaller.
 MAX_BYTES = 128 << 20
 _CHUNK_BYTES = 1 << 18
 
 
 def check_file(path: Path, hint: str = "") -> None:
-    """Check that there is a file to read: opening a pipe would wait for ever, and a device may never end."""
+    """Check that a path is a regular file: opening a pipe could block forever, and a device may be endless."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -50,9 +50,9 @@ def check_file(path: Path, hint: str = "") -> None:
 
 @contextmanager
 def open_binary(path: Path, mode: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading ("rb") or writing ("wb") bytes, (de)compressed if its suffix says so.
+    """Open a file for reading ("rb") or writing ("wb") bytes, with (de)compression by its suffix.
 
-    What is written depends on the bytes alone: neither a time nor a file name goes into the header.
+    Output is deterministic: headers contain no time or file name.
     """
     if mode == "rb":
         check_file(path)
@@ -65,10 +65,10 @@ def open_binary(path: Path, mode: str) -> Iterator[IO[bytes]]:
 
 
 def read_chunks(file: IO[bytes], name: str, size: int = _CHUNK_BYTES) -> Iterator[bytes]:
-    """Yield a file's bytes as they come, at most ``size`` at once; damage is an error that names the line."""
+    """Yield a file's bytes in chunks of at most ``size``; if the file is damaged, the error gives the line."""
     lines = 0
     try:
-        # Not read(): it would lose what it has when the damage comes, and with it the place.
+        # Not read(): on damage it would discard the data read so far, and with it the line number.
         while chunk := file.read1(size):  # type: ignore[attr-defined]
             lines += chunk.count(b"\n")
             yield chunk
@@ -77,7 +77,7 @@ def read_chunks(file: IO[bytes], name: str, size: int = _CHUNK_BYTES) -> Iterato
 
 
 def read_members(path: Path, wanted: re.Pattern[str]) -> dict[str, bytes]:
-    """Read the files whose names match from a folder or an archive; together at most ``MAX_BYTES``."""
+    """Read the files with matching names from a folder or archive, at most ``MAX_BYTES`` in total."""
     if path.is_dir():
         members = _folder_members(path, wanted)
     elif is_zip(path):
@@ -93,19 +93,19 @@ def read_members(path: Path, wanted: re.Pattern[str]) -> dict[str, bytes]:
 
 
 def read_file(path: Path) -> bytes:
-    """Read one file, of at most ``MAX_BYTES``."""
+    """Read a file of at most ``MAX_BYTES``."""
     with open_binary(path, "rb") as file:
         return _read_whole(file, str(path))
 
 
 def is_zip(path: Path) -> bool:
-    """Whether a file is a zip archive, or named like one."""
+    """Return whether a file is a zip archive by name or content."""
     check_file(path)
     return path.suffix in (".whl", ".zip") or zipfile.is_zipfile(path)
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a file is a tar archive, compressed by gzip, bzip2, xz or not at all."""
+    """Return whether a file is a tar archive: plain, or compressed by gzip, bzip2 or xz."""
     check_file(path)
     try:
         with tarfile.open(path):
@@ -116,7 +116,7 @@ def is_tar(path: Path) -> bool:
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive; damage found before the block ends is an input error."""
+    """Open a zip archive; damage raises InputError, also within the ``with`` block."""
     check_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -126,7 +126,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def damage(name: str, error: BaseException, place: str = "") -> InputError:
-    """The one line that says a file is damaged."""
+    """Return the error for a damaged file."""
     where = f" {place}" if place else ""
     return InputError(f"{name}: damaged or cut off{where} ({error}); fetch or copy it again")
 
@@ -135,7 +135,7 @@ def _uncompressed(raw: IO[bytes], mode: str) -> IO[bytes]:
     file: Any = raw
     match Path(raw.name).suffix:
         case ".gz":
-            # Python takes a gzip file of no bytes for a whole one.
+            # Python accepts a gzip file of zero bytes.
             if mode == "rb" and not raw.peek(1):  # type: ignore[attr-defined]
                 raise damage(raw.name, EOFError("it holds nothing"))
             file = gzip.GzipFile(filename="", fileobj=raw, mode=mode, compresslevel=6, mtime=0)
@@ -172,7 +172,7 @@ def _tar_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[
         with tarfile.open(path) as tar:
             offset = -1
             for member in tar:
-                # A size below zero leads back to a header that was read before, for ever.
+                # A negative size would lead back to an earlier header, in an endless loop.
                 if member.offset <= offset or member.size < 0:
                     raise tarfile.ReadError(f"{member.name!r} has no size")
                 offset = member.offset
@@ -183,7 +183,7 @@ def _tar_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[
 
 
 def _read_whole(file: IO[bytes], name: str, before: int = 0) -> bytes:
-    """Read a file, unless there is too much with the bytes read before it."""
+    """Read a file; raise InputError if it and the ``before`` bytes already read exceed ``MAX_BYTES``."""
     parts = []
     try:
         while part := file.read(_CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""Sentences that look the same, as one: the measure of what repeats what; and Unicode's normal forms."""
+"""Folding of sentences that look the same, to detect repetitions; and Unicode normal forms."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import regex
 
 from fairseq_ext.corpora.text_files import collapse
 
-# What nobody sees: control characters that are no white space, and Unicode's Default_Ignorable_Code_Point (soft
-# hyphens, joiners, variation selectors, fillers, tags) with the annotation marks beside it. SentencePiece drops
-# some of them and keeps others.
+# Invisible characters: control characters other than white space, and Unicode's Default_Ignorable_Code_Point (soft
+# hyphens, joiners, variation selectors, fillers, tags) with the neighbouring annotation marks. SentencePiece drops
+# only some of them.
 _DROPPED = (
     r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200d\u202a-\u202e"
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffb"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# What SentencePiece takes for a space: zero-width spaces and the like, its own sign, the replacement character.
+# Characters that SentencePiece treats as spaces: zero-width spaces etc., its own marker, the replacement character.
 _SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
 _UNSEEN = re.compile(f"[{_DROPPED}{_SPACES}]")
-# Matches the whole of a text that folds to nothing.
+# Fully matches a text that folds to the empty string.
 BLANK = re.compile(rf"[\s{_DROPPED}{_SPACES}]*+")
 _MAX_MARKS = 1000
 _MANY_MARKS = regex.compile(rf"\p{{M}}{{{_MAX_MARKS}}}")
@@ -30,10 +30,10 @@ Form = Literal["NFC", "NFKC"]
 
 
 def fold(text: str) -> str:
-    """Map sentences that differ in compatibility form, case, white space or invisible characters only to one.
+    """Map sentences that differ only in compatibility form, case, white space or invisible characters to one form.
 
-    Text that SentencePiece's default rules (``nmt_nfkc``) make equal is folded to one, if Python's Unicode knows
-    its characters. This is why a zero-width space parts words as a space does.
+    Texts that are equal under SentencePiece's default rules (``nmt_nfkc``) fold to the same text if Python's Unicode
+    version has their characters. Zero-width spaces separate words for this reason.
     """
     if text.isascii() and text.isprintable():
         return collapse(text.lower())
@@ -42,9 +42,9 @@ def fold(text: str) -> str:
 
 
 def normal_form(form: Form, text: str) -> str:
-    """Bring a text to a normal form, unless it has a thousand combining marks in a row.
+    """Normalise a text to a Unicode normal form, unless it has a thousand combining marks in a row.
 
-    No text has; and Python sorts those that follow each other in time quadratic in their number.
+    Real text never has, and Python sorts consecutive marks in quadratic time.
     """
     if len(text) > _MAX_MARKS and _MANY_MARKS.search(text):
         return text

@@ -1,8 +1,8 @@
-"""Pairs from gettext catalogues (.po, .mo), where software keeps its translations; polib parses them.
+"""Pairs from gettext catalogues (.po, .mo) of software translations, parsed by polib.
 
-Catalogues are found in files, folders, wheels and other zips, and tar archives. Only finished translations count:
-fuzzy, obsolete, plural and untranslated entries are left out. Plain sentences of them have no markup, no keyboard
-accelerators and one line; placeholders (``%s``, ``%(name)s``, ``{name}``, ``${name}``) stay.
+Catalogues are read from files, folders, wheels and other zips, and tar archives. Only finished translations are used:
+fuzzy, obsolete, plural and untranslated entries are skipped. Stripping messages removes markup, keyboard accelerators
+and line breaks, but keeps placeholders (``%s``, ``%(name)s``, ``{name}``, ``${name}``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairseq_ext.inputs.errors import InputError
 
 # Zope catalogues use keys as message ids and give the English text in an extracted comment.
 _DEFAULT_TEXT = re.compile(r'Default:\s*"(.*)"', re.DOTALL)
-# Short messages may well be the same in both languages ("Name"); long ones were left untranslated.
+# Short messages may be the same in both languages ("Name"); longer identical ones are untranslated.
 _MAX_SAME_WORDS = 3
 _CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE)
 _SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\n|\\Z)")
@@ -34,7 +34,7 @@ Entry: TypeAlias = polib.POEntry | polib.MOEntry
 
 
 class Catalogue(NamedTuple):
-    """One catalogue's bytes; ``name`` says where they come from, and whether they are compiled."""
+    """Bytes of a catalogue; ``name`` gives their origin, and its suffix whether the catalogue is compiled."""
 
     name: str
     data: bytes
@@ -45,8 +45,8 @@ def read_catalogues(
 ) -> Iterator[Pair]:
     """Yield the distinct pairs of all catalogues of a language in a file, folder or archive, in a fixed order.
 
-    ``markup`` "keep" leaves messages as they are; "strip" removes tags and the marks of keyboard accelerators. Pairs in
-    ``seen`` are not repeated; those yielded are added.
+    ``markup`` "keep" leaves messages unchanged; "strip" removes tags and the marks of keyboard accelerators. Pairs in
+    ``seen`` are skipped; yielded pairs are added to it.
     """
     for catalogue in find_catalogues(path, target_lang):
         for entry in _entries(catalogue):
@@ -66,8 +66,8 @@ def read_catalogues(
 def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
     """Return a language's catalogues in a file, folder or archive, sorted by name.
 
-    ``LANG/LC_MESSAGES/*`` and ``LANG.po`` are looked for; a .po is preferred to the .mo made from it, since only the
-    former tells fuzzy entries and default texts.
+    Matching paths are ``LANG/LC_MESSAGES/*`` and ``LANG.po``. A .po file is preferred to the corresponding .mo, since
+    only the former marks fuzzy entries and has default texts.
     """
     if path.suffix in (".po", ".mo") and not path.is_dir():
         return [Catalogue(str(path), read_file(path))]
@@ -83,7 +83,7 @@ def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
 
 
 def pair_of(entry: Entry, markup: Markup) -> Pair | str:
-    """Return an entry's pair, or why it is left out."""
+    """Return an entry's pair, or the reason to skip it."""
     for reason, applies in (
         ("obsolete", entry.obsolete),
         ("fuzzy", "fuzzy" in entry.flags),
@@ -117,8 +117,8 @@ def _entries(catalogue: Catalogue) -> Iterator[Entry]:
             _check_compiled(data)
             yield from polib.mofile(data, encoding=_charset(data))
         else:
-            # polib ends lines at more than line feeds, knows no workflow flags, and reads the file whose path it is
-            # given; no path ends in a line feed.
+            # polib splits lines at other characters than line feeds, does not know workflow flags, and would open a
+            # text that is the path of a file; the final line feed rules that out.
             text = _SEPARATOR.sub(" ", data.decode(_charset(data)).removeprefix("\ufeff"))
             yield from polib.pofile(_WORKFLOW.sub("#,", text) + "\n")
     except (OSError, ValueError, LookupError, AttributeError, struct.error) as error:
@@ -133,7 +133,7 @@ def _charset(data: bytes) -> str:
 
 
 def _check_compiled(data: bytes) -> None:
-    """Check that the messages of a .mo lie in the file: polib takes a part of one for whole."""
+    """Check that all messages of a .mo are inside the file: polib accepts truncated files."""
     order = ">" if data.startswith(b"\x95\x04\x12\xde") else "<"
     _, count, *tables = struct.unpack_from(f"{order}4I", data, 4)
     for table in tables:
@@ -142,7 +142,7 @@ def _check_compiled(data: bytes) -> None:
             raise ValueError("it names bytes beyond its end")
 
 
-# Only tags HTML knows: <file> in a command's synopsis is text.
+# HTML tags only: <file> in a command's synopsis is text.
 _BREAKING_TAGS = "blockquote|br|dd|div|dl|dt|h[1-6]|hr|li|ol|option|p|pre|table|tbody|td|th|thead|tr|ul"
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _INLINE_TAGS = (
@@ -150,11 +150,11 @@ _INLINE_TAGS = (
 )
 _BREAKING = re.compile(rf"</?(?:{_BREAKING_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _INLINE = re.compile(rf"</?(?:{_INLINE_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
-# html.unescape would also turn the accelerator in "&notify" into "¬ify": entities need their semicolon.
-# No character has a number of more than seven digits, and Python refuses those of thousands.
+# Entities need a semicolon: html.unescape would turn the accelerator in "&notify" into "¬ify".
+# Numbers are limited to seven digits, since Python cannot convert thousands of digits.
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]*+);", re.IGNORECASE | re.ASCII)
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff\x00-\x08\x0e-\x1b\x7f]")
-# Possessive, and an address from the start of its word, since a message may be one word of any length.
+# Possessive quantifiers, and addresses only from a word boundary, since a message may be one very long word.
 _PLACEHOLDER = re.compile(
     r"(%\(\w++\)[-#0+]*+\d*+(?:\.\d++)?[a-zA-Z]|%[-#0+]*+\d*+(?:\.\d++)?[sdifgexXcru%]|\$?\{[^{}]*+\}"
     r"|\b\w++://\S++)"
@@ -173,8 +173,8 @@ def clean_message(text: str) -> str:
 def strip_accelerators(source: str, target: str) -> tuple[str, str]:
     """Remove the marks of keyboard accelerators: ``&File``, ``_File``, ``Sa_ve``, ``Datei (&F)``.
 
-    The two sides are judged together, because ``&`` and ``_`` inside a word also occur in names
-    (``R&D``, ``log_level``): these are the same in both languages, accelerators mostly are not.
+    Both sides are considered together, since ``&`` and ``_`` inside a word also occur in names (``R&D``,
+    ``log_level``), which are the same in both languages. Accelerators mostly differ.
     """
     for mark in "&_":
         if mark not in source and mark not in target:
@@ -193,17 +193,17 @@ def strip_accelerators(source: str, target: str) -> tuple[str, str]:
 
 
 def has_letters(text: str) -> bool:
-    """Whether anything but placeholders, digits and punctuation is there to translate."""
+    """Return whether a text has letters outside placeholders."""
     return any(character.isalpha() for character in _PLACEHOLDER.sub("", text))
 
 
 def is_message_key(text: str) -> bool:
-    """Whether a message id is a program's key (``label_add_item``) instead of English."""
+    """Return whether a message id is a program's key (``label_add_item``) instead of English text."""
     return _KEY.fullmatch(text) is not None
 
 
 def _substitute(pattern: re.Pattern[str], text: str) -> str:
-    """Remove what matches outside of placeholders."""
+    """Remove matches outside placeholders."""
     parts = _PLACEHOLDER.split(text)  # odd positions hold placeholders
     parts[::2] = [pattern.sub("", part) for part in parts[::2]]
     return "".join(parts)

@@ -1,8 +1,8 @@
-"""Importing a domain: its corpora, in whatever form, become two plain files of canonical lines.
+"""Import a domain: convert its corpora, in any supported form, to two plain files of canonical lines.
 
-What import counts on the way (``tally``): ``lines``, the lines, units or messages read;
-``bad_utf8_dropped``, ``units_without_translation`` and ``messages_…`` (fuzzy, repeated and so on), those of them
-that are no pairs now; and what was mended, see :mod:`fairseq_ext.corpora.raw_text`.
+The counts (``tally``) are ``lines``, the lines, units or messages read; ``bad_utf8_dropped``,
+``units_without_translation`` and ``messages_…`` (fuzzy, repeated, etc.), the dropped ones among them; and counts of
+repairs, see :mod:`fairseq_ext.corpora.raw_text`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def import_domain(
 ) -> CorpusIndex:
     """Write ``NAME.SRC`` and ``NAME.TGT`` from a domain's entries, and the index of their blocks.
 
-    For what the arguments mean, see :func:`~fairseq_ext.corpora.entries.read_entry`; ``folder`` must exist.
+    ``folder`` must exist. For the other arguments, see :func:`~fairseq_ext.corpora.entries.read_entry`.
     """
     tally: Counter[str] = Counter()
     seen: set[Pair] = set()
@@ -69,9 +69,10 @@ def write_domain(
     suffix: str = "",
     overwrite: bool = False,
 ) -> None:
-    """Write one domain's two files into the folder ``output``, and print what was read to stderr.
+    """Write a domain's two files to the folder ``output``, and print counts to stderr.
 
-    They are compressed as ``suffix`` says, such as ``.gz``, and replace older ones only if ``overwrite`` is true.
+    Files are compressed according to ``suffix``, such as ``.gz``. They replace existing ones only if ``overwrite`` is
+    true.
     """
     check_domain_names([name], "domain")
     inputs = check_entries({name: entries}, langs)
@@ -84,7 +85,7 @@ def write_domain(
     try:
         fetch_entries(entries, langs, downloads)
         output.mkdir(parents=True, exist_ok=True)
-        # Beside the outputs, whose place it takes when it is complete.
+        # In the output folder, so that complete files can be moved atomically.
         with tempfile.TemporaryDirectory(prefix=".import-", dir=output) as temporary:
             folder = Path(temporary)
             index = import_domain(
@@ -98,12 +99,12 @@ def write_domain(
 
 
 def _move_sides(files: Sequence[Path], outputs: Sequence[Path]) -> None:
-    """Put both files in their place, compressed as their names there say."""
+    """Move both files to their outputs, compressed according to the outputs' names."""
     ready = [file.with_name(f"ready-{output.name}") for file, output in zip(files, outputs, strict=True)]
     for file, compressed in zip(files, ready, strict=True):
         with file.open("rb") as source, open_binary(compressed, "wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)
-    # A kill must not leave a new side beside an old one: without the old ones it leaves a side missing.
+    # Interruption must not leave a new side with an old one. With the old files removed, it leaves a missing side.
     for output in outputs:
         output.unlink(missing_ok=True)
     for file, output in zip(ready, outputs, strict=True):

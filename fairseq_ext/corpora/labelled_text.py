@@ -1,4 +1,4 @@
-"""Labelled sentences, or pairs of them, from a table with a header: .tsv, .csv, or .jsonl with an object a line."""
+"""Labelled sentences or sentence pairs from tables: .tsv or .csv with a header, or .jsonl with one object per line."""
 
 from __future__ import annotations
 
@@ -15,22 +15,26 @@ from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import json_row
 
-# fairseq's dictionaries have these of their own.
+# Special symbols of fairseq's dictionaries.
 _RESERVED = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 class Example(NamedTuple):
-    """A label, or a number as it is written, and the one or two texts that it is for."""
+    """A label (for regression, a number as text) with its one or two texts."""
 
     label: str
     texts: tuple[str, ...]
 
 
 def read_examples(path: Path, label: str, texts: Sequence[str], *, is_number: bool = False) -> list[Example]:
-    """Read a table's examples, in order, their texts made canonical, by the names of its columns.
+    """Read the examples of a table in order, with canonical texts.
 
-    The labels of a regression are numbers. Quotes have no meaning in a .tsv; in a .csv they have the usual one, and may
-    enclose line feeds.
+    Quotes have no meaning in a .tsv. In a .csv they have the usual meaning, and may enclose line feeds.
+
+    Args:
+        label: column of labels.
+        texts: columns of texts.
+        is_number: whether labels must be numbers (regression).
     """
     rows = TABLES[path.suffix](path)
     examples = [_example(row, label, texts, is_number, f"{path}, line {number}") for number, row in rows]
@@ -40,7 +44,7 @@ def read_examples(path: Path, label: str, texts: Sequence[str], *, is_number: bo
 
 
 def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a .csv or .tsv, each with the number of its (last) line."""
+    """Yield the rows of a .csv or .tsv, each with the number of its last line."""
     if path.suffix == ".csv":
         reader = csv.reader((line + "\n" for line in stream_lines(path)), strict=True)
     else:
@@ -77,7 +81,7 @@ def _example(
                 f"{where}: no column {name!r}; there are {', '.join(map(repr, row))} (a task's keys label, text and "
                 "text2 name its columns)"
             )
-        # JSON has numbers; a table has only text.
+        # In JSON, labels may be numbers; in other tables all values are text.
         kinds = str | int | float if name == label_column else str
         if not isinstance(row[name], kinds) or BLANK.fullmatch(str(row[name])):
             raise InputError(f"{where}: {name}: expected text, got {shown(row[name])}")

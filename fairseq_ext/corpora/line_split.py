@@ -1,8 +1,8 @@
 """Held-out sets of running text: stretches of consecutive lines, so that a language model is tested on whole passages.
 
-A held-out line may occur elsewhere too, in its own domain or in another. No line is kept in two sets then: what is a
-test line anywhere is taken out of all validation and training text, what is a validation line out of all training
-text. Lines are compared by :func:`~fairseq_ext.corpora.folded_text.fold`.
+A held-out line may also occur elsewhere, in any domain. To keep the sets disjoint, lines of any test set are removed
+from all validation and training sets, and lines of any validation set from all training sets. Lines are compared by
+:func:`~fairseq_ext.corpora.folded_text.fold`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_line
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import LARGEST, Count, Section
 
-# The sets that a set must share no line with, being decided before it.
+# For each set, the sets whose lines are removed from it.
 _COLUMNS = (*SPLITS, "repeated")
 _BEFORE = {"test": (), "valid": ("test",), "train": ("test", "valid")}
 
@@ -32,13 +32,13 @@ class LanguageModelSplit(Section):
 
     valid: Count = 1000
     test: Annotated[int, Field(ge=0, lt=LARGEST)] = 1000
-    """Only data of classifiers do without a test set."""
+    """0 (no test set) is only for data of classifiers."""
     stretch: Count = 50
-    """How many consecutive lines are held out together."""
+    """Number of consecutive lines held out together."""
 
 
 def text_path(folder: Path, name: str, role: str) -> Path:
-    """Where a domain's set lies."""
+    """Return the path of a domain's set."""
     return folder / name / f"{role}.txt"
 
 
@@ -50,13 +50,16 @@ def write_text_splits(
     seed: int,
     elsewhere: Collection[str] = (),
 ) -> str:
-    """Write ``DOMAIN/{train,valid,test}.txt``, and return how many lines came where, in words.
+    """Write ``DOMAIN/{train,valid,test}.txt``, and return a summary of the line counts.
 
-    Which stretches are held out follows from the seed, the domain's name and their numbers. The test sets are exactly
-    as large as asked for; the other sets lack the lines that repeat lines of a set before them (module docstring).
+    The held-out stretches are determined by the seed, the domain's name and their numbers. Test sets have exactly the
+    requested size; other sets lose repeated lines (see the module docstring).
 
-    The texts, a file of every domain, are read three times, line by line. Only held-out lines are kept in memory.
-    ``elsewhere`` are folded lines that something else is tested on; they count as test lines.
+    The texts are read three times, line by line. Only held-out lines are kept in memory.
+
+    Args:
+        texts: path of each domain's text.
+        elsewhere: folded lines of other tests, which are treated as test lines.
     """
     domains = {name: _choose(name, count_lines(path), options, seed) for name, path in sorted(texts.items())}
     keys: dict[str, set[str]] = {"test": set(elsewhere), "valid": set()}
@@ -75,9 +78,9 @@ def write_text_splits(
 
 
 def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -> dict[int, str]:
-    """Draw a domain's held-out stretches: the sets of their lines, by number from 0.
+    """Draw a domain's held-out stretches, and return the set of each of their lines, by line number from 0.
 
-    Stretch i begins at line i·length. The last one of a set is shortened to the size asked for.
+    Stretch i starts at line i·length. The last stretch of a set is shortened to the requested size.
     """
     sizes = {"test": options.test, "valid": options.valid}
     needed = {role: -(-size // options.stretch) for role, size in sizes.items()}
@@ -99,7 +102,7 @@ def _choose(name: str, num_lines: int, options: LanguageModelSplit, seed: int) -
 def _write_domain(
     folder: Path, name: str, text: Path, roles: Mapping[int, str], keys: Mapping[str, Collection[str]]
 ) -> Counter[str]:
-    """Write one domain's sets, and count their lines and those that are in none."""
+    """Write a domain's sets, and return the numbers of their lines and of removed lines."""
     counts: Counter[str] = Counter()
     (folder / name).mkdir()
     with ExitStack() as stack:
@@ -117,7 +120,7 @@ def _write_domain(
 
 
 def _with_roles(text: Path, roles: Mapping[int, str], label: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with its set: what is not held out is trained on."""
+    """Yield each line with its set; lines that are not held out are training lines."""
     lines = tqdm(stream_lines(text), desc=label, unit=" lines", unit_scale=True, leave=False, disable=None)
     return ((line, roles.get(number, "train")) for number, line in enumerate(lines))
 

@@ -1,9 +1,9 @@
-"""One spelling of characters and punctuation for all corpora.
+"""Normalisation of characters and punctuation.
 
-Klimaszewski et al. (2023) normalise punctuation with Moses's script; sacremoses is its port, and its
-list of substitutions is used here, in its order; docs/data.md says what they do. They would also take a
-no-break space between digits for a decimal separator. Here no number changes, because lines come with
-white space collapsed, where no-break spaces are plain ones.
+Klimaszewski et al. (2023) normalise punctuation with the Moses script. This module applies the substitutions of
+sacremoses, a port of that script, in the same order; docs/data.md describes them. They would also treat a no-break
+space between digits as a decimal separator, but here no number changes: lines come with white space collapsed, so
+that no-break spaces are plain spaces.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from fairseq_ext.inputs.models import Section
 
 _MAX_CHARACTERS = 10_000
 
-# What every line has that a substitution of sacremoses can change, once white space is collapsed. The others, most of a
-# corpus, are not looked at further.
+# Every line that a substitution of sacremoses can change, with white space collapsed, has one of these characters. Most
+# lines of a corpus have none and are skipped.
 _TOUCHED = re.compile("[`´„“”‘’‚–—…«»'\"()%:;]")
 
 
 class Normalise(Section):
-    """What is made alike."""
+    """Options of normalisation."""
 
     unicode: Literal["NFC", "NFKC"] | None = "NFC"
-    """Normal form of the characters, or null for none. ``NFC`` (the default) only composes letters with their
-    accents; ``NFKC`` also replaces ligatures, full-width letters, superscripts (``x²`` becomes ``x2``) and the
-    like."""
+    """Unicode normal form, or null for none. ``NFC`` (the default) only composes letters with their accents; ``NFKC``
+    also replaces ligatures, full-width letters, superscripts (``x²`` becomes ``x2``) etc."""
     punctuation: Literal["moses"] | None = "moses"
-    """``moses`` (the default) or null for none. Lines of more than 10,000 characters keep theirs: they are no
-    sentences, and some of the substitutions take time quadratic in the length."""
+    """``moses`` (the default) or null for none. Lines of more than 10,000 characters are skipped: they are not
+    sentences, and some substitutions take quadratic time."""
 
 
 def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list[str]:
-    """Normalise lines of one language, white space collapsed: the characters first, then the punctuation.
+    """Normalise lines with collapsed white space in one language: first characters, then punctuation.
 
-    Normalising twice can, seldom, change a line again: a later substitution may make what an earlier one looks for.
+    In rare cases, normalising again changes a line again, if a substitution produces a match of an earlier one.
     """
     if options.unicode:
         lines = [_compose(options.unicode, line) for line in lines]
@@ -55,13 +54,13 @@ def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list
 
 def _compose(form: Literal["NFC", "NFKC"], line: str) -> str:
     composed = normal_form(form, line)
-    # NFKC makes a space and a combining accent of a lone accent.
+    # NFKC turns a lone accent into a space and a combining accent.
     return line if composed == line else collapse(composed)
 
 
 @lru_cache
 def _substitutions(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """sacremoses' list for a language."""
+    """Return the substitutions of sacremoses for a language."""
     from sacremoses import MosesPunctNormalizer  # takes a third of a second
 
     return [(re.compile(old), new) for old, new in MosesPunctNormalizer(language).substitutions]

@@ -1,4 +1,4 @@
-"""Pairs from lines: two files (Moses style), loose or in a zip as OPUS gives them, TSV, and JSON lines."""
+"""Pairs from line-based files: two parallel files, plain or in a Moses zip from OPUS, TSV, and JSON lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairseq_ext.inputs.json_file import json_row
 
 
 def read_parallel_files(paths: tuple[Path, Path], policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of two files, compressed or not; those with an empty side too."""
+    """Yield the pairs of two files, compressed or not, including pairs with an empty side."""
     source, target = (stream_canonical_lines(path, policy, tally) for path in paths)
     return _pairs(source, target, (str(paths[0]), str(paths[1])), tally)
 
 
 def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a zip that holds ``NAME.SRC`` and ``NAME.TGT``, unpacked as they are read."""
+    """Yield the pairs of a zip with ``NAME.SRC`` and ``NAME.TGT``, decompressing as they are read."""
     stems = moses_stems(path, langs)
     if not stems:
         raise InputError(f"{path}: holds no files NAME.{langs[0]} and NAME.{langs[1]}; choose another zip or language")
@@ -37,11 +37,11 @@ def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Count
 
 
 def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
-    """The names, sorted and without the language, of files that a zip holds in both languages."""
+    """Return the sorted names, without the language suffix, of a zip's files in both languages."""
     with open_zip(path) as archive:
         names = [name for name in archive.namelist() if not PurePosixPath(name).name.startswith(".")]
     sides = [{name.removesuffix(f".{lang}") for name in names if name.endswith(f".{lang}")} for lang in langs]
-    # With no stem it may be a zip of catalogues, with whatever else software has.
+    # Without common names it may be a zip of catalogues among other files of a program.
     if not sides[0] & sides[1]:
         return []
     for side, lang in enumerate(langs):
@@ -51,7 +51,7 @@ def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
 
 
 def read_tsv(path: Path, policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a file of two columns, source TAB target; quotes have no meaning in it."""
+    """Yield the pairs of a file with two columns, source TAB target; quotes have no special meaning."""
 
     def columns(line: str) -> tuple[str, str]:
         source, *rest = line.split("\t")
@@ -63,7 +63,7 @@ def read_tsv(path: Path, policy: str, tally: Counter[str]) -> Iterator[Pair]:
 
 
 def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of JSON lines, ``{"en": …, "pl": …}``, also under the key ``translation``."""
+    """Yield the pairs of JSON lines ``{"en": …, "pl": …}``, which may be nested under the key ``translation``."""
 
     def texts(line: str) -> tuple[str, str]:
         row = json_row(line)
@@ -77,7 +77,7 @@ def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[s
 
 
 def _rows(path: Path, split: Callable[[str], tuple[str, str]], policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a file with a pair a line; ``split`` raises ValueError."""
+    """Yield the pairs of a file with one pair per line; ``split`` raises ValueError for bad lines."""
     number = 0
     with open_binary(path, "rb") as file:
         for number, line in enumerate(decode_lines(read_chunks(file, str(path)), str(path), policy, tally), start=1):

@@ -1,13 +1,12 @@
-r"""Lines of text as corpora really hold it, read as a stream and made canonical.
+r"""Stream lines of raw text from corpora, in canonical form.
 
-A canonical line has neither white space other than single spaces inside nor control characters. Lines
-end at ``\n`` and nowhere else (see :func:`fairseq_ext.corpora.text_files.read_lines` for why), and
-whatever is mended is counted in a ``tally``:
+A canonical line has no white space other than single spaces between words, and no control characters. Lines end only
+at ``\n``; see :func:`fairseq_ext.corpora.text_files.read_lines` for the reason. Repairs are counted in a ``tally``:
 
-* ``bad_utf8_dropped``: pairs left out because a side is not UTF-8, ``bad_utf8_replaced``: lines repaired;
-* ``byte_order_marks``: files that began with one, and texts with some inside; they are gone;
-* ``control_characters``: texts in which there were some; each is now a space;
-* ``line_separators``: texts with U+2028, U+2029, NEL, a lone CR, VT, FF or FS to RS inside, now spaces.
+* ``bad_utf8_dropped``: pairs dropped because a side is not UTF-8; ``bad_utf8_replaced``: repaired lines;
+* ``byte_order_marks``: files that started with one, and texts that contained some; the marks are removed;
+* ``control_characters``: texts that contained some; each is replaced by a space;
+* ``line_separators``: texts that contained U+2028, U+2029, NEL, a lone CR, VT, FF or FS to RS; replaced by spaces.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from typing import Literal
 from fairseq_ext.corpora.files import open_binary, read_chunks
 from fairseq_ext.inputs.errors import InputError
 
-# What to do with text that is not UTF-8: stop, leave out its pair, or put U+FFFD for each bad byte.
+# How to handle text that is not UTF-8: raise an error, drop the pair, or replace bad bytes by U+FFFD.
 ON_BAD_UTF8 = ("fail", "drop", "replace")
-# Whether inline markup of TMX, XLIFF and gettext stays in the text.
+# Whether to keep inline markup of TMX, XLIFF and gettext.
 Markup = Literal["keep", "strip"]
 MARKUP: tuple[Markup, ...] = ("keep", "strip")
 MAX_LINE_BYTES = 16 << 20
@@ -38,15 +37,17 @@ _NO_TEXT = {
     b"\xff\xfe": "UTF-16; convert it to UTF-8",
     b"\xfe\xff": "UTF-16; convert it to UTF-8",
 }
-# Unicode's category Cc without white space, but with US: it separates parts of a line, not lines.
+# Unicode's category Cc without white space, but with US, which separates parts of a line, not lines.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f]")
 _SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\\Z)")
 
 
 def stream_canonical_lines(path: Path, policy: str | None, tally: Counter[str]) -> Iterator[str | None]:
-    """Yield a file's lines, canonical; None stands for a line that policy "drop" leaves out.
+    """Yield a file's canonical lines, with None for lines dropped by the policy "drop".
 
-    ``policy`` is one of ``ON_BAD_UTF8``, or None: to stop where there is no choice; ``tally`` counts what was mended.
+    Args:
+        policy: one of ``ON_BAD_UTF8``, or None to raise an error that does not suggest another policy.
+        tally: counter of repairs, updated in place.
     """
     with open_binary(path, "rb") as file:
         yield from canonical_lines(read_chunks(file, str(path)), str(path), policy, tally)
@@ -55,13 +56,13 @@ def stream_canonical_lines(path: Path, policy: str | None, tally: Counter[str]) 
 def canonical_lines(
     chunks: Iterable[bytes], name: str, policy: str | None, tally: Counter[str]
 ) -> Iterator[str | None]:
-    """Yield the lines of a file read in chunks, as :func:`stream_canonical_lines` does."""
+    """Yield the canonical lines of a file given in chunks; see :func:`stream_canonical_lines`."""
     for line in decode_lines(chunks, name, policy, tally):
         yield None if line is None else canonical(line, tally)
 
 
 def decode_lines(chunks: Iterable[bytes], name: str, policy: str | None, tally: Counter[str]) -> Iterator[str | None]:
-    """Yield the lines of a file read in chunks as they are, white space and all."""
+    """Yield the decoded lines of a file given in chunks, with white space unchanged."""
     number = 1
     for block in _whole_lines(chunks, name):
         if number == 1:
@@ -76,8 +77,8 @@ def decode_lines(chunks: Iterable[bytes], name: str, policy: str | None, tally: 
 
 
 def canonical(text: str, tally: Counter[str]) -> str:
-    """Collapse white space, put spaces for control characters, and remove byte-order marks."""
-    # Nearly all text passes here; no printable character but the space is white space, a control or U+FEFF.
+    """Collapse white space, replace control characters by spaces, and remove byte-order marks."""
+    # Fast path for nearly all text: except for the space, printable characters need no change.
     if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
         return text
     if _SEPARATOR.search(text):
@@ -85,7 +86,7 @@ def canonical(text: str, tally: Counter[str]) -> str:
     if _CONTROL.search(text):
         tally["control_characters"] += 1
         text = _CONTROL.sub(" ", text)
-    # Also inside: joined files have them at the start of a line, which readers of that line alone would take away.
+    # Also inside a file: concatenated files have marks at the start of a line.
     if "\ufeff" in text:
         tally["byte_order_marks"] += 1
         text = text.replace("\ufeff", "")
@@ -93,12 +94,12 @@ def canonical(text: str, tally: Counter[str]) -> str:
 
 
 def too_long(where: str) -> InputError:
-    """The one line that says a line is longer than ``MAX_LINE_BYTES``."""
+    """Return the error for a line longer than ``MAX_LINE_BYTES``."""
     return InputError(f"{where}: is longer than {MAX_LINE_BYTES >> 20} MiB; is this a text of one sentence a line?")
 
 
 def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield one or more whole lines at a time, without the last one's line feed."""
+    """Yield blocks of one or more whole lines, without the final line feed."""
     pending: list[bytes] = []
     pending_bytes, lines = 0, 0
     for chunk in chunks:
@@ -122,7 +123,7 @@ def _without_byte_order_mark(block: bytes, name: str, tally: Counter[str]) -> by
     for magic, what in _NO_TEXT.items():
         if block.startswith(magic):
             raise InputError(f"{name}: is {what}")
-    # Without its mark, UTF-16 is UTF-8 too: of null bytes before or after all that is ASCII.
+    # Without a mark, UTF-16 text in ASCII is valid UTF-8 in which every other byte is null.
     start = block[:1000]
     if start.count(0) > _MAX_NULLS * len(start):
         raise InputError(f"{name}: is UTF-16 or no text at all, going by its null bytes; convert it to UTF-8")

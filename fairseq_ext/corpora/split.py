@@ -1,8 +1,8 @@
-"""Held-out sets that nothing in training can give away, drawn in memory that does not grow with the corpora.
+"""Held-out sets that do not overlap with training text, drawn in bounded memory.
 
-The unit is the *normalised source*: a sentence in compatibility form, case folded, without invisible
-characters, digits equalled. One that is held out in any domain is absent from the training text of all domains, since
-the same message often occurs in several products with different translations.
+The unit is the *normalised source*: a sentence in compatibility form, case folded, without invisible characters, with
+each number replaced by 0. Sources held out in one domain are absent from the training text of all domains, since the
+same message often occurs in several products with different translations.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fairseq_ext.inputs.models import Count, Section
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = ("valid", "test")
-# How many pairs or lines of each domain came where.
+# Table of the set sizes of each domain, in pairs or lines.
 SIZES_FILE = "sizes.txt"
-# Not \d+, whose first character the regex engine looks for more slowly.
+# Faster than \d+, whose first character the regex engine searches for more slowly.
 _DIGITS = re.compile(r"\d\d*")
 
 
@@ -38,12 +38,12 @@ class Split(Section):
 
 
 def normalise_source(text: str) -> str:
-    """Map sentences that give each other away to one key: what is a repetition, or differs in numbers only."""
+    """Return a key that is the same for sentences that fold to the same text or differ only in numbers."""
     return _DIGITS.sub("0", fold(text))
 
 
 def stable_hash(seed: int, *texts: str) -> int:
-    """A 64-bit hash that is the same in every process and on every machine."""
+    """Return a 64-bit hash that is the same in all processes and on all machines."""
     digest = hashlib.blake2b("\0".join((str(seed), *texts)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 
@@ -56,14 +56,14 @@ def write_splits(
     options: Split,
     seed: int,
 ) -> str:
-    """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``.
+    """Split the corpora, write ``DOMAIN/{train,valid,test}.LANG`` and ``domains.txt``, and return a summary.
 
-    Which sources are held out follows from their seeded hashes, so it depends neither on the order of the lines nor on
-    how often a source occurs. A source of several domains has one hash, so it tends to be held out in all of them: the
-    test sets then hold it with each product's translation.
+    The sources with the smallest seeded hashes are held out, independently of the order of lines and of how often a
+    source occurs. Its hash is the same in all domains, so it tends to be held out in all of them: the test sets then
+    contain the translation of each domain.
 
-    The corpora, two files a domain, are read twice, first for what is held out. Only held-out sources are kept in
-    memory. Returns how many pairs came where, in words.
+    The corpora, two files per domain, are read twice: first to choose the held-out sources, then to write the sets.
+    Only held-out sources are kept in memory.
     """
     roles: dict[str, str] = {}
     held_out = {}
@@ -92,9 +92,9 @@ def write_splits(
 
 
 def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Split, seed: int) -> dict[str, list[str]]:
-    """Pick a domain's held-out keys; ``roles``, shared by all domains, keeps each key in one role."""
+    """Choose a domain's held-out keys by role; ``roles``, shared by all domains, keeps each key in one role."""
     sizes = {"valid": options.valid, "test": options.test}
-    # At most len(roles) keys are not free, so what can be chosen is among these; if they are fewer, they are all.
+    # At most len(roles) keys are not free, so these contain all that can be chosen.
     ordered = _smallest(keys, sum(sizes.values()) + len(roles), seed)
     chosen: dict[str, list[str]] = {}
     for role, size in sizes.items():
@@ -110,7 +110,7 @@ def _choose(name: str, keys: Iterable[str], roles: dict[str, str], options: Spli
 
 
 def _smallest(keys: Iterable[str], size: int, seed: int) -> list[str]:
-    """The ``size`` different keys of smallest hash, in order; at most twice as many are kept at any time."""
+    """Return the ``size`` distinct keys with the smallest hashes, in order, keeping about twice as many in memory."""
     kept: set[tuple[int, str]] = set()
     largest: tuple[int, str] | None = None
     for key in keys:
@@ -131,7 +131,7 @@ def _training_pairs(
     options: Split,
     seed: int,
 ) -> Iterator[Pair]:
-    """Yield the pairs for training in the corpus's own order; draw and count the others on the way."""
+    """Yield training pairs in corpus order; collect held-out pairs in ``drawn``, and count all in ``counts``."""
     for pair in pairs:
         if _num_words(pair) > options.max_words:
             counts["too long"] += 1
@@ -140,7 +140,7 @@ def _training_pairs(
             yield pair
         else:
             counts["held out"] += 1
-            # Of several translations, the one of smallest hash.
+            # Of several translations, keep the one with the smallest hash.
             candidates = drawn.get(key, pair), pair
             drawn[key] = min(candidates, key=lambda each: (stable_hash(seed, *each), each))
 
@@ -163,7 +163,7 @@ def _progress(pairs: Iterator[Pair], label: str) -> Iterable[Pair]:
 
 
 def _write_table(folder: Path, counts: Mapping[str, Counter[str]], options: Split) -> None:
-    """Write what became of the pairs of each domain; some are in no set, as their source is held out elsewhere."""
+    """Write the set sizes of each domain; pairs whose source is held out elsewhere are in no set."""
     rows = [f"{'domain':<16}{'train':>10}{'valid':>8}{'test':>8}{'too long':>10}{'held out elsewhere':>20}"]
     for name, count in counts.items():
         elsewhere = count["held out"] - options.valid - options.test

@@ -1,10 +1,10 @@
 """Joint subwords: one unigram SentencePiece model for both languages and all domains.
 
-Every domain's tag is a symbol of its own. The model numbers its special symbols like fairseq, so a
-piece's number in the model is its number in the dictionary.
+Each domain tag is a separate symbol. The model numbers its special symbols like fairseq, so that ids of the model and
+the dictionary are equal.
 
-A base model brings its own: a dictionary for each language, one model or two, and perhaps the tokens by which it is
-told the languages.
+A base model comes with its own subwords: a dictionary for each language, one or two SentencePiece models, and possibly
+language tokens.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, is_domain_
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Count, Number, Section
 
-# SentencePiece soon says how many symbols a text allows, unless it is asked for hundreds of millions.
+# SentencePiece quickly reports how many symbols a text allows, but not if hundreds of millions are requested.
 _MOST_SYMBOLS = 10_000_000
 MODEL_FILE = "sentencepiece.model"
 DICT_FILE = "dict.txt"
-# In a data directory: how a model is told the languages, and their names.
+# File of a data directory that says how the model receives language tokens, and the languages' names.
 LANGUAGE_TOKENS_FILE = "language-tokens.txt"
-# fairseq's order: <s> <pad> </s> <unk>. With <pad> reserved here, text cannot yield it as a piece.
+# fairseq's order: <s> <pad> </s> <unk>. Reserving <pad> prevents it from being a piece of text.
 _SPECIAL_IDS: dict[str, Any] = {"bos_id": 0, "pad_id": 1, "eos_id": 2, "unk_id": 3}
-# The threads' partial sums are floating-point numbers: another number of threads, another model.
+# Fixed, since the model depends on the number of threads: their partial sums are rounded.
 _NUM_THREADS = 4
 _MAX_LINE_BYTES = 1 << 15
 _BLOCK_LINES = 20_000
 _UNKNOWN = "<unk>"
-# fairseq's own symbols. The model never yields them; but of characters that it lacks it gives the text, and that can
-# be theirs.
+# fairseq's special symbols. They are not pieces of the model, but it returns unknown characters as text, which can
+# equal one of them.
 _RESERVED = frozenset(("<s>", "<pad>", "</s>", "<mask>"))
 _LIMIT = re.compile(r"value <= (\d+)")
 _T = TypeVar("_T")
@@ -51,26 +51,26 @@ _REQUIRED = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
 class SentencePiece(Section):
-    """How a SentencePiece model is trained.
+    """Options of training a SentencePiece model.
 
-    It keeps all lines in memory: 200,000 lines of 68 bytes took 0.34 GB.
+    All lines are in memory during training: 200,000 lines of 68 bytes took 0.34 GB.
     """
 
     vocab_size: Annotated[int, Field(ge=1, le=_MOST_SYMBOLS)] = 32000
-    """Every symbol counts, domain tags included."""
+    """Number of symbols, including domain tags."""
     character_coverage: Annotated[Number, Field(ge=0.98, le=1)] = 1.0
-    """The share of the characters of the text that the model covers; SentencePiece takes 0.98 to 1."""
+    """Share of the characters of the text that the model covers, from 0.98 to 1 as required by SentencePiece."""
     max_sentences: Count = 2_000_000
-    """Of more lines, all languages together, a sample is trained on."""
+    """Maximum number of training lines, all languages together; of more lines, a sample is used."""
 
 
 class Subwords(SentencePiece):
     """The joint SentencePiece model of both languages."""
 
     reuse: str | None = None
-    """The folder of another experiment's subwords, which are taken unchanged, so that models and data of both fit."""
+    """Folder of another experiment's subwords, used unchanged, so that models and data of both are compatible."""
     base: Annotated[str | None, Field(alias="from")] = None
-    """A base model's own SentencePiece model, taken unchanged; it has no tags of domains."""
+    """SentencePiece model of a base model, used unchanged; it has no domain tags."""
 
     @model_validator(mode="after")
     def _check_source(self) -> Subwords:
@@ -80,31 +80,31 @@ class Subwords(SentencePiece):
 
 
 def take_subwords(folder: Path, model: Path) -> None:
-    """Copy a SentencePiece model, and write fairseq's ``dict.txt`` of its pieces, in their order."""
+    """Copy a SentencePiece model, and write fairseq's ``dict.txt`` with its pieces in the same order."""
     pieces = dictionary_pieces(load_subwords(model, "subwords: from needs the file of a SentencePiece model"))
     shutil.copyfile(model, folder / MODEL_FILE)
     write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in pieces))
 
 
 def model_of(folder: Path, lang: str) -> Path:
-    """The SentencePiece model that cuts a language, in a folder of subwords, of data or of an exported system."""
+    """Return the path of a language's SentencePiece model in a folder of subwords, data or an exported system."""
     own = folder / own_model_name(lang)
     return own if own.is_file() else folder / MODEL_FILE
 
 
 def own_model_name(lang: str) -> str:
-    """The file of a language's own SentencePiece model, where the two languages have not the same."""
+    """Return the file name of a language's SentencePiece model if the two languages have separate models."""
     return f"sentencepiece.{lang}.model"
 
 
 def dictionary_of(folder: Path, lang: str) -> Path:
-    """fairseq's dictionary of a language in a folder of subwords: its own, or that of both."""
+    """Return the path of a language's fairseq dictionary in a folder of subwords: its own or the joint one."""
     own = folder / f"dict.{lang}.txt"
     return own if own.is_file() else folder / DICT_FILE
 
 
 def copy_subwords(source: Path, folder: Path, langs: tuple[str, str]) -> None:
-    """Copy dictionaries, SentencePiece models and language tokens to a folder of data, as far as there are any."""
+    """Copy dictionaries to a data folder, and SentencePiece models and language tokens if present."""
     for lang in langs:
         shutil.copyfile(dictionary_of(source, lang), folder / f"dict.{lang}.txt")
     for name in (MODEL_FILE, *map(own_model_name, langs), LANGUAGE_TOKENS_FILE):
@@ -113,7 +113,7 @@ def copy_subwords(source: Path, folder: Path, langs: tuple[str, str]) -> None:
 
 
 def train_subwords(folder: Path, splits: Path, langs: tuple[str, str], *, options: Subwords, seed: int) -> None:
-    """Train on the training text of a folder of splits, as :func:`train_sentencepiece` does."""
+    """Train on the training text of a folder of splits; see :func:`train_sentencepiece`."""
     domains = read_domain_names(splits / DOMAINS_FILE)
     files = [[splits / name / f"train.{lang}" for lang in langs] for name in domains]
     train_sentencepiece(folder, files, [domain_tag(name) for name in domains], options=options, seed=seed)
@@ -124,8 +124,10 @@ def train_sentencepiece(
 ) -> None:
     """Train on the lines of files, and write ``sentencepiece.model`` and fairseq's ``dict.txt``.
 
-    Files that are grouped together have the same number of lines; of a sample, they contribute the same ones. ``tags``
-    are further symbols. The seed is that of the sample and of SentencePiece's generator.
+    Args:
+        files: groups of parallel files. Samples contain the same lines of each file of a group.
+        tags: additional symbols.
+        seed: seed for sampling lines and for SentencePiece.
     """
     model = _train(_training_lines(files, options, seed), tags, options, seed)
     (folder / MODEL_FILE).write_bytes(model)
@@ -134,7 +136,7 @@ def train_sentencepiece(
 
 
 def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[str]:
-    """The model's pieces in order, without the special ones, which fairseq adds itself."""
+    """Return the model's pieces in order, without the special symbols, which fairseq adds itself."""
     return [
         processor.id_to_piece(index)
         for index in range(processor.get_piece_size())
@@ -143,7 +145,7 @@ def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[s
 
 
 def load_subwords(path: Path, remedy: str = "") -> sentencepiece.SentencePieceProcessor:
-    """Load a SentencePiece model; ``remedy`` says in messages how to come by a right one."""
+    """Load a SentencePiece model; ``remedy`` is the advice at the end of error messages."""
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
     except (OSError, RuntimeError) as error:
@@ -152,7 +154,7 @@ def load_subwords(path: Path, remedy: str = "") -> sentencepiece.SentencePiecePr
 
 
 def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
-    """Write every set as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and ``domains.txt``."""
+    """Write all sets as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and write ``domains.txt``."""
     domains = read_domain_names(splits / DOMAINS_FILE)
     files = [(Path(name) / f"{role}.{lang}", lang) for name in domains for role in SPLITS for lang in langs]
     processors = {lang: load_subwords(model_of(subwords, lang)) for lang in langs}
@@ -164,7 +166,7 @@ def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, 
 
 
 def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Iterable[str]) -> Iterator[str]:
-    """Yield each line as pieces joined by single spaces; only a block of lines is in memory."""
+    """Yield each line as space-separated pieces, keeping only a block of lines in memory."""
     for pieces in encode_in_blocks(lambda block: processor.encode(block, out_type=str), lines):
         if not _RESERVED.isdisjoint(pieces):
             pieces = [_UNKNOWN if piece in _RESERVED else piece for piece in pieces]
@@ -172,16 +174,17 @@ def encode_lines(processor: sentencepiece.SentencePieceProcessor, lines: Iterabl
 
 
 def encode_in_blocks(encode: Callable[[list[str]], Iterable[_T]], lines: Iterable[str]) -> Iterator[_T]:
-    """Encode lines, some thousand at a time."""
+    """Encode lines in blocks of several thousand."""
     lines = iter(lines)
     while block := list(islice(lines, _BLOCK_LINES)):
         yield from encode(block)
 
 
 def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
-    """Pass encoded lines on; only the program sets the symbol of a domain.
+    """Yield encoded lines unchanged; raise InputError if one contains a domain tag.
 
-    The pieces decide, not the text: in full-width letters, say, a tag can be written in many ways.
+    Pieces are checked instead of text, since the text of a tag can be written in several ways, e.g. in full-width
+    letters.
     """
     for number, line in enumerate(lines, start=1):
         for tag in tags:
@@ -194,10 +197,10 @@ def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Itera
 
 
 def _training_lines(files: Sequence[Sequence[Path]], options: SentencePiece, seed: int) -> list[str]:
-    """All lines of the training sets or, if they are too many, those of the rows of smallest hash.
+    """Return the sorted lines of the training sets or, if there are too many, of the rows with the smallest hashes.
 
-    Hashes depend on no order, and whole rows, being a sentence in each language, keep the share of each language.
-    Sorted, since floating-point sums, hence the model, follow the order of the lines.
+    Hashes make the sample independent of the order of rows. Sampling whole rows, one sentence per language, keeps the
+    share of each language. Lines are sorted, since rounding makes the model depend on their order.
     """
     num_lines = sum(map(count_lines, chain.from_iterable(files)))
     if num_lines <= options.max_sentences:

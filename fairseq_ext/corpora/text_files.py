@@ -1,4 +1,4 @@
-"""Reading parallel text: two UTF-8 files, line by line translations of each other."""
+"""Read and write text files in UTF-8, in particular parallel text: two files with one translation pair per line."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from fairseq_ext.corpora.files import open_binary, read_chunks
 from fairseq_ext.corpora.raw_text import MAX_LINE_BYTES, decode_lines, too_long
 from fairseq_ext.inputs.errors import InputError
 
-# Little, so that many files can be read side by side.
+# Small, so that many files can be read in parallel.
 _CHUNK_BYTES = 8 << 10
 _END: Any = object()
 _T = TypeVar("_T")
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, white space collapsed to single spaces."""
+    """A sentence and its translation, with white space collapsed to single spaces."""
 
     source: str
     target: str
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> list[str]:
-    r"""Read a UTF-8 file's lines, which end at ``\n`` and nowhere else; a compressed file, by its suffix, is unpacked.
+    r"""Read the lines of a UTF-8 file, which end only at ``\n``; files are decompressed according to their suffix.
 
-    Python's text mode also ends lines at a lone carriage return, and ``splitlines`` at U+2028 and six more; real
-    corpora hold these inside sentences, and the two sides would slip against each other. ``may_be_blank`` allows a
-    file without text, as translations by a model that ends every sentence at once.
+    Python's text mode also ends lines at a lone carriage return, and ``splitlines`` at U+2028 and six more characters.
+    Corpora have these inside sentences, and the two sides would become misaligned. ``may_be_blank`` allows a file
+    without text, e.g. translations by a model that produces only empty sentences.
     """
     return list(stream_lines(path, may_be_blank=may_be_blank))
 
 
 def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list[str]:
-    """Read lines that belong one by one to ``others``, read from ``other_path``; all may be blank."""
+    """Read lines that correspond to ``others``, the lines of ``other_path``; all may be blank."""
     lines = read_lines(path, may_be_blank=True)
     if len(lines) != len(others):
         raise InputError(
@@ -53,22 +53,22 @@ def read_parallel(source_path: Path, target_path: Path) -> list[Pair]:
 
 
 def collapse(text: str) -> str:
-    """Collapse white space, Unicode's line separators included, to single spaces."""
-    # No white space but the space itself is printable, and most text is in order already.
+    """Collapse white space, including Unicode line separators, to single spaces."""
+    # Fast path for most text: the space is the only printable white space.
     if text.isprintable() and "  " not in text:
         return text.strip(" ")
     return " ".join(text.split())
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines as UTF-8, each ended by a line feed."""
+    """Write lines as UTF-8, each terminated by a line feed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(line + "\n" for line in lines)
 
 
 def stdin_lines() -> Iterator[str]:
-    """Yield the lines of standard input, each as soon as it has come."""
+    """Yield the lines of standard input as they arrive."""
     read = partial(sys.stdin.buffer.readline, MAX_LINE_BYTES + 1)
     for number, raw in enumerate(iter(read, b""), start=1):
         if len(raw) > MAX_LINE_BYTES:
@@ -80,14 +80,14 @@ def stdin_lines() -> Iterator[str]:
 
 
 def stream_lines(path: Path, on_bad_utf8: str | None = None, *, may_be_blank: bool = False) -> Iterator[str]:
-    """Yield what :func:`read_lines` returns, in the memory of some lines; its errors come when they are reached.
+    """Yield the lines of a file like :func:`read_lines`, in bounded memory; errors are raised when reached.
 
-    ``on_bad_utf8="replace"`` puts U+FFFD for what is not UTF-8, None stops there.
+    ``on_bad_utf8="replace"`` replaces bytes that are not UTF-8 by U+FFFD; None raises an error.
     """
     is_blank = True
     with open_binary(path, "rb") as file:
         for line in decode_lines(read_chunks(file, str(path), _CHUNK_BYTES), str(path), on_bad_utf8, Counter()):
-            assert line is not None  # what is not UTF-8 stops
+            assert line is not None  # only the policy "drop" yields None
             is_blank = is_blank and not line.strip()
             yield line
     if is_blank and not may_be_blank:
@@ -95,14 +95,14 @@ def stream_lines(path: Path, on_bad_utf8: str | None = None, *, may_be_blank: bo
 
 
 def count_lines(path: Path) -> int:
-    """How many lines a file has, whatever is in them."""
+    """Return the number of lines of a file, which need not be valid UTF-8."""
     return sum(1 for _ in stream_lines(path, "replace"))
 
 
 def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False) -> Iterator[Pair]:
-    """Yield what :func:`read_parallel` returns, in the memory of a pair; its errors come when they are reached.
+    """Yield pairs like :func:`read_parallel`, in bounded memory; errors are raised when reached.
 
-    ``quiet`` does not count the dropped pairs on stderr, for reading a corpus once more.
+    ``quiet`` suppresses the message on dropped pairs, for reading a corpus again.
     """
     num_pairs = num_kept = 0
     for source, target in zip_sides(stream_lines(source_path), stream_lines(target_path), (source_path, target_path)):
@@ -119,7 +119,7 @@ def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False
 
 
 def zip_sides(source: Iterable[_T], target: Iterable[_T], names: tuple[object, object]) -> Iterator[tuple[_T, _T]]:
-    """Yield line N of one side with line N of the other; one that is left over is an error."""
+    """Yield the items of both sides in parallel; raise InputError if one side has more."""
     sides = zip_longest(source, target, fillvalue=_END)
     for number, (one, other) in enumerate(sides, start=1):
         if one is _END or other is _END:
@@ -132,7 +132,7 @@ def zip_sides(source: Iterable[_T], target: Iterable[_T], names: tuple[object, o
 
 
 def write_parallel(source_path: Path, target_path: Path, pairs: Iterable[Pair]) -> None:
-    """Write pairs to two files as :func:`write_lines` does, in the memory of a pair."""
+    """Write pairs to two files in the format of :func:`write_lines`, in bounded memory."""
     for path in (source_path, target_path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with (

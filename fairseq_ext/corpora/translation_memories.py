@@ -1,4 +1,4 @@
-"""Pairs from translation memories (TMX) and translators' files (XLIFF 1.2 and 2), parsed as they are read."""
+"""Pairs from translation memories (TMX) and translators' files (XLIFF 1.2 and 2), parsed incrementally."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
 SUFFIXES = (".tmx", ".xlf", ".xliff")
-# Elements that hold a document's own codes; all others that hold text are a part of the sentence.
+# Elements whose text is inline code of the document; the text of all other elements is part of the sentence.
 _CODES = ("bpt", "ept", "it", "ph", "ut")
-# Elements that stand for one code, or for a pair around text.
+# Elements that represent one inline code, or a pair of codes around text.
 _MARKERS = ("x", "bx", "ex", "sc", "ec", "g", "pc")
-# Of XLIFF 1.2 and 2: the target is there, but no finished translation.
+# Prefixes of XLIFF states (1.2 and 2) whose target is not a finished translation.
 _UNFINISHED = ("new", "needs-", "initial")
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _MAX_DEPTH = 200
 _READ_BYTES = 16 << 10
 _NAMED_LANGS = 10
 
-# Language (lower case, with hyphens) and element of each version of a sentence, and the codes that it refers to.
+# The versions of a sentence, each with language (lower case, with hyphens) and element, and inline codes by id.
 Unit = tuple[list[tuple[str, Element]], Mapping[str, str]]
 
 
 def read_memory(path: Path, langs: tuple[str, str], markup: Markup, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a TMX or XLIFF file, compressed or not; units without a translation are counted.
+    """Yield the pairs of a TMX or XLIFF file, compressed or not; count units without a translation.
 
-    A language stands for its variants too: ``en`` finds ``en-GB``, unless there is an ``en``.
+    A language also matches its variants: ``en`` matches ``en-GB`` if there is no ``en``.
     """
     source, target = map(_normal, langs)
     pairs = units = 0
@@ -57,12 +57,12 @@ def _units(path: Path) -> Iterator[Unit]:
         with open_binary(path, "rb") as file:
             yield from _parsed(read_chunks(file, str(path), _READ_BYTES))
     except (ParseError, ValueError, LookupError) as error:
-        # The last two say that an encoding has characters of more than one byte, or is unknown.
+        # ValueError and LookupError are raised for unsupported multi-byte and unknown encodings.
         raise InputError(f"{path}: cannot be read as TMX or XLIFF ({error}); mend or fetch it again") from None
 
 
 def _parsed(chunks: Iterable[bytes]) -> Iterator[Unit]:
-    """Yield units as they end. Expat bounds what entities expand to, and reads neither a DTD nor other files."""
+    """Yield units as they end. Expat limits entity expansion, and reads neither a DTD nor other files."""
     parser: Any = XMLPullParser(("start", "end"))
     ancestors: list[Element] = []
     file_langs = ("", "")
@@ -82,7 +82,7 @@ def _parsed(chunks: Iterable[bytes]) -> Iterator[Unit]:
             ancestors.pop()
             if name in ("tu", "trans-unit", "unit"):
                 yield from [(_versions_of_tu(element), {})] if name == "tu" else _translated(element, file_langs)
-                # Otherwise the tree would grow to the whole file.
+                # Without this, the tree would grow to the whole file.
                 ancestors[-1].clear()
     parser.close()
 
@@ -97,7 +97,7 @@ def _versions_of_tu(unit: Element) -> list[tuple[str, Element]]:
 
 
 def _translated(unit: Element, langs: tuple[str, str]) -> Iterator[Unit]:
-    """Yield the segments of a unit of XLIFF: one in 1.2, any number in 2."""
+    """Yield the segments of an XLIFF unit: one in 1.2, any number in 2."""
     codes = {data.get("id", ""): "".join(data.itertext()) for data in unit.iter() if _name(data) == "data"}
     for segment in [unit] if _name(unit) == "trans-unit" else [part for part in unit if _name(part) == "segment"]:
         sides = {_name(side): side for side in segment}
@@ -115,14 +115,14 @@ def _translated(unit: Element, langs: tuple[str, str]) -> Iterator[Unit]:
 
 
 def _version(versions: list[tuple[str, Element]], lang: str, other_lang: str) -> Element | None:
-    """The version in a language or, if there is none, in a variant of it that is not the other language."""
+    """Return the version in a language or, if there is none, in a variant of it other than ``other_lang``."""
     exact = [element for found, element in versions if found == lang]
     variants = [element for found, element in versions if found.startswith(f"{lang}-") and found != other_lang]
     return next(iter(exact + variants), None)
 
 
 def _text(element: Element, markup: Markup, codes: Mapping[str, str]) -> str:
-    """The text of an element, with or without the inline codes in it."""
+    """Return the text of an element, with or without its inline codes."""
     parts = [element.text or ""]
     for child in element:
         opening, closing = _marks(child, codes) if markup == "keep" else ("", "")
@@ -132,7 +132,7 @@ def _text(element: Element, markup: Markup, codes: Mapping[str, str]) -> str:
 
 
 def _marks(element: Element, codes: Mapping[str, str]) -> tuple[str, str]:
-    """What an inline element puts before and behind its text: the document's own code if known, else its own tag."""
+    """Return the text before and after an inline element's text: the document's code if known, else its tag."""
     name = _name(element)
     if name not in (*_CODES, *_MARKERS) or (name in _CODES and (element.text or len(element))):
         return "", ""
@@ -152,7 +152,7 @@ def _code(element: Element, codes: Mapping[str, str], reference: str, *attribute
 
 
 def _file_langs(element: Element) -> tuple[str, str] | None:
-    """Source and target language, of the elements of XLIFF that tell them."""
+    """Return the source and target language of an XLIFF element, or None if it has none."""
     for source, target in (("srcLang", "trgLang"), ("source-language", "target-language")):
         if (lang := element.get(source)) is not None:
             return lang, element.get(target, "")

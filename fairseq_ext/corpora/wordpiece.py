@@ -1,8 +1,8 @@
-"""BERT's WordPiece as fairseq's dictionary: the same pieces in another order, none added, none lost.
+"""BERT's WordPiece vocabulary as a fairseq dictionary: the same pieces in another order.
 
 ``[CLS]``, ``[PAD]``, ``[SEP]`` and ``[UNK]`` are fairseq's ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, with which its
-dictionaries open, and ``[MASK]`` is the ``<mask>`` that its tasks add behind all others. All further rows are the
-pieces in their own order. A word that cannot be cut is ``<unk>``.
+dictionaries start. ``[MASK]`` is ``<mask>``, which its tasks append. All other pieces keep their order. Words that
+cannot be segmented become ``<unk>``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import read_json
 
 WORDPIECE_FILE = "wordpiece.json"
-PREFIX = "##"  # of a piece that does not begin a word
-LONGEST_WORD = 100  # characters; a longer one is not cut
+PREFIX = "##"  # of pieces that do not start a word
+LONGEST_WORD = 100  # characters; longer words become <unk>
 _FIRST, _LAST, _UNKNOWN = ("[CLS]", "[PAD]", "[SEP]", "[UNK]"), ("[MASK]",), "[UNK]"
 _FAIRSEQS_UNKNOWN = "<unk>"
 _RESERVED = frozenset(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
@@ -32,13 +32,13 @@ _REMEDY = "import the model again"
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class WordPiece:
-    """A vocabulary, and what is done to a text before it is cut; names as in Hugging Face's ``BertNormalizer``.
+    """A vocabulary and the normalisation of text; options are named as in Hugging Face's ``BertNormalizer``.
 
     Attributes:
-        pieces: by Hugging Face's number.
-        lowercase: whether capitals become small letters.
-        strip_accents: whether accents are taken off; None for: where ``lowercase`` is true.
-        handle_chinese_chars: whether every Chinese character is a word.
+        pieces: pieces in the order of Hugging Face's ids.
+        lowercase: whether to lowercase text.
+        strip_accents: whether to remove accents; by default the value of ``lowercase``.
+        handle_chinese_chars: whether to treat each Chinese character as a word.
     """
 
     pieces: list[StrictStr]
@@ -47,23 +47,23 @@ class WordPiece:
     handle_chinese_chars: StrictBool = True
 
     def __len__(self) -> int:
-        """V, the special symbols included."""
+        """Return the vocabulary size V, including special symbols."""
         return len(self.pieces)
 
     def order(self) -> list[int]:
-        """By row of fairseq's embeddings, Hugging Face's number of the symbol (a permutation of V)."""
+        """Return the Hugging Face id of each row of fairseq's embeddings, a permutation of V."""
         numbers = {piece: number for number, piece in enumerate(self.pieces)}
         first, last = ([numbers.pop(name) for name in names] for names in (_FIRST, _LAST))
         return [*first, *numbers.values(), *last]
 
     def dictionary_lines(self) -> list[str]:
-        """The lines of ``dict.txt``, which leaves the symbols with a role out."""
+        """Return the lines of ``dict.txt``, which omits the special symbols."""
         special = {*_FIRST, *_LAST}
         return [f"{piece} 1" for piece in self.pieces if piece not in special]
 
 
 def check_wordpiece(vocabulary: WordPiece, where: Path) -> WordPiece:
-    """Check that the pieces can be a dictionary of fairseq's."""
+    """Return the vocabulary after checking that its pieces can form a fairseq dictionary."""
     pieces = set(vocabulary.pieces)
     if missing := {*_FIRST, *_LAST} - pieces:
         raise InputError(f"{where}: {min(missing)} is missing; every BERT has it")
@@ -79,7 +79,7 @@ def write_wordpiece(folder: Path, vocabulary: WordPiece) -> None:
 
 
 def read_wordpiece(path: Path) -> WordPiece:
-    """Read what :func:`write_wordpiece` wrote."""
+    """Read ``wordpiece.json``, as written by :func:`write_wordpiece`."""
     try:
         vocabulary = TypeAdapter(WordPiece).validate_python(read_json(path, _REMEDY))
     except ValidationError as error:
@@ -97,7 +97,7 @@ def read_imported_wordpiece(folder: Path) -> WordPiece:
 
 
 def wordpiece_encoder(vocabulary: WordPiece) -> Callable[[Iterable[str]], Iterator[str]]:
-    """The function that yields each line as pieces joined by single spaces; only a block of lines is in memory."""
+    """Return a function that encodes lines as space-separated pieces; it keeps only a block of lines in memory."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     numbers = {piece: number for number, piece in enumerate(vocabulary.pieces)}
@@ -115,5 +115,5 @@ def wordpiece_encoder(vocabulary: WordPiece) -> Callable[[Iterable[str]], Iterat
 
 
 def join_pieces(pieces: str) -> str:
-    """The words that pieces joined by spaces make up; what normalisation changed stays changed."""
+    """Join space-separated pieces to words; normalisation is not undone."""
     return pieces.replace(f" {PREFIX}", "")

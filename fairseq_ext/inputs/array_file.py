@@ -1,4 +1,4 @@
-"""Reading numpy's arrays from files that a user may have changed: without pickles."""
+"""Read numpy arrays from untrusted files, without pickles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from fairseq_ext.inputs.errors import InputError
 
-# What numpy and zipfile raise where a header is damaged, or tells of more than there is; the last, of a single array
-# where several should be.
+# Exceptions of numpy and zipfile for damaged headers and truncated files; the last is raised for a .npy file instead of
+# a .npz.
 _DAMAGE = (
     *(OSError, ValueError, KeyError, EOFError, OverflowError, MemoryError, TypeError, SyntaxError, RecursionError),
     *(tokenize.TokenError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, AttributeError),
@@ -22,7 +22,7 @@ _DAMAGE = (
 
 
 def map_array(path: Path, remedy: str) -> np.ndarray:
-    """Map the array of a ``.npy`` file into memory; ``remedy`` says in messages how to come by a right one."""
+    """Map the array of a ``.npy`` file into memory; ``remedy`` is the advice at the end of error messages."""
     with _named(path, remedy):
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(array, np.ndarray):
@@ -31,7 +31,7 @@ def map_array(path: Path, remedy: str) -> np.ndarray:
 
 
 def read_arrays(path: Path, names: Sequence[str], remedy: str) -> dict[str, np.ndarray]:
-    """Read arrays of a ``.npz`` file, as :func:`map_array` does."""
+    """Read arrays by name from a ``.npz`` file; for ``remedy``, see :func:`map_array`."""
     with _named(path, remedy), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):

@@ -1,7 +1,7 @@
-"""Domain names: the ordered list that gives every domain its number.
+"""Domain names: the ordered list that determines the number of each domain.
 
-The list is one file, ``domains.txt``, one name a line, sorted. Adapters, gates, teacher
-probabilities and domain tags all follow its order, so it is read here and nowhere else.
+The list is the file ``domains.txt``, sorted, with one name per line. Adapters, gates, teacher probabilities and domain
+tags all follow its order, so only this module reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from fairseq_ext.inputs.errors import InputError
 
 DOMAINS_FILE = "domains.txt"
-# Routes that name no domain: the gates, the classifier, the base model alone, and each sentence's true domain.
+# Routes other than a domain: the gates, the classifier, the base model alone, and each sentence's true domain.
 RESERVED_NAMES = ("gates", "classifier", "base", "oracle")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 NAME_PATTERN = f"^{_NAME}$"
@@ -21,12 +21,12 @@ _TAG = re.compile(f"<domain:{_NAME}>")
 
 
 def is_domain_name(name: str) -> bool:
-    """Whether a name is fit for a domain: letters, digits, ``-`` and ``_``, a letter or digit first."""
+    """Return whether a name is valid: letters, digits, ``-`` and ``_``, starting with a letter or digit."""
     return re.fullmatch(_NAME, name) is not None
 
 
 def check_domain_names(names: Iterable[str], where: str) -> list[str]:
-    """The names as a list; raises InputError if one is ill-formed, reserved, repeated or out of order."""
+    """Return the names as a list; raise InputError if one is ill-formed, reserved, repeated or out of order."""
     names = _check_forms(names, where)
     for name in names:
         if name in RESERVED_NAMES:
@@ -39,29 +39,29 @@ def _check_forms(names: Iterable[str], where: str) -> list[str]:
     for name in names:
         if not is_domain_name(name):
             raise InputError(f"{where}: {name!r} is no domain name; use letters, digits, '-' and '_' only")
-    # A fixed order keeps row d of every stacked tensor meaning the same domain on every machine.
+    # In a fixed order, row d of every stacked tensor is the same domain on every machine.
     if not names or names != sorted(set(names)):
         raise InputError(f"{where}: domain names must be given, sorted and differ; write {sorted(set(names))}")
     return names
 
 
 def read_domain_names(path: Path) -> list[str]:
-    """Read ``domains.txt`` (one name a line)."""
+    """Read ``domains.txt``, with one name per line."""
     if not path.is_file():
         raise InputError(f"{path}: not found; a data directory lists its domains in {DOMAINS_FILE}, one a line")
     return _check_forms(path.read_text(encoding="utf-8").split(), str(path))
 
 
 def domain_tag(name: str) -> str:
-    """The dictionary symbol that stands for a domain, e.g. ``<domain:LAW>``."""
+    """Return the dictionary symbol of a domain, e.g. ``<domain:LAW>``."""
     return f"<domain:{name}>"
 
 
 def is_domain_tag(symbol: str) -> bool:
-    """Whether a symbol is the tag of some domain."""
+    """Return whether a symbol is a domain tag."""
     return _TAG.fullmatch(symbol) is not None
 
 
 def count_domain_tags(text: str) -> int:
-    """How many tags, of whatever domains, a text holds as they are."""
+    """Return the number of domain tags in a text."""
     return len(_TAG.findall(text))

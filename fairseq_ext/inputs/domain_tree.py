@@ -1,12 +1,12 @@
-"""The domain tree: which adapters a domain shares with which other domains.
+"""The domain tree, which determines the adapters that domains share.
 
-Every node of the tree owns one adapter a layer; a domain sits on a leaf and uses the nodes between
-its leaf and the root (hierarchical adapters §2.2). A tree is a JSON file::
+Each node of the tree has one adapter per layer. A domain belongs to a leaf, and uses the adapters of the nodes from its
+leaf to the root (hierarchical adapters §2.2). A tree is a JSON file::
 
     {"nodes": [{"name": "root", "parent": null}, {"name": "reviews", "parent": "root"}, …],
      "domains": {"reviews_movies": "reviews_movies", …}}
 
-Nodes are listed in the order of the adapters' rows; several domains may share a leaf.
+Nodes are in the order of the adapters' rows. Several domains may share a leaf.
 """
 
 from __future__ import annotations
@@ -26,27 +26,24 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import Section, read_model
 
-# What ``--paths`` understands instead of a list of names.
+# Values of ``--paths`` other than a list of names.
 ALL_PATHS, NO_PATH = "all", "none"
-# Domains or nodes at which paths start; a mapping says how much each counts, otherwise they count alike.
+# Domains or nodes at which paths start; a mapping gives their weights, which are otherwise equal.
 Paths = Sequence[str] | Mapping[str, float]
-_MOST_NODES = 2000  # each is an adapter in every layer
+_MOST_NODES = 2000  # each has an adapter in every layer
 
 
 @dataclass(frozen=True)
 class DomainTree:
-    """Nodes in the order of their adapters, and the leaf of every domain.
+    """A domain tree or forest; :func:`read_tree` and :func:`tree_from_json` read and check one."""
 
-    Read trees with :func:`read_tree` or :func:`tree_from_json`, which check them.
-    """
-
-    names: tuple[str, ...]  # of N nodes, in the row order of every bank of adapters
+    names: tuple[str, ...]  # names of N nodes, in the row order of all adapter banks
     parents: tuple[int | None, ...]  # the row of each node's parent, None for a root
     domains: dict[str, int]  # the row of each domain's leaf
 
     @cached_property
     def leaves(self) -> tuple[str, ...]:
-        """Names of the nodes without children, in row order."""
+        """Names of the leaves, in row order."""
         inner = set(self.parents)
         return tuple(name for row, name in enumerate(self.names) if row not in inner)
 
@@ -61,7 +58,7 @@ class DomainTree:
 
     @cached_property
     def drawn_leaves(self) -> tuple[str, ...]:
-        """Names of the leaves from the top of a drawing to its bottom: those of one node are neighbours."""
+        """Names of the leaves in drawing order (depth first), where the leaves of a node are adjacent."""
 
         def leaves_below(row: int) -> list[int]:
             return [leaf for child in self.children[row] for leaf in leaves_below(child)] or [row]
@@ -71,11 +68,11 @@ class DomainTree:
 
     @property
     def mean_path_length(self) -> float:
-        """Nodes on a domain's path, averaged over the domains."""
+        """Number of nodes on a path, averaged over domains."""
         return sum(len(self.path(name)) for name in self.domains) / len(self.domains)
 
     def path(self, name: str) -> tuple[int, ...]:
-        """Rows of the nodes from a domain's leaf, or from a node of that name, up to the root."""
+        """Return the rows of the nodes from a domain's leaf, or from the named node, to the root."""
         node: int | None = self._row(name)
         rows = []
         while node is not None:
@@ -84,10 +81,10 @@ class DomainTree:
         return tuple(rows)
 
     def path_weights(self, paths: Paths) -> np.ndarray:
-        """Routing weights of paths: the mean of the uniform weights of each; a node on several counts for each.
+        """Return routing weights of paths: the weighted mean of the uniform weights on each path.
 
         Shape:
-            result: N, float32; sums to 1, or is all zero without a path
+            result: N, float32; sums to 1, or is all zero without paths
         """
         weights = np.zeros(len(self.names))
         counts = list(paths.items()) if isinstance(paths, Mapping) else [(name, 1.0) for name in paths]
@@ -98,7 +95,7 @@ class DomainTree:
         return weights.astype(np.float32)
 
     def to_json(self) -> str:
-        """The tree as :func:`tree_from_json` reads it; equal trees give equal text."""
+        """Return the tree as JSON for :func:`tree_from_json`; equal trees give equal text."""
         nodes = [
             {"name": name, "parent": None if parent is None else self.names[parent]}
             for name, parent in zip(self.names, self.parents, strict=True)
@@ -118,7 +115,7 @@ class DomainTree:
 
 
 def read_tree(path: Path) -> DomainTree:
-    """Read a tree with a single root; raises InputError naming the file and its first mistake."""
+    """Read a tree with a single root; raise InputError with the file and the first error in it."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -130,7 +127,7 @@ def read_tree(path: Path) -> DomainTree:
 
 
 def tree_from_json(text: str, where: str) -> DomainTree:
-    """Read a tree, or a forest as single adapters are one; raises InputError naming ``where`` and the first mistake."""
+    """Read a tree or forest (such as single adapters); raise InputError with ``where`` and the first error."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -143,14 +140,14 @@ def tree_from_json(text: str, where: str) -> DomainTree:
 
 
 def single_tree(domains: Iterable[str]) -> DomainTree:
-    """Single adapters as a forest: a node for each domain, no sharing. A name must have no meaning to ``--paths``."""
+    """Return single adapters as a forest: one node per domain. Names must not be special values of ``--paths``."""
     names = tuple(domains)
     forest = DomainTree(names, (None,) * len(names), {name: row for row, name in enumerate(names)})
     return tree_from_json(forest.to_json(), "single adapters")
 
 
 def multi_tree(domains: Iterable[str]) -> DomainTree:
-    """One multi-domain adapter as a tree: all domains on a single node."""
+    """Return one multi-domain adapter as a tree: a single node for all domains."""
     return DomainTree((ALL_PATHS,), (None,), dict.fromkeys(domains, 0))
 
 
@@ -180,7 +177,7 @@ class _TreeFile(Section):
             if above is not None:
                 raise ValueError(f"nodes: {name}: never reaches a root, its parents form a cycle")
         for name in (*parents, *self.domains):
-            # A single node for everything is what "all" means.
+            # The single node of multi_tree may have the name "all".
             if name == NO_PATH or (name == ALL_PATHS and len(parents) > 1):
                 raise ValueError(f"{name!r} has a meaning of its own to --paths; choose another name")
         return self
@@ -204,10 +201,10 @@ _IN_FILE: TypeAdapter[Paths] = TypeAdapter(
 
 
 def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Paths:
-    """The nodes or domains at which the paths of a domain's text start, and how much each counts if a file says so.
+    """Return the nodes or domains at which the paths for a domain's text start, with weights if a file gives them.
 
-    ``spec`` is names separated by commas, ``all`` for every leaf of the tree, ``none`` for no adapter, or a file
-    ``FILE.json`` that gives the names for each domain of the data, or for each name how much its path counts.
+    ``spec`` is comma-separated names, ``all`` for all leaves of the tree, ``none`` for no adapter, or a file
+    ``FILE.json`` with a list of names, or a mapping of names to weights, for each domain of the data.
     """
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []

@@ -1,4 +1,4 @@
-"""The one error a user's input can cause, and how a command line ends with it."""
+"""The error for invalid user input, and how commands report it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-# Of a line that is longer, the middle is left out: what is wrong comes first, how to mend it last.
+# Longer lines are cut in the middle: the problem is stated at the start, and the remedy at the end.
 _LONGEST_LINE = 1200
 _SHOWN = reprlib.Repr()
 _SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother = 3, 80, 80
-# A full or read-only disk, missing rights, a name that is too long, a file where a directory should be: no traceback
-# helps there.
+# Errors where a traceback does not help: a full or read-only disk, missing permissions, a too long name, a file instead
+# of a directory.
 _ENVIRONMENT = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
     *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
@@ -24,10 +24,10 @@ _ENVIRONMENT = (
 
 
 class InputError(Exception):
-    """Something the user gave cannot be used; the message says what, where, and how to mend it, in one line.
+    """User input is invalid; the message states in one line the problem, its location and a remedy.
 
-    An ordinary exception in library code. Command lines end with its line on stderr and status 1: ours by
-    :func:`run_command`, fairseq's by :mod:`fairseq_ext.patches.commands`.
+    In library code, this is an ordinary exception. Commands print its line to stderr and exit with status 1, see
+    :func:`run_command` and, for fairseq's commands, :mod:`fairseq_ext.patches.commands`.
     """
 
 
@@ -35,18 +35,18 @@ _IN_TRACEBACK = f"\n{InputError.__module__}.{InputError.__qualname__}: "
 
 
 def shown(value: Any) -> str:
-    """A value for a message: its ``repr``, shortened in length, depth and number of items."""
+    """Return the ``repr`` of a value for a message, limited in length, depth and number of items."""
     return _SHOWN.repr(value)
 
 
 def check_choice(value: Any, allowed: Sequence[str], where: str) -> None:
-    """Raise InputError unless ``value`` is one of the allowed ones."""
+    """Raise InputError unless ``value`` is one of the allowed values."""
     if value not in allowed:
         raise InputError(f"{where}: {shown(value)} is unknown; choose one of {', '.join(allowed)}")
 
 
 def input_error_in(error: BaseException | None) -> InputError | None:
-    """The input error that an exception is, or came from; None if there is none."""
+    """Return the first InputError in the chain of an exception and its causes, or None."""
     while error is not None:
         if isinstance(error, InputError):
             return error
@@ -55,15 +55,15 @@ def input_error_in(error: BaseException | None) -> InputError | None:
 
 
 def is_environment(error: OSError) -> bool:
-    """Whether this is about the user's disk, rights or names, which the error's own message tells best."""
+    """Return whether an error is due to the disk, permissions or file names, and its message is sufficient."""
     return error.errno in _ENVIRONMENT
 
 
 def line_of(error: InputError) -> str:
-    """Its message as one printable line of bounded length.
+    """Return the message of an error as one printable line of bounded length.
 
-    Of one that crossed from another process, the traceback in front is left out. Line breaks and control characters,
-    which names of files may hold, are escaped.
+    The traceback in front of a message from another process is removed. Line breaks and control characters, which file
+    names can contain, are escaped.
     """
     message = str(error).rpartition(_IN_TRACEBACK)[2].rstrip()
     if len(message) > _LONGEST_LINE:
@@ -72,7 +72,7 @@ def line_of(error: InputError) -> str:
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which would else end the program without cleaning up."""
+    """Raised on SIGTERM, which would otherwise end the program without cleaning up."""
 
 
 def _terminate(*_: object) -> None:
@@ -80,17 +80,17 @@ def _terminate(*_: object) -> None:
 
 
 def run_command(main: Callable[[], None]) -> None:
-    """Run a program; what its user can mend ends it with one line on stderr, and status 1.
+    """Run a program; errors that the user can fix end it with one line on stderr and status 1.
 
-    Its status is 130 when stopped by Ctrl-C, 143 by SIGTERM, after which it cleans up alike, and 141, as the shell has
-    it, when the reader of its output has gone.
+    The exit status is 130 after Ctrl-C, 143 after SIGTERM (also with cleanup), and 141, as in shells, if the reader of
+    its output has closed the pipe.
     """
     signal.signal(signal.SIGTERM, _terminate)
     try:
         main()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes once more as it ends; let that go nowhere.
+        # The interpreter flushes stdout again at exit; discard that output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
     except KeyboardInterrupt as stop:

@@ -1,4 +1,4 @@
-"""Reading a JSON file that a user may have written, changed or fetched."""
+"""Read and write JSON files, with errors for files that users may have written or changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairseq_ext.inputs.errors import InputError
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """Read a JSON file whose top level is an object; ``remedy`` says in messages how to come by a right one."""
+    """Read a JSON file whose top level is an object; ``remedy`` is the advice at the end of error messages."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -24,11 +24,11 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
 
 
 def json_row(line: str) -> dict[str, Any]:
-    """Parse a line of JSON lines; a ``ValueError`` says what is wrong with it."""
+    """Parse an object of a JSON lines file; raise ``ValueError`` if the line is invalid."""
     try:
         row = json.loads(line)
         if "\\u" in line:
-            # JSON can write half a character, which no file can hold.
+            # Raises UnicodeEncodeError for lone surrogates, which JSON allows but UTF-8 does not.
             json.dumps(row, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not valid JSON ({error})") from None
@@ -38,12 +38,12 @@ def json_row(line: str) -> dict[str, Any]:
 
 
 def is_texts(value: Any) -> bool:
-    """Whether something read from JSON is a list of texts."""
+    """Return whether a value is a list of strings."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
-    """Every value in nested mappings and lists that is neither, with the key that it stands under."""
+    """Yield all scalar values in nested mappings and lists, each as a pair of its innermost key and the value."""
     if isinstance(content, dict):
         for name, value in content.items():
             yield from values_in(value, name)
@@ -55,5 +55,5 @@ def values_in(content: Any, key: Any = "") -> Iterator[tuple[Any, Any]]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON, the same text for the same content."""
+    """Write JSON; equal content gives equal text."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

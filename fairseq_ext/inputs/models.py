@@ -1,6 +1,6 @@
-"""Sections of an experiment file as pydantic models: strict, and with mistakes as one line with file and key.
+"""Sections of an experiment file as strict pydantic models, with one-line errors that give the file and key.
 
-A validator of a model raises ``ValueError``; :func:`read_model` puts the file and the key in front and makes it an
+Validators of a model raise ``ValueError``; :func:`read_model` prepends the file and the key, and raises an
 :class:`~fairseq_ext.inputs.errors.InputError`.
 """
 
@@ -27,21 +27,21 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from fairseq_ext.inputs.errors import InputError, shown
 
-LARGEST = 1 << 31  # of a number in C libraries
-# Parts of pydantic's locations that are no keys of the file; ``options`` is a field of systems. Those in brackets are
-# pydantic's ``[key]`` and the tags of unions.
+LARGEST = 1 << 31  # exclusive limit of integers, for C libraries
+# Parts of pydantic's locations that are not keys of the file; ``options`` is a field of systems. Parts in brackets
+# (pydantic's ``[key]`` and the tags of unions) are not keys either.
 _NO_KEYS = ("options",)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def _number(value: Any) -> Any:
-    """YAML 1.1 reads 1e-5, which has no dot, as text."""
+    """Convert text to a number: YAML 1.1 reads 1e-5, without a dot, as text."""
     return float(value) if isinstance(value, str) else value
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    """A list as a tuple, a single value as a tuple of one."""
+    """Return a list as a tuple, and a single value as a tuple of one."""
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -61,11 +61,11 @@ OneOrMore = Annotated[Several[_Item], Field(min_length=1)]
 
 class _SchemaForEditors(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """A title would only repeat the key."""
+        """Omit titles, which would only repeat the key."""
         return False
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
-        """Only the first paragraph of the docstring describes a section."""
+        """Use the first paragraph of a docstring as description of a section."""
         made = super().model_schema(schema)
         if "description" in made:
             made["description"] = made["description"].partition("\n\n")[0]
@@ -73,7 +73,7 @@ class _SchemaForEditors(GenerateJsonSchema):
 
 
 class Section(BaseModel):
-    """A part of an experiment file: an unknown key is an error, a value is not converted to another type."""
+    """A section of an experiment file: unknown keys are errors, and values are not converted to other types."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -85,18 +85,18 @@ class Section(BaseModel):
     )
 
     removed_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions that are still accepted and ignored, each with what replaces it."""
+    """Keys of earlier versions that are accepted but ignored, each with the explanation to print."""
     renamed_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions that are still accepted, each with its name of today."""
+    """Keys of earlier versions that are still accepted, each with its current name."""
 
     @classmethod
     def keys(cls) -> set[str]:
-        """The keys that the section may have."""
+        """Return the allowed keys of the section."""
         return {item.alias or name for name, item in cls.model_fields.items()}
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """The JSON schema, by which editors complete keys and mark mistakes."""
+        """Return the JSON schema, with which editors complete keys and mark errors."""
         return cls.model_json_schema(schema_generator=_SchemaForEditors)
 
     @model_validator(mode="before")
@@ -118,15 +118,15 @@ class Section(BaseModel):
 
 
 EMPTY_AS_DEFAULTS = BeforeValidator(lambda value: {} if value is None else value)
-"""Annotation of a section that has its defaults where the file has nothing under its key."""
+"""Annotation of a section that takes its defaults if its key has no value in the file."""
 
 
 def read_model(model: type[_Model], content: Any, where: str, context: Mapping[str, Any]) -> _Model:
-    """Make a pydantic model of the plain data of a file or section.
+    """Validate the plain data of a file or section as a pydantic model.
 
     Args:
-        where: the file, and the section if it is one, for messages.
-        context: for validators: ``path``, the file.
+        where: file and, for a section, its key, as the start of error messages.
+        context: context for validators: ``path``, the file.
     """
     try:
         return model.model_validate(content, context=dict(context))
@@ -137,7 +137,7 @@ def read_model(model: type[_Model], content: Any, where: str, context: Mapping[s
 def _line_of(mistake: Mapping[str, Any], where: str) -> str:
     location = mistake["loc"]
     if location[-1:] == ("[key]",) and not isinstance(mistake["input"], str):
-        location = location[:-2]  # pydantic writes False as 0 there
+        location = location[:-2]  # pydantic shows the key False as 0
     keys = [str(part) for part in location if part not in _NO_KEYS and not str(part).startswith("[")]
     return ": ".join([where, *keys, _words_of(mistake)])
 

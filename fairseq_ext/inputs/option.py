@@ -1,9 +1,9 @@
-"""An option of fairseq's commands, as a field of a dataclass."""
+"""Options of fairseq's commands as dataclass fields."""
 
 from dataclasses import field
 from typing import Any
 
 
 def option(default: Any, words: str) -> Any:
-    """A field with a default, and with words for --help."""
+    """Return a dataclass field with a default and a help text."""
     return field(default=default, metadata={"help": words})

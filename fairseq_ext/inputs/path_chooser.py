@@ -1,8 +1,8 @@
-"""Which leaves of an induced tree some text belongs to: those whose clusters are most probable.
+"""Choose leaves of an induced tree for text: those with the most probable clusters.
 
-Nothing is trained for an unseen domain (hierarchical adapters §4.5): its sequences vote for leaves, and the paths from
-the leaves with most votes are averaged, each by its votes, or each alike as in the paper. A single sequence can choose
-for itself, too, which the paper leaves as future work.
+Unseen domains need no training (hierarchical adapters §4.5): their sequences vote for leaves, and the paths from the
+leaves with the most votes are averaged, weighted by votes or, as in the paper, equally. Leaves can also be chosen for
+each sequence separately, which the paper leaves to future work.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _ARRAYS = ("centre", "projection", "weights", "means", "covariances")
 
 @dataclass(frozen=True, eq=False)
 class GaussianClusters:
-    """A Gaussian mixture, and the projection of states to the coordinates it lives in."""
+    """A Gaussian mixture, and the projection of states to its coordinates."""
 
-    centre: np.ndarray  # H, subtracted from states
-    projection: np.ndarray  # H×P, applied then
-    weights: np.ndarray  # K, shares of the clusters
+    centre: np.ndarray  # H, subtracted from states before the projection
+    projection: np.ndarray  # H×P
+    weights: np.ndarray  # K, mixture weights of the clusters
     means: np.ndarray  # K×P
     covariances: np.ndarray  # K×P×P, positive definite
 
     def project(self, states: np.ndarray) -> np.ndarray:
-        """States in the mixture's coordinates, first the one in which they vary most.
+        """Project states to the mixture's coordinates, which are ordered by decreasing variance.
 
         Shape:
             states: B×H; result: B×P
@@ -44,7 +44,7 @@ class GaussianClusters:
         return (finite(states) - self.centre) @ self.projection
 
     def log_joint(self, states: np.ndarray) -> np.ndarray:
-        """Logarithm of each cluster's weight times its density, but for a constant.
+        """Return the log of each cluster's weight times its density, up to a constant.
 
         Shape:
             states: B×H; result: B×K
@@ -53,31 +53,31 @@ class GaussianClusters:
         columns = []
         for weight, mean, whitening in zip(self.weights, self.means, self._whitening, strict=True):
             squares = np.square((points - mean) @ whitening).sum(-1)
-            # Without the density's (2π)^(−P/2), which is the same everywhere.
+            # Without the density's constant factor (2π)^(−P/2).
             columns.append(np.log(weight) + np.log(np.diag(whitening)).sum() - squares / 2)
         return np.stack(columns, axis=1)
 
     def subset(self, numbers: list[int]) -> GaussianClusters:
-        """Only these clusters, in this order, with weights in their old proportion."""
+        """Return the given clusters, in this order, with renormalised weights."""
         weights = self.weights[numbers] / self.weights[numbers].sum()
         return GaussianClusters(self.centre, self.projection, weights, self.means[numbers], self.covariances[numbers])
 
     @cached_property
     def _whitening(self) -> np.ndarray:
-        """W with W·Wᵀ = Σ⁻¹ and a positive diagonal, K×P×P."""
+        """Whitening matrices W with W·Wᵀ = Σ⁻¹ and a positive diagonal, K×P×P."""
         return np.linalg.inv(np.linalg.cholesky(self.covariances)).swapaxes(1, 2)
 
 
 @dataclass(frozen=True)
 class PathChooser:
-    """The K clusters behind the leaves of a tree."""
+    """The K clusters that correspond to the leaves of a tree."""
 
     clusters: GaussianClusters
-    names: tuple[str, ...]  # the leaf that each stands for
+    names: tuple[str, ...]  # the leaf of each cluster
 
     @classmethod
     def load(cls, directory: Path) -> PathChooser:
-        """Read what :meth:`save` wrote into a directory."""
+        """Load clusters from a directory written by :meth:`save`."""
         path = Path(directory) / CLUSTERS_FILE
         arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory that fairseq-ext induce made")
         names = tuple(str(name) for name in arrays.pop("names").ravel())
@@ -90,17 +90,17 @@ class PathChooser:
         np.savez(directory / CLUSTERS_FILE, allow_pickle=False, names=np.array(self.names), **arrays)
 
     def leaves(self, states: np.ndarray, k: int) -> list[list[str]]:
-        """The k most probable leaves of each sequence, most probable first.
+        """Return the k most probable leaves of each sequence, in order of decreasing probability.
 
         Shape:
-            states: B×H, of the base model, averaged over each sequence
+            states: B×H, hidden states of the base model, averaged over each sequence
         """
-        # Stable, so that ties are decided alike everywhere.
+        # A stable sort, so that ties are broken identically on all machines.
         order = np.argsort(-self.clusters.log_joint(states), axis=1, kind="stable")[:, :k]
         return [[self.names[column] for column in row] for row in order]
 
     def votes(self, states: np.ndarray) -> dict[str, int]:
-        """For how many of the sequences each leaf is the most probable.
+        """Count the sequences for which each leaf is the most probable.
 
         Shape:
             states: B×H
@@ -109,9 +109,9 @@ class PathChooser:
         return dict(zip(self.names, np.bincount(choices, minlength=len(self.names)).tolist(), strict=True))
 
     def elect(self, states: np.ndarray, k: int) -> dict[str, int]:
-        """The leaves of a whole domain, with the votes of its sequences: the k that have most, and no leaf without any.
+        """Return the k leaves with the most votes of a domain's sequences, with their counts; leaves need a vote.
 
-        Leaves with equally many come in the order of their mean log probability.
+        Ties are broken by mean log probability.
 
         Shape:
             states: B×H
@@ -122,13 +122,13 @@ class PathChooser:
         return {name: votes[name] for name in order[:k] if votes[name]}
 
     def check_number(self, k: int) -> None:
-        """Raise InputError unless there are as many leaves as paths."""
+        """Raise InputError unless k is from 1 to the number of leaves."""
         if not 1 <= k <= len(self.names):
             raise InputError(f"{k} paths: the induced tree has {len(self.names)} leaves; choose from 1 to that")
 
 
 def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) -> None:
-    """Check what the file's program wrote, so that damage does not show up as a strange choice."""
+    """Check arrays of a file, so that damage raises an error instead of causing wrong choices."""
     k, width, p = num_leaves, arrays["centre"].size, arrays["means"].size // max(num_leaves, 1)
     shapes = [(width,), (width, p), (k,), (k, p), (k, p, p)]  # in the order of the names
     for name, shape in zip(_ARRAYS, shapes, strict=True):
@@ -140,7 +140,7 @@ def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) ->
 
 
 def finite(states: np.ndarray) -> np.ndarray:
-    """States in double precision; raises InputError unless all are finite."""
+    """Return states in double precision; raise InputError unless all are finite."""
     if not np.isfinite(states).all():
         raise InputError("the language model's states are not finite; is its checkpoint damaged?")
     return np.asarray(states, dtype=np.float64)

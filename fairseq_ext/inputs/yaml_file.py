@@ -1,6 +1,6 @@
-"""Reading a YAML file as plain data: text, finite numbers, true and false, null, lists and mappings, and nothing else.
+"""Read a YAML file as plain data: only text, finite numbers, booleans, null, lists and mappings.
 
-A file is small and its values are, too. So all that a later reader does with a value takes bounded time and memory.
+The sizes of files and values are limited, so that processing them takes bounded time and memory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fairseq_ext.inputs.errors import InputError, shown
 
 _LARGEST_FILE = 1 << 20  # bytes
 _DEEPEST = 30
-# Characters and nodes of a file with every alias written out.
+# Limit of characters and nodes with all aliases expanded.
 _LARGEST_CONTENT = 1 << 18
 _LARGEST_NUMBER = 1 << 63
 
 _SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "str", "int", "float", "merge")}
 _TAGS = _SCALARS | {"tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
-_NO_NAME = 'in "<unicode string>", '  # what PyYAML calls a file that it has not opened itself
-# Control characters but the tab, line breaks of all kinds, and halves of characters.
+_NO_NAME = 'in "<unicode string>", '  # PyYAML's name for text without a file
+# Control characters except the tab, all kinds of line breaks, and surrogates.
 _NO_TEXT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -50,16 +50,16 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 class _Reader(yaml.SafeLoader):
-    """Checks nodes before values are made of them."""
+    """A safe loader that checks nodes before constructing values."""
 
-    # A date is text, and so is "=".
+    # Without the resolvers for dates and "=", which are read as text.
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag in _SCALARS]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def content(self) -> Any:
-        """The value of the whole file."""
+        """Return the value of the whole file."""
         self._left = _LARGEST_CONTENT
         node = self.get_single_node()  # type: ignore[no-untyped-call]
         if node is None:
@@ -68,7 +68,7 @@ class _Reader(yaml.SafeLoader):
         return self.construct_document(node)  # type: ignore[no-untyped-call]
 
     def _check(self, node: Any, depth: int) -> None:
-        """Check a node, and what is in it. An alias counts as if written out: bounds hold for what is made of it."""
+        """Check a node and its children, counting aliases as expanded, so that limits hold for constructed values."""
         self._left -= 1 + (len(node.value) if isinstance(node, ScalarNode) else 0)
         if self._left < 0:
             raise _error(f"is more than {_LARGEST_CONTENT:,} characters with its aliases written out", node)
@@ -89,7 +89,7 @@ class _Reader(yaml.SafeLoader):
             self._check(each, depth + 1)
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
-        """The value of a node; text is of one line, and a number finite."""
+        """Return the value of a node; text must be a single line, and numbers finite."""
         value = super().construct_object(node, deep)  # type: ignore[no-untyped-call]
         if isinstance(value, str) and _NO_TEXT.search(value):
             raise _error(f"{shown(value)} holds a line break or control character; take it out", node)
