@@ -1,8 +1,8 @@
 """Paired bootstrap resampling of test sentences.
 
 Koehn (2004), *Statistical Significance Tests for Machine Translation Evaluation*. Sentences are drawn with replacement,
-and all systems are scored on the same draw. A metric is a function of *sums* of counts by sentence, so a thousand draws
-are one matrix product.
+and all systems are scored on the same draw. A metric is a function of *sums* of sentence-level counts, so a thousand
+draws can be computed with a matrix product.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Draws are made in blocks of about this many sentences; it bounds the memory (8 bytes each, a few times).
+# Size of a block of draws, in sentences. It bounds the memory (a few times 8 bytes each).
 _BLOCK_SENTENCES = 1 << 20
-# Fewer sentences are not tested: with one sentence, any difference would hold on every draw.
+# Smaller test sets are not tested: with one sentence, any difference would hold on every draw.
 MIN_SENTENCES = 30
-# p-values below it count as significant.
+# Smaller p-values are significant.
 SIGNIFICANT = 0.05
 
 
 def is_significant(p: float | None) -> bool:
-    """Whether a difference is significant in either direction; None was not tested."""
+    """Return whether a difference is significant in either direction; None means not tested."""
     return p is not None and p < SIGNIFICANT
 
 
 def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> np.ndarray:
     """Sum counts over the sentences, and over ``resamples`` draws of as many sentences with replacement.
 
-    Equal numbers of sentences, ``resamples`` and ``seed`` give equal draws, so systems are paired across calls. Fewer
-    than :data:`MIN_SENTENCES` sentences are not resampled.
+    Draws depend only on the number of sentences, ``resamples`` and ``seed``, so systems are paired across calls. Test
+    sets with fewer than :data:`MIN_SENTENCES` sentences are not resampled.
 
     Shape:
-        counts: N×S, whole numbers, so that sums are exact in any order
-        result: (1+R)×S, its first row the plain sum; 1×S of too few sentences
+        counts: N×S, integers, so that sums are exact in any order
+        result: (1+R)×S, with the sum over all sentences in the first row; 1×S for too few sentences
     """
     num_sentences = len(counts)
     counts = counts.astype(np.float64)
@@ -44,7 +44,7 @@ def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> n
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
         drawn = generator.integers(num_sentences, size=(size, num_sentences))
-        # Row r counts in a range of numbers of its own, so that one count serves the whole block.
+        # Each row uses a separate range of numbers, so that one call counts the whole block.
         drawn += np.arange(size)[:, None] * num_sentences
         times = np.bincount(drawn.ravel(), minlength=size * num_sentences).reshape(size, num_sentences)
         sums.append(times.astype(np.float64) @ counts)
@@ -52,20 +52,21 @@ def resampled_sums(counts: np.ndarray, resamples: int, seed: Sequence[int]) -> n
 
 
 def average(columns: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> np.ndarray:
-    """Average scores of several test sets draw by draw; without draws if one of them has none.
+    """Average scores of several test sets for each draw; draws are dropped if a test set has none.
 
     Shape:
-        columns: 1+R each, or 1; result: the shortest of them
+        columns: 1+R each, or 1; result: the shortest of these
     """
     shared = min(map(len, columns))
     return np.average([column[:shared] for column in columns], axis=0, weights=weights)
 
 
 def p_value(differences: np.ndarray) -> float | None:
-    """Two-sided p-value: twice the share of R resamples in which the difference changes sign; None without resamples.
+    """Compute a two-sided p-value: twice the share of R resamples in which the difference changes sign.
 
-    A tie counts for both signs, so equal systems have p = 1. (sacrebleu's ``PairedTest`` gives them p = 1 / (R + 1),
-    and compares neither several runs nor averages over domains.) One is added to both counts, so p is never zero.
+    The result is None without resamples. A tie counts for both signs, so equal systems have p = 1. (sacrebleu's
+    ``PairedTest`` returns p = 1 / (R + 1), and supports neither several runs nor averages over domains.) One is added
+    to both counts, so p is never zero.
 
     Shape:
         differences: R

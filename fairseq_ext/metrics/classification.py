@@ -1,7 +1,7 @@
-"""Metrics of classification tasks: accuracy, F1, Matthews' and other correlations, as in GLUE.
+"""Metrics of classification and regression tasks as in GLUE: accuracy, F1 and correlation coefficients.
 
-Houlsby et al. (2019, Table 1) take accuracy for most tasks, F1 for MRPC and QQP, Matthews' correlation for CoLA and
-Spearman's for STS-B. All are at most 1.
+Houlsby et al. (2019, Table 1) use accuracy for most tasks, F1 for MRPC and QQP, Matthews' correlation for CoLA and
+Spearman's for STS-B. The maximum of all metrics is 1.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-_POSITIVE = 1  # of two labels, the one that F1 is about, as in GLUE
+_POSITIVE = 1  # positive class of F1 with two labels, as in GLUE
 
 
 def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, labels: Sequence[str]) -> dict[str, float]:
-    """Compare predictions with targets; returns each metric's value.
+    """Compute metrics of predictions. Return their values by name.
 
-    A row that is not finite counts as wrong. Correlations of constant predictions or targets are 0.
+    Rows with non-finite logits count as wrong. Correlations of constant predictions or targets are 0.
 
     Args:
-        metrics: of :data:`~fairseq_ext.classifiers.task_split.METRICS`, such as the kind of task has.
-        logits: of the K labels, or the one predicted number.
-        targets: numbers of the true labels, or true numbers.
-        labels: their names; none for a regression.
+        metrics: names of metrics in :data:`~fairseq_ext.classifiers.task_split.METRICS` for the kind of task.
+        logits: logits of the K labels, or predicted numbers for regression.
+        targets: indices of the true labels, or true numbers for regression.
+        labels: names of the labels; empty for regression.
 
     Shape:
         logits: N×K, or N×1; targets: N
@@ -32,7 +32,7 @@ def measure(metrics: Sequence[str], logits: np.ndarray, targets: np.ndarray, lab
 
 
 def predicted_labels(logits: np.ndarray) -> np.ndarray:
-    """The number of each row's highest logit; −1 where the row is not finite.
+    """Return the index of the highest logit in each row; −1 for rows with non-finite logits.
 
     Shape:
         logits: N×K; result: N
@@ -41,7 +41,7 @@ def predicted_labels(logits: np.ndarray) -> np.ndarray:
 
 
 def majority_share(targets: np.ndarray) -> float:
-    """The accuracy of the majority label."""
+    """Return the accuracy of always predicting the most frequent label."""
     return float(np.unique(targets, return_counts=True)[1].max() / len(targets))
 
 
@@ -49,12 +49,12 @@ def _of_labels(logits: np.ndarray, targets: np.ndarray, num_labels: int) -> dict
     from sklearn.metrics import f1_score, matthews_corrcoef
 
     predictions = predicted_labels(logits)
-    # Labels that neither occur nor are predicted are part of the average all the same.
+    # The average includes labels that neither occur nor are predicted.
     averaged = [_POSITIVE] if num_labels == 2 else list(range(num_labels))
     return {
         "accuracy": lambda: np.mean(predictions == targets),
         "f1": lambda: f1_score(targets, predictions, labels=averaged, average="macro", zero_division=0),
-        # 0 for constant predictions, by scikit-learn's own convention.
+        # scikit-learn returns 0 for constant predictions.
         "matthews": lambda: matthews_corrcoef(targets, predictions),
     }
 
@@ -65,6 +65,6 @@ def _of_numbers(predictions: np.ndarray, targets: np.ndarray) -> dict[str, Calla
     is_defined = np.isfinite(predictions).all() and np.ptp(predictions) > 0 and np.ptp(targets) > 0
     if not is_defined:
         return {"pearson": lambda: 0.0, "spearman": lambda: 0.0}
-    # In double precision, or what is nearly constant would be lost in the differences from the mean.
+    # Double precision, because differences from the mean may be tiny for nearly constant predictions.
     pair = predictions.astype(np.float64), targets.astype(np.float64)
     return {"pearson": lambda: pearsonr(*pair).statistic, "spearman": lambda: spearmanr(*pair).statistic}

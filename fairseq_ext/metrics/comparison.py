@@ -1,4 +1,4 @@
-"""Comparisons of systems with baselines: difference, 95 % interval and p, over sentences or over runs."""
+"""Comparisons of systems with baselines: difference, 95 % interval and p-value, over sentences or over runs."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _TESTS = {
 
 @dataclass(frozen=True)
 class Comparison(Row):
-    """A system against a baseline; interval and p are None if nothing was tested."""
+    """Comparison of a system with a baseline; the interval and p are None without a test."""
 
     system: str
     baseline: str
     metric: str
-    domain: str  # all, a domain, or another part of the test data
+    domain: str  # ``all``, a domain, or another part of the test data
     difference: float  # system minus baseline
-    low: float | None = None  # of the 95 % interval
+    low: float | None = None  # bounds of the 95 % interval
     high: float | None = None
     p: float | None = None  # two-sided
-    n: int | None = None  # sentences or tokens
-    over: str = "runs"  # what was tested over: ``sentences`` or ``runs``
+    n: int | None = None  # number of sentences or tokens
+    over: str = "runs"  # unit of the test: ``sentences`` or ``runs``
 
 
 def compare_runs(records: Records, system: str, baseline: str, metric: str, domain: str = "") -> Comparison | None:
-    """Compare two systems by their runs (Welch's t-test); None if one was not measured.
+    """Compare two systems over their runs (Welch's t-test). Return None if one was not measured.
 
-    A single run shows a difference, but no interval and no p.
+    If a system has a single run, only the difference is computed, without interval and p.
     """
     one, other = (list(records.by_run(name, metric, domain).values()) for name in (system, baseline))
     if not one or not other:
@@ -56,9 +56,9 @@ def compare_runs(records: Records, system: str, baseline: str, metric: str, doma
 def compare_resamples(
     system: str, baseline: str, metric: str, domain: str, differences: np.ndarray, n: int
 ) -> Comparison:
-    """Compare two systems by a paired bootstrap over n sentences.
+    """Compare two systems with a paired bootstrap over n sentences.
 
-    ``differences`` are system minus baseline on the sentences, then on each of R resamples.
+    ``differences`` are system minus baseline, first on all sentences, then on each of R resamples.
 
     Shape:
         differences: 1+R
@@ -71,7 +71,7 @@ def compare_resamples(
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
-    """Table with one row for each comparison."""
+    """Create a table with one row for each comparison."""
     rows = {str(number): comparison for number, comparison in enumerate(comparisons)}
     columns = [
         Column("Baseline", lambda row: rows[row].baseline, is_text=True),
@@ -88,19 +88,19 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def write_comparisons(path: Path, comparisons: Iterable[Comparison]) -> None:
-    """Write comparisons as lines of JSON."""
+    """Write comparisons as JSON Lines."""
     write_rows(path, comparisons)
 
 
 def read_comparisons(path: Path) -> list[Comparison]:
-    """Read what :func:`write_comparisons` wrote."""
+    """Read comparisons written by :func:`write_comparisons`."""
     return read_rows(path, Comparison)
 
 
 def _welch(
     one: Sequence[float], other: Sequence[float], difference: float
 ) -> tuple[float | None, float | None, float | None]:
-    """The 95 % interval and the p-value of the difference of two means; None for each if one has a single run."""
+    """Return the 95 % interval and the p-value of a difference of means; all None if a system has a single run."""
     if min(len(one), len(other)) < 2:
         return None, None, None
     if len(set(one)) == len(set(other)) == 1:

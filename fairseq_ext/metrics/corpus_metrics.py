@@ -1,7 +1,7 @@
-"""Metrics as functions of sums of counts by sentence.
+"""Corpus-level metrics as functions of sums of sentence-level counts.
 
-The counts of a sentence serve its test set, any subset and every bootstrap resample. To add a metric, add an entry to
-:data:`METRICS`.
+The counts are computed once and used for the whole test set, subsets and bootstrap resamples. To add a metric, add an
+entry to :data:`METRICS`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from sacrebleu.metrics.ter import TER
 
 from fairseq_ext.corpora.languages import has_spaces, is_chinese
 
-# sacrebleu's own, for what is written with spaces.
+# sacrebleu's default, for languages written with spaces.
 USUAL_TOKENIZER = "13a"
-# COMET's sentence scores as whole numbers, whose sums do not depend on their order.
+# COMET's sentence scores are converted to integers of this unit, so that sums do not depend on the order.
 _COMET_UNIT = 1e-6
 
 
 class SacrebleuMetric:
-    """A metric of sacrebleu, with its defaults or the options that ``kind`` binds.
+    """A sacrebleu metric, with default options or the options bound in ``kind``.
 
-    Statistics by sentence are private in sacrebleu. Its version is pinned, and a test compares the result with the
-    public ``corpus_score``.
+    sacrebleu's sentence-level statistics are a private API. Its version is pinned, and a test compares results with
+    the public ``corpus_score``.
     """
 
     def __init__(self, kind: Callable[..., BLEU | CHRF | TER]):
@@ -37,36 +37,36 @@ class SacrebleuMetric:
 
     @property
     def signature(self) -> str:
-        """Everything that the score depends on, except the text."""
+        """sacrebleu's signature: options and version that the score depends on."""
         scorer = self._kind()
         scorer.corpus_score(["a"], [["a"]])
         return str(scorer.get_signature())
 
     def count(self, hypotheses: Sequence[Sequence[str]], references: Sequence[str]) -> list[np.ndarray]:
-        """Count in several translations of N sentences.
+        """Compute sentence-level statistics of several translations of N sentences.
 
         Shape:
-            result: an N×S array of whole numbers for each translation
+            result: an N×S array of integers for each translation
         """
         scorer = self._kind(references=[list(references)])
         return [np.array(scorer._extract_corpus_statistics(lines, None), dtype=np.int64) for lines in hypotheses]
 
     def score(self, sums: Sequence[float]) -> float:
-        """The corpus score of S sums, in percent."""
-        # sacrebleu says they are whole numbers, which they are, but not of type int.
+        """Compute the corpus score from S sums, in percent."""
+        # sacrebleu's annotation is int; the sums are integers of another type.
         statistics: Any = list(sums)
         return float(self._scorer._compute_score_from_stats(statistics).score)
 
 
 class CometMetric:
-    """COMET: the mean of the sentences' scores, times 100 as in Klimaszewski et al. (2023), footnote 5."""
+    """COMET: mean sentence score times 100, as in Klimaszewski et al. (2023), footnote 5."""
 
     def __init__(self, model: str, version: str):
         self.signature = f"model:{model}|scale:100|version:{version}"
 
     @staticmethod
     def count(sentence_scores: Sequence[float]) -> np.ndarray:
-        """Turn the scores of N sentences into counts.
+        """Convert the scores of N sentences to counts.
 
         Shape:
             result: N×2
@@ -75,7 +75,7 @@ class CometMetric:
         return np.stack([np.rint(scores / _COMET_UNIT), np.ones(len(scores))], axis=1).astype(np.int64)
 
     def score(self, sums: Sequence[float]) -> float:
-        """The mean of the sentences' scores, times 100."""
+        """Compute the mean sentence score times 100."""
         total, number = sums
         return 100 * _COMET_UNIT * total / number
 
@@ -87,20 +87,20 @@ CorpusMetric = SacrebleuMetric | CometMetric
 class Metric:
     """An entry of :data:`METRICS`."""
 
-    text: SacrebleuMetric | None  # computes it from text; None for COMET
+    text: SacrebleuMetric | None  # computes the metric from text; None for COMET
     is_error: bool = False  # whether lower is better
 
     @property
     def best(self) -> Callable[..., Any]:
-        """``min`` or ``max``."""
+        """The function that selects the best score: ``min`` or ``max``."""
         return min if self.is_error else max
 
     def gain(self, score: float, over: float) -> float:
-        """The improvement of a score over another; negative if it is worse."""
+        """Return the improvement of a score over another; negative if it is worse."""
         return over - score if self.is_error else score - over
 
 
-# The most trusted first: COMET, chrF, BLEU after Kocmi et al. (2021); the places of the others are our choice.
+# Most reliable first. COMET, chrF and BLEU follow Kocmi et al. (2021); we chose the positions of chrF++ and TER.
 METRICS = {
     "COMET": Metric(None),
     "chrF": Metric(SacrebleuMetric(CHRF)),
@@ -113,16 +113,16 @@ _ASIAN_TER = partial(TER, normalized=True, asian_support=True)
 
 
 def text_metric_names() -> list[str]:
-    """The names of metrics that need only text."""
+    """Return the names of metrics that need only text."""
     return [name for name, metric in METRICS.items() if metric.text]
 
 
 def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> dict[str, SacrebleuMetric]:
-    """The metrics among these that need only text, in the order of :data:`METRICS`.
+    """Return the named metrics that need only text, in the order of :data:`METRICS`.
 
     Args:
-        names: of metrics.
-        lang: of the translations; where no spaces separate words, BLEU and TER count characters.
+        names: names of metrics.
+        lang: language of the translations. BLEU and TER count characters in languages without spaces between words.
     """
     chosen = set(names)
     own = {} if has_spaces(lang) else {"BLEU": bleu_metric(bleu_tokenizer(lang)), "TER": SacrebleuMetric(_ASIAN_TER)}
@@ -130,10 +130,10 @@ def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> di
 
 
 def bleu_tokenizer(lang: str) -> str:
-    """sacrebleu's tokeniser for a language, without further packages."""
+    """Return sacrebleu's tokeniser for a language; only tokenisers without additional dependencies are used."""
     return USUAL_TOKENIZER if has_spaces(lang) else "zh" if is_chinese(lang) else "char"
 
 
 def bleu_metric(tokenizer: str) -> SacrebleuMetric:
-    """BLEU with one of sacrebleu's tokenisers."""
+    """Create BLEU with one of sacrebleu's tokenisers."""
     return SacrebleuMetric(partial(BLEU, tokenize=tokenizer))

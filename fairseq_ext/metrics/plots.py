@@ -1,4 +1,4 @@
-"""Figures by matplotlib as SVG: transparent, in greys and colours that are readable on white and on black."""
+"""matplotlib figures as SVG: transparent, with colours that are readable on white and on black."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-# Contrast with white and with black: the grey at least 4.5, the colours at least 3.
+# Contrast with white and with black is at least 4.5 for grey and at least 3 for the colours.
 GREY = "#767676"
 COLOURS = ("#2878d0", "#d05a10", "#1f9050", "#c0408f", "#8a6d00", "#7d62d8", "#0f8f9f", "#d04848")
 _STYLE: Any = {
@@ -25,15 +25,15 @@ _STYLE: Any = {
     "legend.frameon": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
 }
-_SHOWN = 0.005  # smaller shares are 0 percent, which is not written
+_SHOWN = 0.005  # smaller shares round to 0 percent and are not labelled
 
 Line = Mapping[float, float]  # y by x
 
 
 def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label: str) -> str:
-    """Draw lines in panels with shared scales, two beside each other, as SVG; a line has one colour in all panels.
+    """Draw lines in panels with shared axes, two per row, as SVG. A line has the same colour in all panels.
 
-    ``panels`` are, by title, the lines of each panel by name.
+    ``panels`` maps titles of panels to lines by name.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -71,7 +71,7 @@ def heat_map(
     y_label: str,
     texts: Sequence[Sequence[str]] | None = None,
 ) -> str:
-    """Draw shares, from 0 to 1, as shaded cells with their percentages or other texts, as SVG."""
+    """Draw shares, from 0 to 1, as shaded cells with percentages or the given texts, as SVG."""
     shown = texts or [[f"{100 * share:.0f}" if share >= _SHOWN else "" for share in line] for line in shares]
 
     def draw(axes: Axes) -> None:
@@ -88,12 +88,12 @@ def heat_map(
 
 
 def draw_figure(width: float, height: float, draw: Callable[[Axes], None]) -> str:
-    """Draw a figure of one panel as SVG; width and height are in inches."""
+    """Draw a figure with one panel as SVG; width and height are in inches."""
     return _to_svg(width, height, lambda figure: draw(figure.subplots()))
 
 
 def _to_svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
-    """A figure as SVG, the same bytes for the same drawing."""
+    """Render a figure as SVG. The output is deterministic."""
     # Takes a second to import.
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -107,7 +107,7 @@ def _to_svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
 
 
 def _shades() -> Colormap:
-    """From transparent to a shade of the first colour on which text is readable."""
+    """Create a colour map from transparent to a shade of the first colour on which text is readable."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
     return LinearSegmentedColormap.from_list("shades", [to_rgba(COLOURS[0], alpha) for alpha in (0, 0.35)])

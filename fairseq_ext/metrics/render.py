@@ -25,13 +25,13 @@ MARKDOWN_FILE, PAGE_FILE = "report.md", "report.html"
 class Plot:
     """A figure with a title above and a note below it."""
 
-    name: str  # of its file, without ``.svg``
+    name: str  # file name without ``.svg``
     title: str
     svg: str
     note: str = ""
 
     def markdown(self) -> str:
-        """The figure as a link to its file."""
+        """Return Markdown that links to the file of the figure."""
         title = escape(self.title)
         return "\n\n".join(filter(None, [f"### {title}", f"![{title}]({self.name}.svg)", escape(self.note)]))
 
@@ -44,12 +44,12 @@ class Page:
     """A report."""
 
     title: str
-    summary: str  # one sentence on what was measured
+    summary: str  # one sentence about the measurements
     sections: Sections
-    comparisons: Sequence[Comparison] = ()  # shown in a section of their own
+    comparisons: Sequence[Comparison] = ()  # shown in a separate section
 
     def markdown(self) -> str:
-        """The report as Markdown, without empty sections; figures lie beside it."""
+        """Return the report as Markdown, without empty sections. Figures are files in the same folder."""
         sections = list(self.sections.items())
         if self.comparisons:
             sections.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
@@ -62,7 +62,7 @@ class Page:
 
 
 def write_report(folder: Path, page: Page, records: Records) -> None:
-    """Write the report and the records from which it can be rendered again."""
+    """Write the report and its records, from which it can be rendered again."""
     text = page.markdown()
     plots = [part for parts in page.sections.values() for part in parts if isinstance(part, Plot)]
     files = {MARKDOWN_FILE: text, **{f"{plot.name}.svg": plot.svg for plot in plots}}
@@ -75,7 +75,7 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
 
 
 def render_page(markdown: str, title: str, summary: str, pictures: Mapping[str, str]) -> str:
-    """Render Markdown as a self-contained page; ``pictures`` are SVG by file name, which the text links to."""
+    """Render Markdown as a self-contained HTML page. ``pictures`` maps linked file names to SVG."""
     # Takes a tenth of a second to import.
     from jinja2 import StrictUndefined, Template
 
@@ -92,7 +92,7 @@ def _parser() -> MarkdownIt:
     # Takes a tenth of a second to import.
     from markdown_it import MarkdownIt
 
-    # With fairseq loaded by a step before, every library logs at its lowest level.
+    # If an earlier step has loaded fairseq, all libraries log at the lowest level.
     logging.getLogger("markdown_it").setLevel(logging.WARNING)
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.add_render_rule("image", _image)
@@ -102,7 +102,7 @@ def _parser() -> MarkdownIt:
 
 
 def _open_table(_: Any, tokens: Sequence[Any], index: int, *__: Any) -> str:
-    """A table, labelled with its title, the text before it."""
+    """Open a table, labelled with its title (the preceding text)."""
     title = next(_plain_text(token) for token in reversed(tokens[:index]) if token.type == "inline")
     return f'<div class="wide" {_scrolls(title)}><table>\n'
 
@@ -115,10 +115,10 @@ def _image(_: Any, tokens: Sequence[Any], index: int, __: Any, environment: Mapp
 
 
 def _scrolls(title: str) -> str:
-    """The attributes of an element that scrolls sideways on narrow screens."""
+    """Return the attributes of an element that scrolls horizontally on narrow screens."""
     return f'role="region" tabindex="0" aria-label="{title}"'
 
 
 def _plain_text(token: Any) -> str:
-    """The text of a Markdown token without markup, as the value of an HTML attribute."""
+    """Return the text of a Markdown token without markup, escaped for an HTML attribute."""
     return html.escape("".join(child.content for child in token.children or ()))

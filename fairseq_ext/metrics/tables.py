@@ -1,4 +1,4 @@
-"""Tables over records: row names and a function for each column; they show mean ± sd and the best value in bold."""
+"""Tables of records: row names and a function per column. They show mean ± sd, with the best value in bold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from fairseq_ext.metrics.records import Mean
 
 _NOTHING = "–"
-# Control characters, and those that force a direction upon text. Joiners and direction marks belong to scripts.
+# Control characters, including those that override text direction. Joiners and direction marks are needed by scripts.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 _NUMBER = re.compile(r"(\*\*)?(\\?[<>] ?)?[+−]?\d")  # at the start of a cell
 SPREAD = "± is the standard deviation over training runs."
@@ -25,20 +25,20 @@ class Column:
     """A column of a table."""
 
     heading: str
-    of: Callable[[str], Value]  # by the row's name
+    of: Callable[[str], Value]  # maps the name of a row to its value
     form: str = ".2f"  # format specification of numbers
-    best: Callable[..., Any] | None = None  # ``min`` or ``max``; None if there is no best value
-    is_text: bool | None = None  # aligned to the left; by default columns without numbers
-    beside: Collection[str] = ()  # rows that are not compared for the best, such as oracles, unless there are no others
+    best: Callable[..., Any] | None = None  # ``min`` or ``max``; None to mark no best value
+    is_text: bool | None = None  # whether to align left; by default for columns without numbers
+    beside: Collection[str] = ()  # rows to exclude from the best, such as oracles, unless there are no other rows
 
     def holds_text(self, cells: Sequence[str]) -> bool:
-        """Whether the cells are text, not numbers."""
+        """Return whether the cells contain text rather than numbers."""
         if self.is_text is not None:
             return self.is_text
         return any(cell != _NOTHING for cell in cells) and not any(_NUMBER.match(cell) for cell in cells)
 
     def cells(self, rows: Sequence[str]) -> list[str]:
-        """The column as Markdown."""
+        """Return the cells of the column as Markdown."""
         values = {row: self.of(row) for row in rows}
         compared = [row for row in rows if row not in self.beside] or rows
         means = {row: mean for row in compared if (mean := _mean(values[row])) is not None}
@@ -64,15 +64,15 @@ class Table:
     """A table with a title above and notes below it."""
 
     title: str
-    corner: str  # heading of the row names
+    corner: str  # heading of the column of row names
     rows: Sequence[str]
     columns: Sequence[Column]
     notes: Sequence[str] = ()
-    labels: Callable[[str], str] = str  # map names of rows to the shown names
-    across: bool = False  # transposed
+    labels: Callable[[str], str] = str  # maps names of rows to display names
+    across: bool = False  # whether to transpose the table
 
     def markdown(self) -> str:
-        """Markdown with title and notes, or a sentence if the table has no rows."""
+        """Return Markdown with title and notes. Without rows, a sentence replaces the table."""
         if not self.rows:
             return f"### {escape(self.title)}\n\nNot measured yet."
         cells = [column.cells(self.rows) for column in self.columns]
@@ -99,10 +99,10 @@ class Table:
 
 
 def escape(text: str) -> str:
-    """Escape text for Markdown, on one line; control characters become U+FFFD."""
+    """Escape text for Markdown and join its lines. Control characters are replaced with U+FFFD."""
     text = _CONTROLS.sub("\ufffd", " ".join(text.split()))
     text = re.sub(r"[\\`*\[\]|~$]|<(?=[A-Za-z/!?])|&(?=[#A-Za-z])", r"\\\g<0>", text)
-    # Within words, underscores are text.
+    # Underscores within words are not markup.
     text = re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
     return re.sub(r"^(#|>|=|[-+](?=[-\s]|$)|\d+(?=[.)](\s|$)))", _escape_start, text)
 

@@ -1,6 +1,6 @@
-"""The experiment file of classifiers: text and labelled tasks, and the systems that are trained for them.
+"""Experiment file of classifiers: text, labelled tasks, and systems trained for the tasks.
 
-A system without ``from`` is a *base*: a masked language model that is trained, or a ``checkpoint``. The others start
+A system without ``from`` is a *base*: a masked language model to train, or a ``checkpoint``. All other systems start
 from a base and are trained once for each task: ``full@sst2``, ``full@trec``, with several seeds ``full@sst2@1``. The
 domain of such a run is the name of the task.
 """
@@ -25,39 +25,39 @@ from fairseq_ext.recipes.language_models import TrainedOrGiven
 from fairseq_ext.recipes.text_steps import TextFolder
 
 _CHANGING_BASE = ("top", "full")
-_COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update")  # the length of a training follows from them
+_COUNTED = ("batch-size", "update-freq", "max-epoch", "max-update")  # these determine the length of training
 
 
 class Subwords(SentencePiece):
-    """A SentencePiece model of the base model's text, or the subwords of an imported model."""
+    """SentencePiece model trained on the base model's text, or the subwords of an imported model."""
 
     imported: File | None = None
-    """A folder made by fairseq-ext import roberta; the other options are then not used."""
+    """Folder created by fairseq-ext import roberta; all other options are then ignored."""
 
 
 class Evaluate(Measuring):
-    """How systems are measured."""
+    """Options of the evaluation."""
 
     batch_size: Count = 64
-    """Sentences in a batch."""
+    """Number of sentences in a batch."""
 
 
 class TaskSystem(TrainedOrGiven):
-    """A base, or a system that is trained for tasks. Keys that are not listed are options of fairseq-train."""
+    """A base, or a system trained for tasks. Keys that are not listed are options of fairseq-train."""
 
     tasks: OneOrMore[str] | None = None
-    """The tasks that it is trained for; by default all, in the order of the file."""
+    """Tasks to train for; by default all, in the order of the file."""
     in_sequence: bool = False
-    """Whether each task starts from the checkpoint of the task before, so that the last checkpoint has all tasks."""
+    """Whether each task starts from the checkpoint of the previous task; the last checkpoint then has all tasks."""
 
     @property
     def is_base(self) -> bool:
-        """Whether it is a masked language model that others start from."""
+        """Whether the system is a masked language model that other systems start from."""
         return not str(option_of(self.options, "arch")).startswith(ARCHITECTURE)
 
     @property
     def tuning(self) -> str | None:
-        """Which parameters are trained for a task, one of ``modules.tunings.TUNINGS``; None for a base."""
+        """Tuning method, one of ``modules.tunings.TUNINGS``, which selects the trained parameters; None for a base."""
         return None if self.is_base else str(option_of(self.options, "tuning") or DEFAULT_TUNING)
 
     @model_validator(mode="after")
@@ -83,28 +83,28 @@ class TaskSystem(TrainedOrGiven):
 
 
 class Classification(Experiment[TaskSystem]):
-    """An experiment with classifiers on one encoder."""
+    """Experiment with classifiers on one encoder."""
 
     tasks: Annotated[dict[Annotated[str, Field(pattern=NAME_PATTERN)], ClassificationTask], Field(min_length=1)]
-    """The tasks by name, which is that of the head, adapters and layer norms."""
+    """Tasks by name. Heads, adapters and layer norms have the names of their tasks."""
     corpora: TextFolder | None = None
-    """Text of the base; none if its subwords are imported."""
+    """Text for the base; optional if subwords are imported."""
     split: Annotated[ClassificationSplit, EMPTY_AS_DEFAULTS] = ClassificationSplit()
     subwords: Annotated[Subwords, EMPTY_AS_DEFAULTS] = Subwords()
     evaluate: Annotated[Evaluate, EMPTY_AS_DEFAULTS] = Evaluate()
 
     @property
     def task_systems(self) -> Mapping[str, TaskSystem]:
-        """The systems that are trained for tasks."""
+        """Systems trained for tasks, by name."""
         return {name: system for name, system in self.systems.items() if not system.is_base}
 
     @property
     def compared_names(self) -> Sequence[str]:
-        """The systems that are trained for tasks."""
+        """Names of the systems trained for tasks."""
         return list(self.task_systems)
 
     def runs_of(self, name: str) -> list[Run]:
-        """The runs of a system: of a base one for each seed, of the others one for each seed and task."""
+        """Return the runs of a system: one per seed for a base, otherwise one per seed and task."""
         system, runs = self.systems[name], super().runs_of(name)
         if system.is_base:
             return runs
@@ -116,19 +116,19 @@ class Classification(Experiment[TaskSystem]):
 
     @property
     def task_runs(self) -> Sequence[Run]:
-        """The runs that are trained for tasks."""
+        """Runs of all systems trained for tasks."""
         return [run for name in self.task_systems for run in self.runs[name]]
 
     def raw_task(self, task: str) -> Path:
-        """Where the sets of a task lie as text."""
+        """Return the directory of a task's splits as text."""
         return self.work_dir / "tasks" / task
 
     def task_data(self, task: str) -> Path:
-        """Where the sets of a task lie as numbers: a data directory of fairseq's ``sentence_prediction``."""
+        """Return the directory of a task's binarised splits, in the format of fairseq's ``sentence_prediction``."""
         return self.work_dir / "data-bin" / task
 
     def start_of(self, run: Run) -> Run | None:
-        """The run that a run starts from: a base's or, in a sequence, that of the task before."""
+        """Return the run that a run starts from: that of a base or, in a sequence, that of the previous task."""
         if self.systems[run.system.name].in_sequence:
             same_seed = [other for other in self.runs[run.system.name] if other.seed == run.seed]
             position = [other.domain for other in same_seed].index(run.domain)

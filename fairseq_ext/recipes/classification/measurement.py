@@ -1,7 +1,7 @@
-"""What is measured: metrics and trained parameters of every run, and accuracies against those of baselines.
+"""Measurements of classifiers: metrics and trained parameters of each run, and comparisons of accuracy with baselines.
 
-``predictions/RUN`` has ``valid.npy`` and ``test.npy``, the logits, float32, a row per example in the order of the data,
-and the records. Their domain is the task; metrics are in percent.
+``predictions/RUN`` contains the records and the logits, ``valid.npy`` and ``test.npy``: float32, one row per example,
+in the order of the data. The domain of a record is the task; metrics are in percent.
 """
 
 from __future__ import annotations
@@ -28,32 +28,35 @@ from fairseq_ext.recipes.language_models import checkpoint_of
 from fairseq_ext.recipes.report import measured, trial_records
 
 ACCURACY, MAIN, MAJORITY, EXAMPLES, LABELS = "accuracy", "main metric", "most frequent label", "examples", "labels"
-TRAINED, BASE, BASE_TRAINED = "trained", "base", "base_trained"  # numbers of parameters
+TRAINED, BASE, BASE_TRAINED = "trained", "base", "base_trained"  # parameter counts
 RESAMPLES = 1000
 _VERSION = _COMPARISON_VERSION = 2
 
-# By system and task, for each run, which of the N examples it has right.
+# By system and task, one Boolean array per run: whether each of the N examples is classified correctly.
 Hits = Mapping[tuple[str, str], Sequence[np.ndarray]]
 
 
 def on(metric: str, split: str) -> str:
-    """The name of a metric on a set."""
+    """Return the name of a metric on a split."""
     return f"{metric}, {split}"
 
 
 def all_records(config: Classification) -> Records:
-    """Everything that was measured so far. The numbers of a task, which each of its runs has, are there once."""
+    """Return all records measured so far. Records of a task, which are repeated in each run, are included once."""
     found = [*measured(evaluation_steps(config)), *trial_records(config)]
     return Records(list(dict.fromkeys(found)))
 
 
 def evaluation_steps(config: Classification) -> list[Step]:
-    """The steps that measure the runs that are trained for tasks: ``predictions/RUN``."""
+    """Return the steps that measure the runs trained for tasks: ``predictions/RUN``."""
     return [evaluation_step(config, run) for run in config.task_runs]
 
 
 def evaluation_step(config: Classification, run: Run) -> Step:
-    """The step that writes the logits of a run and measures them; of classes also the most frequent label."""
+    """Return the step that writes the logits of a run and its metrics.
+
+    For classification, it also measures the accuracy of the most frequent label.
+    """
     checkpoint, data = checkpoint_of(config, run), config.task_data(str(run.domain))
     metrics, evaluate = config.tasks[str(run.domain)].metrics, config.evaluate
 
@@ -79,7 +82,7 @@ def evaluation_step(config: Classification, run: Run) -> Step:
 def records_of(
     run: Run, facts: TaskFacts, sets: Mapping[str, Mapping[str, float]], parameters: Mapping[str, int]
 ) -> Iterator[Record]:
-    """The records of a run, and those of the data of its task, which have no system."""
+    """Return the records of a run and those of its task's data. The latter have no system."""
     of_task = partial(Record, domain=str(run.domain))
     name = run.name.replace(f"@{run.domain}", "", 1)
     of_run = partial(of_task, system=run.system.name, run=name, seed=run.seed)
@@ -100,19 +103,19 @@ def records_of(
 
 
 def comparisons_file(config: Classification) -> Path:
-    """Where systems are compared with baselines."""
+    """Return the file of comparisons with baselines."""
     return config.work_dir / "analysis" / "differences" / COMPARISONS_FILE
 
 
 def fine_tuned(config: Classification) -> str | None:
-    """The first system all of whose parameters are trained."""
+    """Return the name of the first fully fine-tuned system; None if there is none."""
     return next((name for name, system in config.systems.items() if system.tuning == "full"), None)
 
 
 def comparison_steps(config: Classification) -> list[Step]:
-    """The step that compares accuracies on the test sets with those of baselines; none without any.
+    """Return the step that compares test accuracies with those of baselines. The list is empty without baselines.
 
-    By default, the baseline of every other system is full fine-tuning.
+    By default, every other system is compared with full fine-tuning.
     """
     full = fine_tuned(config)
     compared = config.compare or {name: (full,) for name in config.task_systems if full and name != full}
@@ -140,9 +143,9 @@ def comparison_steps(config: Classification) -> list[Step]:
 def compare_accuracies(
     hits: Hits, pairs: Sequence[tuple[str, str]], tasks: Sequence[str], seed: int
 ) -> list[Comparison]:
-    """Compare mean accuracies over runs, by task and, where both systems have all tasks, averaged over them.
+    """Compare mean accuracies over runs, for each task and averaged over tasks if both systems have all tasks.
 
-    Resamples are drawn by the seed within each test set and are the same for all systems.
+    Resamples are drawn with the seed within each test set and are the same for all systems.
     """
     # In percent, on the test set and on each of R resamples: 1+R.
     accuracies = {}

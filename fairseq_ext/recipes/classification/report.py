@@ -1,4 +1,4 @@
-"""The report: Tables 1 to 3 and Figures 1 and 3 of Houlsby et al. (2019), declared over records.
+"""Report of the classification recipe: Tables 1 to 3 and Figures 1 and 3 of Houlsby et al. (2019).
 
 *Parameter-Efficient Transfer Learning for NLP*, ICML 2019.
 """
@@ -55,12 +55,12 @@ _NAMES = {
     "pearson": "Pearson’s correlation",
     "spearman": "Spearman’s correlation",
 }
-# By measured system, in the order of the file, the tasks that it was measured on.
+# Measured tasks by system, in the order of the file.
 Measured = Mapping[str, Sequence[str]]
 
 
 def report(config: Classification) -> Step:
-    """The step that writes the report."""
+    """Return the step that writes the report."""
     compared = comparisons_file(config)
     sources = [*records_files(evaluation_steps(config)), compared, *trial_files(config)]
 
@@ -71,7 +71,7 @@ def report(config: Classification) -> Step:
 
 
 def page(config: Classification, records: Records, comparisons: Sequence[Comparison]) -> Page:
-    """The report of records."""
+    """Create the report from records and comparisons."""
     tasks = {name: [task for task in config.tasks if records.mean(name, TRAINED, task)] for name in config.task_systems}
     measured = {name: own for name, own in tasks.items() if own}
     sections: Sections = {
@@ -88,13 +88,13 @@ def page(config: Classification, records: Records, comparisons: Sequence[Compari
 
 
 def main_results(config: Classification, records: Records, measured: Measured) -> Table:
-    """Tables 1 and 2: trained parameters and the main metric of every task on the test sets."""
+    """Create Tables 1 and 2: trained parameters and the main metric of each task on its test set."""
 
     def number(row: str, metric: str) -> float:
         return records.value(row, metric, *measured[row]) or 0.0
 
     def multiple(row: str) -> float | None:
-        """The parameters of all tasks: the unchanged part of the base once, the trained part for each task."""
+        """Return the parameters of all tasks as a multiple of the base's; unchanged ones are counted once."""
         if len(measured[row]) < len(config.tasks):
             return None
         unchanged = number(row, BASE) - number(row, BASE_TRAINED)
@@ -118,7 +118,7 @@ def main_results(config: Classification, records: Records, measured: Measured) -
 
 
 def other_metrics(config: Classification, records: Records, measured: Measured) -> list[Table]:
-    """The other metrics of the tasks on the test sets; none if every task has one."""
+    """Create a table of additional metrics on the test sets. The list is empty if each task has one metric."""
     pairs = [(name, metric) for name, task in config.tasks.items() for metric in task.metrics[1:]]
     if not pairs:
         return []
@@ -129,7 +129,7 @@ def other_metrics(config: Classification, records: Records, measured: Measured) 
 
 
 def task_sizes(config: Classification, records: Records) -> Table:
-    """Table 3: the tasks."""
+    """Create Table 3: sizes of the tasks."""
     column = partial(domain_column, records)
     columns = [
         column("Training", on(EXAMPLES, "train")),
@@ -151,11 +151,14 @@ def _score(records: Records, heading: str, metric: str, tasks: Sequence[str]) ->
 
 
 def distances(config: Classification, records: Records, measured: Measured) -> list[Plot]:
-    """Figures 1 and 3: the distance to full fine-tuning over all tasks; none without it or another system."""
+    """Create Figures 1 and 3: differences from full fine-tuning over all tasks.
+
+    The list is empty without a fully fine-tuned system or another system.
+    """
     full = fine_tuned(config)
     if full is None:
         return []
-    points: dict[str, tuple[float, Sequence[float]]] = {}  # trained parameters of a task, differences
+    points: dict[str, tuple[float, Sequence[float]]] = {}  # trained parameters per task, differences
     for name, tasks in measured.items():
         pairs = [[records.value(system, on(MAIN, "test"), task) for system in (name, full)] for task in config.tasks]
         differences = [own - other for own, other in pairs if own is not None and other is not None]

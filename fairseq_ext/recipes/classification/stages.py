@@ -1,8 +1,9 @@
-"""From text and labelled tables to classifiers and their report, as stages.
+"""Stages of the classification recipe: from text and labelled tables to classifiers and their report.
 
-Every task has ``tasks/TASK`` (its sets as text) and ``data-bin/TASK`` (data of fairseq's ``sentence_prediction``), both
-with ``task.json``. A base of our own has ``corpora``, ``splits``, ``subwords``, ``encoded`` and ``masked-lm``, one
-corpus of all domains. It has no line that a task is validated or tested on. ``systems/RUN`` are trainings.
+Each task has ``tasks/TASK`` (its splits as text) and ``data-bin/TASK`` (data of fairseq's ``sentence_prediction``),
+both with ``task.json``. If the base is trained here, its data are in ``corpora``, ``splits``, ``subwords``, ``encoded``
+and ``masked-lm``, one corpus of all domains. They exclude all lines of the tasks' validation and test sets.
+``systems/RUN`` contains a training run.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from fairseq_ext.recipes.train import train_step
 
 BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_lm")
 MASKED_LM_DIR = "masked-lm"
-_ROLES = ("train", "valid")  # of the base model's text, which is not tested
-_PIECES = ".pieces"  # encoded text, while it is binarised
+_ROLES = ("train", "valid")  # splits of the base model's text, which has no test set
+_PIECES = ".pieces"  # temporary folder of encoded text
 
 
 def stages_of(config: Classification) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name."""
+    """Return the stages of an experiment, in order. Each system is a stage with the system's name."""
     train = partial(training_step, config)
     return [
         Stage("prepare", partial(preparation_steps, config)),
@@ -63,7 +64,7 @@ def stages_of(config: Classification) -> list[Stage]:
 
 
 def preparation_steps(config: Classification, engine: Engine = THIS_MACHINE) -> list[Step]:
-    """The steps of the preparation, in order; all write below ``config.work_dir``."""
+    """Return the preparation steps, in order. All write to ``config.work_dir``."""
     corpora = config.corpora
     names = list(text_files(corpora.folder)) if corpora else []
     return [
@@ -77,7 +78,7 @@ def preparation_steps(config: Classification, engine: Engine = THIS_MACHINE) -> 
 
 def _task_step(config: Classification, name: str) -> Step:
     task, split = config.tasks[name], config.split
-    # Metrics make no difference to the data.
+    # Metrics do not affect the data.
     columns = {"kind": task.kind, "columns": task.columns, "tables": list(task.tables)}
     shares = {"task_valid": split.task_valid, "task_test": split.task_test}
     most = {} if split.task_train is None else {"task_train": split.task_train}
@@ -152,7 +153,7 @@ def _binarise_step(config: Classification, name: str) -> Step:
 
 
 def training_step(config: Classification, run: Run) -> Step:
-    """The step that trains one run, of a base or for a task."""
+    """Return the step that trains one run: of a base, or for a task."""
     is_base, options = run.domain is None, run.system.options
     inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else config.task_data(str(run.domain))]
     arguments = [*(BASE_ARGUMENTS if is_base else ()), "--seed", str(run.seed), "--no-epoch-checkpoints"]

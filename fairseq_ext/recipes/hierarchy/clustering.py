@@ -1,14 +1,14 @@
-"""Fit clusters to states, assign domains to them, and merge the nearest clusters to a tree.
+"""Fit clusters to hidden states, assign domains to clusters, and merge the nearest clusters into a tree.
 
-The clusters are those of Aharoni and Goldberg (2020): principal components, then a Gaussian mixture with full
-covariances (hierarchical adapters §4.2).
+Clustering follows Aharoni and Goldberg (2020): principal components, then a Gaussian mixture with full covariances
+(hierarchical adapters §4.2).
 
-The distance of Gaussians is the symmetrised Kullback–Leibler divergence over all dimensions. The paper (hierarchical
-adapters §4.2, Eq. 1) misplaces a ½; this is the usual divergence:
+The distance between Gaussians is the symmetrised Kullback–Leibler divergence over all dimensions. The paper
+(hierarchical adapters §4.2, Eq. 1) misplaces a ½; this module uses the standard divergence:
 
     KL(N₀ ‖ N₁) = ½ · [tr(Σ₁⁻¹ Σ₀) + (μ₁ − μ₀)ᵀ Σ₁⁻¹ (μ₁ − μ₀) − P + ln(det Σ₁ / det Σ₀)]
 
-In the sum of both directions the logarithms cancel.
+The logarithms cancel in the sum of both directions.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Settled = Mapping[int, Sequence[str]]  # domains by cluster
 def fit_clusters(
     states: np.ndarray, num_clusters: int, *, dimensions: int, covariance_floor: float, seed: int
 ) -> tuple[GaussianClusters, dict[str, float]]:
-    """Fit a Gaussian mixture with full covariances, and say how it went; equal arguments give equal bytes.
+    """Fit a Gaussian mixture with full covariances. Return the clusters and statistics of the fit.
 
-    Of the principal components, P are kept, or as many as there are; ``explained`` is their share of the variance. The
-    floor is added to the variances, as a share of the mean variance in the P dimensions. It keeps the covariance of a
-    cluster with fewer than P sequences invertible.
+    The result is deterministic. At most ``dimensions`` principal components are kept (P); ``explained`` is their share
+    of the variance. ``covariance_floor`` is added to the variances, as a share of the mean variance in the P
+    dimensions. It keeps the covariance of a cluster with fewer than P sequences invertible.
 
     Shape:
         states: N×H
@@ -48,7 +48,7 @@ def fit_clusters(
             f"{len(states)} sequences for {num_clusters} clusters; give more --sequences or fewer --components"
         )
     states = finite(states)
-    # Sums in threads depend on how many there are, and EM makes much of little.
+    # Rounding of sums depends on the number of threads, and EM amplifies small differences.
     with threadpool_limits(1):
         pca = PCA(min(dimensions, len(states) - 1, states.shape[1]), svd_solver="covariance_eigh").fit(states)
         projection = pca.components_.T / np.sqrt(pca.explained_variance_.mean())
@@ -69,10 +69,10 @@ def fit_clusters(
 
 
 def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list[str]]:
-    """Assign each domain to the cluster with most of its sequences, the first of equals.
+    """Assign each domain to the cluster with most of its sequences; ties go to the first cluster.
 
     Shape:
-        counts: D×K, sequences by domain and cluster
+        counts: D×K, number of sequences by domain and cluster
     """
     settled: dict[int, list[str]] = {}
     for name, row in zip(domains, counts, strict=True):
@@ -86,15 +86,15 @@ def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list
 
 
 def name_leaves(settled: Settled) -> dict[int, str]:
-    """A leaf has the name of its only domain, or ``cluster_K``."""
+    """Name each leaf after its only domain, or ``cluster_K`` if it has several."""
     return {number: names[0] if len(names) == 1 else f"cluster_{number}" for number, names in settled.items()}
 
 
 def link(divergences: np.ndarray) -> np.ndarray:
-    """Average-linkage clustering, in scipy's format.
+    """Cluster with average linkage. The result has scipy's format.
 
     Shape:
-        divergences: K×K, symmetric; result: K−1×4, the two merged clusters, their distance, and the number of leaves
+        divergences: K×K, symmetric; result: (K−1)×4, the two merged clusters, their distance, and the number of leaves
     """
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
@@ -103,9 +103,9 @@ def link(divergences: np.ndarray) -> np.ndarray:
 
 
 def tree_from_linkage(linkage: np.ndarray, settled: Settled, leaves: Mapping[int, str]) -> DomainTree:
-    """The binary tree of the merges of the clusters in ``settled``, in their order: root first, leaves last."""
+    """Convert a linkage of the clusters in ``settled`` to a binary tree. Nodes are ordered from root to leaves."""
     count = len(settled)
-    # scipy numbers leaves from 0 and joins after them, the root last.
+    # scipy numbers the leaves from 0, then the merges; the root is last.
     numbers = [*reversed(range(count, 2 * count - 1)), *range(count)]
     inner = [f"node_{rank}" if rank else _ROOT for rank in range(count - 1)]
     rows = {number: row for row, number in enumerate(numbers)}
@@ -119,7 +119,7 @@ def tree_from_linkage(linkage: np.ndarray, settled: Settled, leaves: Mapping[int
 
 
 def symmetrised_divergences(means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
-    """The divergence between every two of K Gaussians, ½ · [KL(N₀ ‖ N₁) + KL(N₁ ‖ N₀)] (Eq. 2).
+    """Return the divergence between all pairs of K Gaussians, ½ · [KL(N₀ ‖ N₁) + KL(N₁ ‖ N₀)] (Eq. 2).
 
     Shape:
         means: K×P; covariances: K×P×P, positive definite; result: K×K, symmetric
@@ -131,5 +131,5 @@ def symmetrised_divergences(means: np.ndarray, covariances: np.ndarray) -> np.nd
         trace = np.square(whitening[second] @ roots).sum((-2, -1))  # K
         distance = np.square((means - means[second]) @ whitening[second].T).sum(-1)  # K
         divergences[:, second] = (trace + distance - means.shape[1]) / 2
-    # Rounding may leave equal Gaussians a little below zero.
+    # Rounding may make the divergence of equal Gaussians slightly negative.
     return np.maximum((divergences + divergences.T) / 2, 0)

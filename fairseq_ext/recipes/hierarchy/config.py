@@ -1,4 +1,4 @@
-"""The experiment file of hierarchical adapters: language models, trees of their domains, and what is measured."""
+"""Experiment file of hierarchical adapters: language models, domain trees and measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExpe
 
 TREE, SINGLE, MULTI = ADAPTERS
 
-TREE_FILE, RECORD_FILE = "tree.json", "clusters.json"  # of an induced tree
+TREE_FILE, RECORD_FILE = "tree.json", "clusters.json"  # files of an induced tree
 DOMAINS_BY_CLUSTER = "domains-by-cluster.svg"
 PATHS_FILE, VOTES_FILE = "paths.json", "votes.json"
 
@@ -29,61 +29,61 @@ CountOrZero = Annotated[int, Field(ge=0, lt=LARGEST)]
 
 
 class Induction(Section):
-    """How a tree is induced."""
+    """Options of tree induction."""
 
     sequences: Count = 1000
-    """Blocks of text per domain."""
+    """Number of text blocks per domain."""
     tokens: CountOrZero = 0
-    """Length of a block; 0 for the length in the language model's training."""
+    """Tokens per block; 0 for the block length used to train the language model."""
     split: str = "train"
-    """The set that blocks are drawn from."""
+    """Split that blocks are drawn from."""
     dimensions: Count = 100
-    """Principal components."""
+    """Number of principal components."""
     components: CountOrZero = 0
-    """Gaussians of the mixture; 0 for one per domain."""
+    """Number of Gaussians in the mixture; 0 for one per domain."""
     covariance_floor: Annotated[Number, Field(ge=0)] = 1e-2
-    """The least variance of a Gaussian in any direction, as a share of the mean variance."""
+    """Minimum variance of a Gaussian in any direction, as a share of the mean variance."""
     seed: Seed = 1
-    """Of the drawn blocks and the start of the mixture."""
+    """Random seed for drawing blocks and initialising the mixture."""
 
 
 class PathChoice(Section):
-    """How paths are chosen."""
+    """Options for choosing paths."""
 
     num_paths: Count = 2
-    """Leaves per domain, at most; a leaf without votes is not chosen."""
+    """Maximum number of leaves per domain; leaves without votes are not chosen."""
     sequences: Count = 1000
-    """Blocks that vote per domain, at most."""
+    """Maximum number of blocks per domain that vote."""
     choose_tokens: CountOrZero = 0
-    """First tokens of each block that count; 0 for all."""
+    """Number of tokens at the start of each block that are used; 0 for all."""
     split: str = "train"
-    """The set that blocks are drawn from; evaluate on another one."""
+    """Split that blocks are drawn from; evaluate on another one."""
     seed: Seed = 1
-    """Of the drawn blocks."""
+    """Random seed for drawing blocks."""
 
 
 class InducedTree(Induction):
-    """Options of an induction."""
+    """An induced tree: options of its induction."""
 
     system: str | None = None
-    """The language model whose states of the text the tree is induced from; by default the first system."""
+    """Language model whose hidden states the tree is induced from; by default the first system without ``from``."""
 
 
 def _kind_of_tree(value: Any) -> str:
     return "[file]" if isinstance(value, str | Path) else "[induced]"
 
 
-# A tree drawn by hand is the name of its file.
+# A hand-made tree is given by the name of its file.
 Tree = Annotated[
     Annotated[File, Tag("[file]")] | Annotated[InducedTree, Tag("[induced]")], Discriminator(_kind_of_tree)
 ]
 
 
 class HierarchyModel(LanguageModel):
-    """A language model, with adapters or without. Other keys are options of fairseq-train."""
+    """A language model with or without adapters. Other keys are options of fairseq-train."""
 
     tree: str | None = None
-    """The tree that its adapters are on."""
+    """Name of the tree for its adapters."""
 
     @property
     def adapters(self) -> str | None:
@@ -102,24 +102,24 @@ class HierarchyModel(LanguageModel):
 
 
 class Evaluate(Measuring):
-    """How models are measured."""
+    """Options of the evaluation."""
 
     sequences: Count = 1000
-    """Blocks of an unseen domain's training set by which its paths are chosen."""
+    """Number of training blocks used to choose the paths of an unseen domain."""
     num_paths: OneOrMore[Count] = (1, 2)
-    """How many paths an unseen domain is given; all paths are always measured too."""
+    """Numbers of paths to use for an unseen domain; using all paths is always measured too."""
     path_weights: OneOrMore[PathWeights] = ("votes",)
-    """How paths of an induced tree are averaged: by their votes, or uniform: each counts the same; or both, listed."""
+    """Weights of the paths of an induced tree: votes, uniform (equal weights), or a list of both."""
     choose_tokens: Several[CountOrZero] = (0, 32)
-    """Every block also chooses its own paths, by its first so many tokens; 0 is all of them, an empty list none."""
+    """Each block also chooses its own paths from this number of tokens at its start; 0 for all, empty list to skip."""
     every_path: Several[str] = ()
-    """Systems with a tree of which every path is measured on unseen domains. Single adapters always are."""
+    """Systems with a tree for which every path is measured on unseen domains. Single adapters are always included."""
     max_tokens: Count = 4096
-    """Tokens in a batch; changes no result."""
+    """Maximum number of tokens in a batch; does not change results."""
 
 
 class Hierarchy(LanguageModelExperiment[HierarchyModel]):
-    """An experiment with hierarchical adapters."""
+    """Experiment with hierarchical adapters."""
 
     tree: Annotated[dict[Annotated[str, Field(pattern=NAME_PATTERN)], Tree], EMPTY_AS_DEFAULTS] = {}
     """Trees by name."""
@@ -127,57 +127,60 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
 
     @property
     def induced_trees(self) -> Mapping[str, InducedTree]:
-        """The trees that are induced, by name."""
+        """Induced trees by name."""
         return {name: tree for name, tree in self.tree.items() if isinstance(tree, InducedTree)}
 
     def systems_on(self, tree: str) -> dict[str, str]:
-        """The systems on a tree by name, with their adapters."""
+        """Map the names of the systems on a tree to their kind of adapters."""
         return {name: str(system.adapters) for name, system in self.systems.items() if system.tree == tree}
 
     def tree_dir(self, name: str) -> Path:
-        """Where an induced tree lies."""
+        """Return the directory of an induced tree."""
         return self.work_dir / "trees" / name
 
     def tree_file(self, name: str) -> Path:
-        """The file of a tree."""
+        """Return the file of a tree."""
         tree = self.tree[name]
         return tree if isinstance(tree, Path) else self.tree_dir(name) / TREE_FILE
 
     def paths_dir(self, tree: str) -> Path:
-        """Where the paths are that unseen domains choose of an induced tree."""
+        """Return the directory of the paths of an induced tree that are chosen for unseen domains."""
         return self.work_dir / "paths" / tree
 
     def clusters_of(self, name: str) -> Path | None:
-        """The directory of the clusters by which text chooses paths of a system's tree; None if there are none."""
+        """Return the directory of the clusters that choose paths of a system's tree; None if there are none."""
         system = self.systems[name]
         if system.tree is None or system.adapters != TREE or system.tree not in self.induced_trees:
             return None
         return self.tree_dir(system.tree)
 
     def has_every_path(self, name: str) -> bool:
-        """Whether each path of a system's tree is measured on unseen domains."""
+        """Return whether each path of a system's tree is measured on unseen domains."""
         return name in self.evaluate.every_path or self.systems[name].adapters == SINGLE
 
     def path_weights(self, tree: str | None, num_paths: int) -> Sequence[str]:
-        """How so many paths of a tree are weighted; one path needs no weight, and a tree drawn by hand has no votes."""
+        """Return the weightings of ``num_paths`` paths of a tree to measure.
+
+        There is only one for single paths, which need no weights, and for hand-made trees, which have no votes.
+        """
         return self.evaluate.path_weights if num_paths > 1 and tree in self.induced_trees else [BY_VOTES]
 
     def induction_of(self, name: str) -> Induction:
-        """How a tree is induced."""
+        """Return the induction options of a tree; the default seed is that of the experiment."""
         given = self.induced_trees[name].model_dump(exclude_unset=True, exclude={"system"})
         return Induction(**{"seed": self.seed, **given})
 
     def encoder_of(self, tree: str) -> Path:
-        """The checkpoint whose states a tree is induced from."""
+        """Return the checkpoint of the language model that a tree is induced from."""
         return checkpoint_of(self, self.runs[self._encoder(tree)][0])
 
     def needs_induced_tree(self, name: str) -> bool:
-        """Whether a system, or one that it starts from, is on an induced tree."""
+        """Return whether a system, or one that it starts from, uses an induced tree."""
         system = self.systems[name]
         return system.tree in self.induced_trees or (system.start is not None and self.needs_induced_tree(system.start))
 
     def _base(self, name: str) -> str | None:
-        """The nearest model without adapters that a system starts from."""
+        """Return the nearest model without adapters that a system starts from."""
         start = self.systems[name].start
         while start is not None and self.systems[start].adapters is not None:
             start = self.systems[start].start
@@ -202,7 +205,7 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
 
     @model_validator(mode="after")
     def _check_clusters(self) -> Hierarchy:
-        """Blocks choose paths by the hidden states of the model that the tree was induced from."""
+        """Check that adapters start from the model that their tree was induced from: its states choose paths."""
         for name in self.systems if self.evaluate.choose_tokens else ():
             tree, base = self.systems[name].tree, self._base(name)
             if self.clusters_of(name) and base not in (None, self._encoder(str(tree))):
@@ -214,7 +217,7 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
 
     @model_validator(mode="after")
     def _check_blocks(self) -> Hierarchy:
-        """Perplexities are compared over blocks of one length."""
+        """Check that compared systems have the same block length."""
         for name, system in self.systems.items():
             if system.adapters is None or system.start is None:
                 continue

@@ -1,8 +1,8 @@
 """Induce a domain tree from text, and choose its paths for other domains (hierarchical adapters §4.2 and §4.5).
 
-A language model's states of sequences of every domain → principal components → Gaussian mixture → clusters with a
-domain → symmetrised KL divergence → binary tree. Unlike the published code, but as in the paper, the divergence is
-over all dimensions, and a domain belongs to the cluster with most of its sequences.
+Language model states of sequences from each domain → principal components → Gaussian mixture → clusters with a domain
+→ symmetrised KL divergence → binary tree. As in the paper, but unlike the published code, the divergence is over all
+dimensions, and a domain belongs to the cluster with most of its sequences.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, othe
 
 
 class InductionRecord(BaseModel):
-    """The content of ``clusters.json``, as far as it is read."""
+    """The part of ``clusters.json`` that is read."""
 
     options: Induction
 
 
 def read_record(directory: Path) -> InductionRecord:
-    """The record of an induced tree."""
+    """Read the record of an induced tree."""
     path = directory / RECORD_FILE
     return read_model(InductionRecord, read_json(path, "induce the tree again"), str(path), {})
 
 
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
-    """Write tree, clusters, record and picture."""
+    """Induce a tree and write it with its clusters, record and figure."""
     quieten_fairseq()
     domains = read_domain_names(data / DOMAINS_FILE)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
@@ -75,7 +75,7 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
 def induce(
     states: Sequence[np.ndarray], domains: Sequence[str], options: Induction
 ) -> tuple[DomainTree, PathChooser, dict[str, Any]]:
-    """The tree of encoded sequences, the clusters of its leaves, and the content of ``clusters.json``.
+    """Return the tree of encoded sequences, the clusters of its leaves, and the content of ``clusters.json``.
 
     Shape:
         states: n×H for each domain
@@ -109,7 +109,7 @@ def induce(
 
 
 def describe_tree(directory: Path) -> str:
-    """An induced tree as indented lines, with the domains of its leaves."""
+    """Format an induced tree as indented lines, with the domains of its leaves."""
     tree = read_tree(directory / TREE_FILE)
 
     def lines(row: int, depth: int) -> list[str]:
@@ -122,7 +122,7 @@ def describe_tree(directory: Path) -> str:
 def write_paths(
     folder: Path, checkpoint: Path, tree: Path, data: Path, options: PathChoice, *, cpu: bool = False
 ) -> None:
-    """Write ``paths.json`` and ``votes.json``; arguments as of ``paths_step``."""
+    """Choose paths and write ``paths.json`` and ``votes.json``. The arguments are those of ``paths_step``."""
     quieten_fairseq()
     record, chooser = read_record(tree), PathChooser.load(tree)
     chooser.check_number(options.num_paths)
@@ -138,7 +138,7 @@ def write_paths(
             seed=options.seed,
             takes_fewer=True,
         )
-        # The model reads from left to right, so the first tokens' states are those of the first tokens alone.
+        # The model is unidirectional, so states do not depend on later tokens.
         states = model.encode(blocks[:, : options.choose_tokens or length])
         paths[name] = chooser.elect(states, options.num_paths)
         votes[name] = dict(sorted(chooser.votes(states).items()))
@@ -147,7 +147,7 @@ def write_paths(
 
 
 def describe_paths(directory: Path, tree: Path) -> str:
-    """The selected paths with their shares of the votes, one in each line (the paper's Table 9)."""
+    """Format the chosen paths with their shares of the votes, one per line (the paper's Table 9)."""
     paths, votes = (read_json(directory / name, "choose again") for name in (PATHS_FILE, VOTES_FILE))
     induced = read_tree(tree / TREE_FILE)
     lines = []

@@ -1,4 +1,4 @@
-"""Measure a run: what its adapters cost, and its losses on every domain over different paths."""
+"""Measure a run: the cost of its adapters, and its losses on each domain over different paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fairseq  # noqa: F401  before the package's registrations
+import fairseq  # noqa: F401  must precede this package's registrations
 from fairseq import checkpoint_utils
 
 from fairseq_ext.corpora.line_split import text_path
@@ -68,7 +68,7 @@ def measure_run(experiment: Hierarchy, run: Run) -> Iterator[Record]:
 
 @dataclass(frozen=True)
 class _Model:
-    """A model of a run, loaded for the domains of a data directory."""
+    """The model of a run, loaded for the domains of a data directory."""
 
     experiment: Hierarchy
     run: Run
@@ -82,7 +82,7 @@ class _Model:
         return Record(system=self.run.system.name, run=self.run.name, seed=self.run.seed, **values)
 
     def losses(self, domain: str, routings: Mapping[str, Paths]) -> Iterator[Record]:
-        """The losses of a test set, over given routings and those that its blocks choose."""
+        """Measure the losses on a test set, over the given routings and over paths that its blocks choose."""
         weights: dict[str, Weights | None] = {NONE: None}
         if self.tree is not None:
             weights = {routing: self.scorer.over(paths) for routing, paths in routings.items()}
@@ -95,7 +95,10 @@ class _Model:
         return records_of_losses(self.record, domain, found, words)
 
     def losses_unseen(self, domain: str) -> Iterator[Record]:
-        """The losses of an unseen domain, and what a tree without clusters chooses its paths by."""
+        """Measure the losses on an unseen domain.
+
+        For trees without clusters, also return the losses that its paths are chosen by.
+        """
         best: Paths = ()
         name = self.run.system.name
         if clusters := self.experiment.clusters_of(name):
@@ -103,7 +106,7 @@ class _Model:
             best = read_json(path, "choose the paths again")[domain]
         elif self.tree and self.experiment.systems[name].adapters == TREE:
             sequences, seed = self.experiment.evaluate.sequences, self.experiment.seed
-            # No model was trained on it.
+            # No model was trained on the training set of an unseen domain.
             batches, count = self.scorer.drawn_batches(domain, "train", sequences, seed)
             losses = {leaf: self.scorer.score(batches, self.scorer.over([leaf]))[0].loss for leaf in self.tree.leaves}
             best = sorted(losses, key=lambda leaf: losses[leaf])
@@ -130,9 +133,9 @@ class _Model:
 
 
 def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths) -> dict[str, Paths]:
-    """The routings of an unseen domain that are the same for all its text, each with the paths that it averages.
+    """Return the routings that use the same paths for all text of an unseen domain, with their paths.
 
-    ``best`` are the leaves chosen for the domain by a system, best first, with their votes if they have any.
+    ``best`` are the leaves chosen for the domain, best first, with votes if available.
     """
     routings: dict[str, Paths] = {ALL: list(tree.leaves)}
     if experiment.has_every_path(name):
@@ -150,7 +153,14 @@ def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths)
 def records_of_losses(
     of: Callable[..., Record], domain: str, found: Mapping[str, Mapping[int, Likelihood]], words: int
 ) -> Iterator[Record]:
-    """The losses of a test set of so many words, by routing, and by after how many tokens of each block they start."""
+    """Convert the losses on a test set to records.
+
+    Args:
+        of: creates a record of the run.
+        domain: domain of the test set.
+        found: likelihoods by routing, then by the number of tokens that are skipped at the start of each block.
+        words: number of words in the test set.
+    """
     for routing, by_start in found.items():
         units = {TOKEN: by_start[0], WORD: Likelihood(by_start[0].nats, words)}
         units |= {after(start): likelihood for start, likelihood in by_start.items() if start}
@@ -164,12 +174,13 @@ def records_of_losses(
 
 
 def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:
-    """What the adapters of a model cost (the paper's Table 1, §2.4); its checkpoint knows the number of updates.
+    """Return the cost of the adapters of a model (the paper's Table 1, §2.4). ``checkpoint`` has the number of updates.
 
     Returns:
-        ``base`` parameters and ``base_flops`` per token (2N, N without embeddings); of a model with adapters also
-        ``added`` parameters, ``active`` ones of these (on a path of mean length, and the shared norms), ``added_flops``
-        (4·L·H·b per adapter), ``updates``, and ``leaf_updates``: updates times the mean leaf's share of the text.
+        ``base`` parameters and ``base_flops`` per token (2N, N without embeddings). For models with adapters also
+        ``added`` parameters, ``active`` added parameters (on a path of mean length, with the shared norms),
+        ``added_flops`` (4·L·H·b per adapter), ``updates``, and ``leaf_updates``: updates times the mean leaf's share
+        of the text.
     """
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     base = {name: size for name, size in sizes.items() if not is_adapter_key(name)}

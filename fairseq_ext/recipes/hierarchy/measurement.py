@@ -1,12 +1,12 @@
-"""What is measured: losses of every model on every domain over different paths, and the cost of adapters, as records.
+"""Measurements of the hierarchy recipe: losses of each model by domain and paths, and the cost of adapters.
 
-A *routing* says over which adapters text is scored: those of the text's own domain (``own``), all paths of the tree
-(``all``), one path (``path:LEAF``), k paths chosen for the domain and weighted by their votes (``chosen:K``) or evenly
-(``chosen:K:uniform``), or k paths that every block chooses for itself by its first n tokens (``sequence:K:N``). A model
-without adapters has one routing, ``none``.
+A *routing* is the set of adapters used for scoring: those of the text's own domain (``own``), all paths of the tree
+(``all``), one path (``path:LEAF``), k paths chosen for the domain and weighted by votes (``chosen:K``) or uniformly
+(``chosen:K:uniform``), or k paths that each block chooses from its first n tokens (``sequence:K:N``). Models without
+adapters have one routing, ``none``.
 
-Losses are negative log-likelihoods in nats, per token with one end a line, per word, and per token after the first n
-tokens of each block; by the last, choices made from these n tokens are compared.
+Losses are negative log-likelihoods in nats: per token with one end of sentence per line, per word, and per token after
+the first n tokens of each block. The last kind is used to compare choices made from these n tokens.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ _VERSION = 3
 
 
 def chosen(num_paths: int, weights: str = BY_VOTES) -> str:
-    """The routing over so many paths, chosen for the domain and weighted by votes or uniformly."""
+    """Return the routing over ``num_paths`` paths chosen for the domain and weighted by votes or uniformly."""
     return f"chosen:{num_paths}:{UNIFORM}" if weights == UNIFORM else f"chosen:{num_paths}"
 
 
 def by_sequence(num_paths: int, num_tokens: int) -> str:
-    """The routing over so many paths, chosen by every block from its first so many tokens (0: all)."""
+    """Return the routing over ``num_paths`` paths that each block chooses from its first ``num_tokens`` (0: all)."""
     return f"sequence:{num_paths}:{num_tokens}"
 
 
 def after(num_tokens: int) -> str:
-    """The unit of a token after the first so many of each block."""
+    """Return the unit for tokens after the first ``num_tokens`` of each block."""
     return f"token after {num_tokens}"
 
 
 def loss(routing: str, unit: str = TOKEN) -> str:
-    """The metric of a loss over a routing, the mean over a unit: :data:`TOKEN`, :data:`WORD` or :func:`after`."""
+    """Return the metric name of a routing's mean loss per unit: :data:`TOKEN`, :data:`WORD` or :func:`after`."""
     return f"nats per {unit}, {routing}"
 
 
 def perplexity_steps(experiment: Hierarchy) -> list[Step]:
-    """The steps that measure every run: ``perplexity/RUN``."""
+    """Return the steps that measure all runs: ``perplexity/RUN``."""
     return [_step_of_run(experiment, run) for run in experiment.all_runs]
 
 
 def all_records(experiment: Hierarchy) -> Records:
-    """Everything that was measured so far."""
+    """Return all records measured so far."""
     votes = [record for name in experiment.induced_trees for record in votes_of(experiment, name)]
     return Records([*training_records(experiment), *measured(perplexity_steps(experiment)), *votes])
 
 
 def votes_of(experiment: Hierarchy, tree: str) -> Iterator[Record]:
-    """By unseen domain, the votes for each leaf of an induced tree that was chosen, best first; n is all votes."""
+    """Return the votes for the chosen leaves of an induced tree, by unseen domain, best first; n is the total."""
     paths, votes = (experiment.paths_dir(tree) / name for name in (PATHS_FILE, VOTES_FILE))
     if not paths.is_file() or not votes.is_file():
         return
@@ -93,7 +93,7 @@ def _step_of_run(experiment: Hierarchy, run: Run) -> Step:
         "sequences": evaluate.sequences,
         "seed": experiment.seed,
     }
-    if evaluate.path_weights != (BY_VOTES,):  # earlier records do not have it
+    if evaluate.path_weights != (BY_VOTES,):  # keeps records of earlier versions valid
         options["path_weights"] = list(evaluate.path_weights)
     clusters, unseen = experiment.clusters_of(name), bool(experiment.corpora.unseen)
     inputs = [checkpoint_of(experiment, run), work_dir / DATA_DIR, work_dir / "splits"]

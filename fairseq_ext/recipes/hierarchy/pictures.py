@@ -1,4 +1,4 @@
-"""Pictures of trees, and of the clusters of their domains."""
+"""Figures of trees and of the clusters of their domains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> str:
-    """Draw the clusters of every domain's sequences, in percent and in the order of the tree, as SVG.
+    """Draw the percentage of each domain's sequences by cluster, in the order of the tree, as SVG.
 
     ``record`` is the content of ``clusters.json``.
     """
@@ -29,7 +29,7 @@ def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> str:
 
 
 def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
-    """Figure 1 (drawn by hand) or 2 (induced)."""
+    """Create Figure 1 (hand-made tree) or 2 (induced tree)."""
     note = (
         f"{len(tree.names)} nodes, {len(tree.leaves)} leaves; a domain's path has {tree.mean_path_length:.1f} nodes on "
         "average."
@@ -39,10 +39,10 @@ def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
 
 
 def _draw_tree(tree: DomainTree, axes: Axes) -> None:
-    """The root at the left, leaves at the right, and every node in the middle of its children."""
+    """Draw the root on the left, leaves on the right, and each inner node centred between its children."""
 
     def draw(row: int) -> tuple[float, float]:
-        """Draw a node and what is below; x is minus the longest way down to a leaf."""
+        """Draw a node and its descendants. Return its position; x is minus the longest distance to a leaf below."""
         name, below = tree.names[row], [draw(child) for child in tree.children[row]]
         if below:
             x, y = min(x for x, _ in below) - 1, (below[0][1] + below[-1][1]) / 2
@@ -62,6 +62,6 @@ def _draw_tree(tree: DomainTree, axes: Axes) -> None:
 
 
 def others_on(tree: DomainTree, node: str) -> str:
-    """The domains on a node as words behind its name; none if it is named like its only one."""
+    """Format the domains of a node as a suffix for its name; empty if the name is that of its only domain."""
     domains = sorted(domain for domain, row in tree.domains.items() if tree.names[row] == node)
     return "" if domains in ([], [node]) else f": {', '.join(domains)}"

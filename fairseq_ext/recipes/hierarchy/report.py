@@ -1,7 +1,7 @@
-"""The report: the tables and figures of Chronopoulou et al. (2022), declared over records.
+"""Report of the hierarchy recipe: tables and figures of Chronopoulou et al. (2022).
 
 *Efficient Hierarchical Domain Adaptation for Pretrained Language Models*, NAACL 2022. Averages over domains are
-perplexities of mean losses, as in the paper's Table 2; its other tables average perplexities.
+perplexities of mean losses, as in the paper's Table 2; the paper's other tables average perplexities.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, othe
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
 
 _VERSION = 7
-PERPLEXITY = "perplexity"  # of comparisons
+PERPLEXITY = "perplexity"  # metric of comparisons
 _AVERAGE = "average"
 _AVERAGES = "The average is the perplexity of the mean loss."
 
-# By the name of a row, a system and the routing that it is scored over.
+# System and routing by the name of a row.
 Rows = Mapping[str, tuple[str, str]]
 
 
 def report(experiment: Hierarchy) -> Step:
-    """The step that writes the report."""
+    """Return the step that writes the report."""
     sources = records_files(perplexity_steps(experiment))
     for name in experiment.tree:
         tree, paths = experiment.tree_file(name), experiment.paths_dir(name)
@@ -71,7 +71,7 @@ def report(experiment: Hierarchy) -> Step:
 
 
 def page(experiment: Hierarchy, records: Records) -> Page:
-    """The report of records."""
+    """Create the report from records."""
     files = {name: experiment.tree_file(name) for name in experiment.tree if experiment.systems_on(name)}
     setups = [Setup(experiment, name, records, read_tree(path)) for name, path in files.items() if path.is_file()]
     sections: Sections = {
@@ -89,7 +89,7 @@ def page(experiment: Hierarchy, records: Records) -> Page:
 
 @dataclass(frozen=True)
 class Setup:
-    """A tree of an experiment, and the systems that are compared over its domains."""
+    """A tree of an experiment and the systems that use it."""
 
     experiment: Hierarchy
     name: str
@@ -98,31 +98,34 @@ class Setup:
 
     @property
     def is_induced(self) -> bool:
-        """Whether the tree is made from the text."""
+        """Whether the tree is induced from text."""
         return self.name in self.experiment.induced_trees
 
     @property
     def systems(self) -> Mapping[str, str]:
-        """The systems on the tree by name, with their adapters."""
+        """Names of the systems on the tree, with their kind of adapters."""
         return self.experiment.systems_on(self.name)
 
     @property
     def base(self) -> str:
-        """The system that the others start from."""
+        """The base system that the systems on the tree start from."""
         starts = [self.experiment.systems[name].start for name in self.systems]
         return next((start for start in starts if start and start not in self.systems), "")
 
     @property
     def unseen(self) -> Sequence[str]:
-        """The unseen domains; only these are scored over all paths."""
+        """Unseen domains: the only domains with scores over all paths."""
         return self.records.domains(loss(ALL))
 
     def rows_in_domain(self) -> Rows:
-        """What is compared on the domains of the tree."""
+        """Return the rows of tables on the domains of the tree."""
         return {self.base: (self.base, NONE), **{name: (name, OWN) for name in self.systems}}
 
     def rows_unseen(self, choose_tokens: int | None = None) -> Rows:
-        """What is compared on unseen domains; with paths that blocks choose by their first tokens, if given."""
+        """Return the rows of tables on unseen domains.
+
+        If ``choose_tokens`` is given, include paths that each block chooses from that number of tokens.
+        """
         rows, counts = {self.base: (self.base, NONE)}, self.experiment.evaluate.num_paths
         for name, adapters in self.systems.items():
             if adapters == SINGLE:
@@ -141,7 +144,7 @@ class Setup:
         return rows
 
     def blocks(self) -> list[Table | Plot]:
-        """What is shown of the tree."""
+        """Return the tables and figures of the tree."""
         in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
         title = f"Table {in_domain}. Perplexity in domain: {self.name}"
         title_unseen = f"Table {unseen}. Perplexity on unseen domains: {self.name}"
@@ -157,14 +160,14 @@ class Setup:
         ]
 
     def _clusters(self) -> Plot:
-        """Figure 4: which clusters the blocks of every domain belong to."""
+        """Create Figure 4: clusters of the blocks of each domain."""
         path = self.experiment.tree_dir(self.name) / RECORD_FILE
         svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
         note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
         return Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)
 
     def _chosen_by_blocks(self) -> list[Table]:
-        # A choice by all tokens, 0, knows the text that is scored.
+        # With 0 (all tokens), the choice would use the text to score.
         return [
             perplexities(
                 self.records,
@@ -179,7 +182,7 @@ class Setup:
         ]
 
     def _every_path(self, name: str) -> Table:
-        """Table 4 (a tree) or 6 (single adapters): every path."""
+        """Create Table 4 (a tree) or 6 (single adapters): results for each path."""
         routings = [each.metric.removeprefix(loss("")) for each in self.records if each.system == name]
         shown = [routing for routing in routings if routing.startswith((PATH, BEST_PATH, MEAN_PATH))]
         rows = {routing.removeprefix(PATH): (name, routing) for routing in shown}
@@ -188,14 +191,14 @@ class Setup:
         return perplexities(self.records, title, rows, self.unseen, note=note, best=None)
 
     def _chosen_paths(self) -> list[Table]:
-        """Table 9 of an induced tree, whose clusters all systems share, or of each system."""
+        """Create Table 9: one for an induced tree, because systems share its clusters; otherwise one per system."""
         trees = [name for name, adapters in self.systems.items() if adapters == TREE]
         metric, names = (VOTES, [self.name] if trees else []) if self.is_induced else (CHOOSING_LOSS, trees)
         count = max(self.experiment.evaluate.num_paths)
         return [chosen_paths(self.records, name, metric, self.tree, count) for name in names]
 
     def comparisons(self) -> list[Comparison]:
-        """Averages of perplexity over domains, of every row against its baselines."""
+        """Compare the perplexity of each row, averaged over domains, with that of its baselines."""
         in_domain = self._compare(self.rows_in_domain(), sorted(self.tree.domains), f"in domain: {self.name}")
         return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
 
@@ -212,7 +215,7 @@ class Setup:
         return compare_systems(Records(averages), pairs, PERPLEXITY, [where])
 
     def _baselines(self, system: str) -> Sequence[str]:
-        """What a system is compared with: by default the base, and for trees the other adapters, too."""
+        """Return the baselines of a system: by default the base, and for trees also the other kinds of adapters."""
         if self.experiment.compare:
             return self.experiment.compare.get(system, ())
         if system == self.base:
@@ -227,7 +230,7 @@ class Setup:
 def perplexity(
     records: Records, system: str, routing: str, domains: Sequence[str], unit: str = TOKEN
 ) -> dict[str, float]:
-    """By run, the perplexity of the mean loss over domains; runs that were not measured on all of them are left out."""
+    """Return the perplexity of the mean loss over domains, by run. Runs not measured on all domains are omitted."""
     losses = records.by_run(system, loss(routing, unit), *domains) if domains else {}
     return {run: math.exp(value) for run, value in losses.items()}
 
@@ -241,7 +244,7 @@ def perplexities(
     note: str = "",
     best: Callable[..., Any] | None = min,
 ) -> Table:
-    """Perplexity by domain, and its average; rows that were not measured are left out."""
+    """Create a table of perplexities by domain and their average. Rows without measurements are omitted."""
 
     def mean(domains: Sequence[str], row: str) -> Mean | None:
         return Mean.of(perplexity(records, *rows[row], domains, unit).values())
@@ -253,7 +256,7 @@ def perplexities(
 
 
 def costs(records: Records, systems: Sequence[str]) -> Table:
-    """Table 1."""
+    """Create Table 1: parameters and training of the adapters."""
     measured = [name for name in systems if records.mean(name, "added")]
 
     def column(heading: str, metric: str, form: str = ",.0f") -> Column:
@@ -279,9 +282,9 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
 
 
 def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, count: int) -> Table:
-    """Table 9: the leaves chosen for each unseen domain, best first, and the domains that they were trained on.
+    """Create Table 9: the leaves chosen for each unseen domain, best first, with the domains they were trained on.
 
-    ``metric`` is what they were chosen by: votes for a tree, or the loss of a system over their paths.
+    ``metric`` is the criterion of the choice: votes for a tree, or the loss of a system over each path.
     """
     found = [record for record in records if record.system == name and record.metric.startswith(f"{metric}, ")]
     choices: dict[str, list[str]] = {}

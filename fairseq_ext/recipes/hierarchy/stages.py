@@ -1,6 +1,7 @@
-"""From text by domain to adapters on trees and their report, as stages.
+"""Stages of the hierarchy recipe: from text by domain to adapters on trees and their report.
 
-``trees/NAME`` has an induced tree and its clusters, ``paths/NAME`` the leaves that unseen domains choose by these.
+``trees/NAME`` contains an induced tree and its clusters; ``paths/NAME`` contains the leaves that these clusters choose
+for unseen domains.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _INDUCTION_VERSION, _CHOICE_VERSION = 1, 2
 
 
 def stages_of(experiment: Hierarchy) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name.
+    """Return the stages of an experiment, in order. Each system is a stage with the system's name.
 
-    Systems that need an induced tree come after the stage ``tree``, the others before it.
+    Systems that need an induced tree come after the stage ``tree``, all other systems before it.
     """
     late = [name for name in experiment.systems if experiment.needs_induced_tree(name)]
     early = [name for name in experiment.systems if name not in late]
@@ -46,12 +47,12 @@ def stages_of(experiment: Hierarchy) -> list[Stage]:
 
 
 def _system_steps(experiment: Hierarchy, name: str) -> list[Step]:
-    """The steps that train a system, with or without adapters."""
+    """Return the steps that train a system, with or without adapters."""
     tree, options = experiment.systems[name].tree, experiment.systems[name].options
     if tree is None:
         return training_steps(experiment, name, partial(training_step, experiment))
     file, domains = experiment.tree_file(tree), {}
-    # Induced trees have all domains.
+    # Induced trees contain all domains, so training uses all of them by default.
     if tree not in experiment.induced_trees and option_of(options, "train-domains") is None:
         domains = {"train-domains": ",".join(sorted(read_tree(file).domains))}
     return training_steps(experiment, name, partial(training_step, experiment, options=domains, files={"tree": file}))
@@ -69,7 +70,7 @@ def _tree_steps(experiment: Hierarchy) -> list[Step]:
 
 
 def _path_steps(experiment: Hierarchy) -> list[Step]:
-    """The steps that choose paths of induced trees for the unseen domains."""
+    """Return the steps that choose paths of induced trees for the unseen domains."""
     evaluate, data = experiment.evaluate, experiment.work_dir / UNSEEN_DATA_DIR
     choice = PathChoice(num_paths=max(evaluate.num_paths), sequences=evaluate.sequences, seed=experiment.seed)
     steps = []
@@ -80,7 +81,7 @@ def _path_steps(experiment: Hierarchy) -> list[Step]:
 
 
 def tree_step(output: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> Step:
-    """The step that induces a tree from the states of a language model on the domains of a data directory."""
+    """Return the step that induces a tree from a language model's states of the domains in a data directory."""
 
     def build(folder: Path) -> None:
         # Loads fairseq.
@@ -95,9 +96,9 @@ def tree_step(output: Path, checkpoint: Path, data: Path, options: Induction, *,
 def paths_step(
     output: Path, checkpoint: Path, tree: Path, data: Path, options: PathChoice, *, cpu: bool = False
 ) -> Step:
-    """The step that chooses paths of an induced tree for the domains of a data directory.
+    """Return the step that chooses paths of an induced tree for the domains of a data directory.
 
-    The checkpoint is the language model that the tree was induced with, or one that was adapted from it.
+    The checkpoint is the language model that the tree was induced with, or a model adapted from it.
     """
 
     def build(folder: Path) -> None:

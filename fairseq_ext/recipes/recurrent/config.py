@@ -1,4 +1,4 @@
-"""The experiment file of recurrent language models: text and word vectors to perplexities, with an n-gram baseline."""
+"""Experiment file of recurrent language models: text, word vectors, systems and an n-gram baseline."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ COUNTS_FILE = "counts.json"
 
 
 class Corpora(Section):
-    """Texts of words separated by blanks, one sentence a line."""
+    """Texts of words separated by spaces, one sentence per line."""
 
     train: File
     valid: File
-    """Checkpoints are chosen by it."""
+    """Text used to select checkpoints."""
     test: File
     vocabulary: Annotated[int, Field(ge=0)] = 0
-    """How many words models know: the most frequent ones of the training text and ``<unk>``; 0 for all."""
+    """Vocabulary size: the most frequent words of the training text and ``<unk>``; 0 for all words."""
 
 
 class WordVectors(Section):
     """General-domain word vectors."""
 
     file: File
-    """GloVe text, or word2vec text or binary."""
+    """File in GloVe text format, or in word2vec text or binary format."""
     missing: Literal["zero", "mean"] = "zero"
-    """The vector of a word that is not in the file: zero, or the mean of those found."""
+    """Vector for words that are not in the file: zero, or the mean of the vectors found."""
 
 
 class Model(RecurrentModel):
@@ -45,37 +45,37 @@ class Model(RecurrentModel):
 
 
 class Recurrent(Experiment[Model]):
-    """An experiment with recurrent language models; its systems are models ``dagru_lm*``."""
+    """Experiment with recurrent language models. Its systems are ``dagru_lm*`` models."""
 
     corpora: Corpora
     word_vectors: WordVectors | None = None
-    """For every system that reads word vectors and names no file of its own."""
+    """Default for systems that use word vectors and do not give a file."""
     kneser_ney: Annotated[Ngrams | None, EMPTY_AS_DEFAULTS] = None
-    """The n-gram baseline; none by default."""
+    """n-gram baseline; none by default."""
     evaluate: Annotated[Measuring, EMPTY_AS_DEFAULTS] = Measuring()
 
     @cached_property
     def systems(self) -> Mapping[str, Model]:
-        """The systems by name; those that need word vectors have their options."""
+        """Systems by name, with options for word vectors added where needed."""
         return {name: self._with_vectors(system) for name, system in self.train.systems.items()}
 
     @property
     def compared_names(self) -> Sequence[str]:
-        """The systems and the n-gram baseline."""
+        """Names of the systems and of the n-gram baseline."""
         return [*self.systems, *([KNESER_NEY] if self.kneser_ney else [])]
 
     def text(self, split: str) -> Path:
-        """The prepared text of a set."""
+        """Return the prepared text of a split."""
         return self.work_dir / TEXT_DIR / f"{split}.txt"
 
     @cached_property
     def vector_files(self) -> Sequence[str]:
-        """The files of word vectors that systems read, each once."""
+        """Distinct files of word vectors that the systems use."""
         files = [option_of(system.options, "word-vectors") for system in self.systems.values()]
         return list(dict.fromkeys(file for file in files if file))
 
     def vectors_file(self, file: str) -> Path:
-        """The vectors of the vocabulary's words out of one of these files."""
+        """Return the file of the vectors in ``file`` for the words of the vocabulary."""
         return self.work_dir / VECTORS_DIR / f"{self.vector_files.index(file) + 1}.bin"
 
     @model_validator(mode="after")

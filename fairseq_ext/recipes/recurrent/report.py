@@ -1,7 +1,7 @@
-"""What is measured, perplexity and size of every model, and the report: tables and a figure of Zhang et al. (2016).
+"""Measurements and report of the recurrent recipe: perplexity and size of each model; tables of Zhang et al. (2016).
 
 *Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016, Tables 1 and 2 and Figure 5.
-Perplexity is per token: every word, and one end a line. Sets are ``valid`` and ``test``.
+Perplexity is per token: all words and one end of sentence per line. Splits are ``valid`` and ``test``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from fairseq_ext.recipes.train import best_checkpoint
 PERPLEXITY, PARAMETERS = "perplexity", "parameters"
 _MEASUREMENT = {"version": 2}
 _VERSION = 8
-_HIGHEST = 2.5  # times the lowest perplexity; Figure 5 leaves out what is above
-# The panels of Figure 5; the standard model is in each.
+_HIGHEST = 2.5  # times the lowest perplexity; Figure 5 omits higher values
+# Panels of Figure 5. The standard model is shown in all of them.
 GROUPS = {
     "Baselines": ("fixed", "none"),
     "Adaptation on words": ("wvc", "wvs"),
@@ -57,13 +57,13 @@ GROUPS = {
 
 
 def perplexity_steps(config: Recurrent) -> list[Step]:
-    """The steps that measure every run, and the n-gram model: ``perplexity/RUN``."""
+    """Return the steps that measure all runs and the n-gram model: ``perplexity/RUN``."""
     steps = [_step_of_run(config, run) for run in config.all_runs]
     return [*steps, _step_of_ngrams(config)] if config.kneser_ney else steps
 
 
 def all_records(config: Recurrent) -> Records:
-    """Everything that was measured so far."""
+    """Return all records measured so far."""
     return Records([*_text_records(config), *training_records(config), *measured(perplexity_steps(config))])
 
 
@@ -102,7 +102,7 @@ def _output(config: Recurrent, run: str) -> Path:
 def records_of(
     system: str, run: str, seed: int | None, sets: Mapping[str, tuple[float, int]], parameters: int
 ) -> Iterator[Record]:
-    """The records of a model; ``sets`` have the negative log-likelihood in nats and the number of tokens."""
+    """Return the records of a model. ``sets`` maps splits to negative log-likelihood (nats) and number of tokens."""
     of = partial(Record, system=system, run=run, seed=seed)
     yield of(metric=PARAMETERS, value=parameters)
     for split, (nats, tokens) in sets.items():
@@ -110,7 +110,7 @@ def records_of(
 
 
 def _text_records(config: Recurrent) -> Iterator[Record]:
-    """How many lines, tokens, words and unknown words each set has."""
+    """Return the numbers of lines, tokens, words and unknown words in each split."""
     path = config.work_dir / TEXT_DIR / COUNTS_FILE
     counts: Mapping[str, Mapping[str, int]] = read_json(path, "make it again") if path.is_file() else {}
     for split, numbers in counts.items():
@@ -122,14 +122,14 @@ def _text_records(config: Recurrent) -> Iterator[Record]:
 
 
 def report(config: Recurrent) -> Step:
-    """The step that writes the report."""
+    """Return the step that writes the report."""
     counts = config.work_dir / TEXT_DIR / COUNTS_FILE
     sources = [*records_files(perplexity_steps(config)), counts, *training_files(config)]
     return report_step(config, sources, _VERSION, partial(all_records, config), partial(page, config))
 
 
 def page(config: Recurrent, records: Records) -> Page:
-    """The report of records; by default every system is compared with the standard model."""
+    """Create the report from records. By default, each system is compared with the standard model."""
     combinations = {name: combination_of(system) for name, system in config.systems.items()}
     sections: Sections = {
         "Perplexity": [perplexities(records, combinations), *curves(records, combinations)],
@@ -144,7 +144,7 @@ def page(config: Recurrent, records: Records) -> Page:
 
 
 def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
-    """Table 2."""
+    """Create Table 2: perplexity."""
     by_system = {KNESER_NEY: KNESER_NEY, **combinations}
     order = [KNESER_NEY, *chain.from_iterable(GROUPS.values())]
     rows = sorted(records.systems(PERPLEXITY), key=lambda system: order.index(by_system[system]))
@@ -166,7 +166,7 @@ def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
 
 
 def texts(records: Records) -> Table:
-    """Table 1: the size of the text."""
+    """Create Table 1: size of the text."""
     headings = {"Sentences": "lines", "Tokens": "tokens", "Unknown words": "unknown", "Different words": "words"}
     columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
     notes = ["Tokens are words and the ends of lines; unknown words are words that the training text does not have."]
@@ -174,7 +174,10 @@ def texts(records: Records) -> Table:
 
 
 def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
-    """Figure 5: validation perplexity by epoch, of the first run of each system; none before a training."""
+    """Create Figure 5: validation perplexity by epoch for the first run of each system.
+
+    The list is empty before any system is trained.
+    """
     found = [record for record in records if record.metric == VALID_BY_EPOCH]
     first = {record.system: record.run for record in reversed(found)}
     lines: dict[str, dict[float, float]] = {name: {} for name in combinations}

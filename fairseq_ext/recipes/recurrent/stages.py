@@ -1,9 +1,9 @@
-"""From text and word vectors to models and their report, as stages.
+"""Stages of the recurrent recipe: from text and word vectors to models and their report.
 
-``text`` has ``{train,valid,test}.txt``: words separated by single blanks, no blank lines; words that the training text
-does not have, or too rarely for the vocabulary, are ``<unk>``. ``data-bin`` is made by ``fairseq-preprocess
---only-source``. ``word-vectors`` has the general-domain vectors of these words, ``systems/RUN`` are
-trainings, ``kneser-ney`` is the n-gram model.
+``text`` contains ``{train,valid,test}.txt``: words separated by single spaces, no blank lines. Words that are not in
+the training text, or too rare for the vocabulary, are ``<unk>``. ``data-bin`` is the output of ``fairseq-preprocess
+--only-source``. ``word-vectors`` contains general-domain vectors of the vocabulary's words, ``systems/RUN`` a training
+run, and ``kneser-ney`` the n-gram model.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from fairseq_ext.recipes.tune import steps_of_runs
 
 UNKNOWN = "<unk>"
 _RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
-_PREPROCESS_LOG = "preprocess.log"  # has times in it
+_PREPROCESS_LOG = "preprocess.log"  # contains timestamps
 _TEXT_VERSION = _DATA_VERSION = 1
-_VECTORS_VERSION = 2  # 1: only counted
-_TRAINING_VECTORS_VERSION = 2  # 1: as they are in their file
+_VECTORS_VERSION = 2  # version 1 only counted the vectors
+_TRAINING_VECTORS_VERSION = 2  # version 1 read the original file
 
 
 def stages_of(config: Recurrent) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name."""
+    """Return the stages of an experiment, in order. Each system is a stage with the system's name."""
     train = partial(training_step, config)
     trainings = [
         Stage(name, partial(steps_of_runs, config, runs, train), early=True) for name, runs in config.runs.items()
@@ -60,7 +60,7 @@ def stages_of(config: Recurrent) -> list[Stage]:
 
 
 def preparation_steps(config: Recurrent, engine: Engine | None = None) -> list[Step]:
-    """The steps of the preparation, in order; all write below ``config.work_dir``."""
+    """Return the preparation steps, in order. All write to ``config.work_dir``."""
     corpora = {split: getattr(config.corpora, split) for split in SPLITS}
     text, data = config.work_dir / TEXT_DIR, config.work_dir / DATA_DIR
     size = config.corpora.vocabulary
@@ -73,9 +73,9 @@ def preparation_steps(config: Recurrent, engine: Engine | None = None) -> list[S
 
 
 def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
-    """Write the texts and, in ``counts.json``, how many lines and words and how many unknown ones they have.
+    """Write the texts, and their numbers of lines, tokens and unknown words to ``counts.json``.
 
-    ``vocabulary`` words are known, the most frequent ones of the training text and ``<unk>``; 0 for all.
+    ``vocabulary`` is the vocabulary size: the most frequent words of the training text and ``<unk>``; 0 for all words.
     """
     known = _most_frequent(_read_words(corpora[SPLITS[0]]), vocabulary)
     counts = {split: _write_text(folder / f"{split}.txt", path, known) for split, path in corpora.items()}
@@ -90,7 +90,7 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
 
 
 def _write_text(target: Path, source: Path, known: Set[str]) -> dict[str, int]:
-    """Write a text in the memory of a line; returns how many lines, tokens and unknown words it has."""
+    """Write a text line by line. Return its numbers of lines, tokens and unknown words."""
     counts = {"lines": 0, "tokens": 0, "unknown": 0}
 
     def lines() -> Iterator[str]:
@@ -106,7 +106,7 @@ def _write_text(target: Path, source: Path, known: Set[str]) -> dict[str, int]:
 
 
 def _most_frequent(lines: Iterable[list[str]], count: int) -> set[str]:
-    """So many words, ``<unk>`` for the others among them; of equally frequent ones the first in the alphabet."""
+    """Return the ``count`` most frequent words, including ``<unk>``; 0 for all. Ties are broken alphabetically."""
     counts = Counter(word for words in lines for word in words)
     if not count or len({UNKNOWN, *counts}) <= count:
         return set(counts)
@@ -130,8 +130,8 @@ def _read_words(path: Path) -> Iterable[list[str]]:
 
 def _binarise(folder: Path, text: Path) -> None:
     files = [f"--{split}pref={text / f'{split}.txt'}" for split in SPLITS]
-    # Nothing but words in the dictionary: symbols that fill it up would take part of the probability.
-    log = folder / _PREPROCESS_LOG  # where fairseq writes, too
+    # No padding of the dictionary: additional symbols would take part of the probability.
+    log = folder / _PREPROCESS_LOG  # fairseq also writes to this file
     run_fairseq(
         "preprocess", ["--only-source", *files, "--destdir", str(folder), "--padding-factor", "1"], messages=log
     )
@@ -159,13 +159,13 @@ def _vectors_step(config: Recurrent) -> Step:
 
 
 def training_step(config: Recurrent, run: Run) -> Step:
-    """The step that trains one run."""
+    """Return the step that trains one run."""
     inputs, vectors = [config.work_dir / DATA_DIR], {}
     options = {key: value for key, value in run.system.options.items() if key.replace("_", "-") != "word-vectors"}
     arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(options)]
     file = option_of(run.system.options, "word-vectors")
     if file:
-        # What counts is what has been cut out of the file, not where it lies.
+        # The step depends on the extracted vectors, not on the path of the original file.
         inputs.append(config.vectors_file(file))
         arguments += ["--word-vectors", str(inputs[-1])]
         vectors = {"vectors": _TRAINING_VECTORS_VERSION}

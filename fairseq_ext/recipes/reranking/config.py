@@ -1,6 +1,6 @@
-"""The experiment file of re-ranking: n-best lists of a translation experiment, and language models of its target side.
+"""Experiment file of re-ranking: n-best lists of a translation experiment, and language models of its target side.
 
-Every system is a model ``dagru_lm*``, trained once a domain, on the domain's text alone.
+Each system is a ``dagru_lm*`` model, trained once per domain, only on text of that domain.
 """
 
 from __future__ import annotations
@@ -20,93 +20,93 @@ from fairseq_ext.recipes.dagru import ARPA_FILE, KNESER_NEY, Ngrams, RecurrentMo
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
 
 LIST_FILE = "nbest.txt"
-LIST = "list"  # the row of lists that are re-ranked without a language model
+LIST = "list"  # row of lists re-ranked without a language model
 _RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, SCORE, MODEL, MODEL_SUM)
 
 
 class Translations(Section):
-    """The translation experiment whose system, subwords and splits are used."""
+    """The translation experiment that provides the system, subwords and splits."""
 
     work_dir: File
-    """Its folder."""
+    """Working directory of the experiment."""
     run: str
-    """The training that translates, such as ``gad`` or ``gad@2``."""
+    """Training run that translates, such as ``gad`` or ``gad@2``."""
     target_lang: str
-    """The language that it translates into."""
+    """Target language."""
     nbest: Annotated[int, Field(ge=2, lt=LARGEST)] = 20
-    """Hypotheses of a sentence; the beam is as wide unless ``options`` say otherwise."""
+    """Number of hypotheses per sentence, and the beam size unless ``options`` set another."""
     outputs: list[str] = Field(default_factory=list)
-    """Of the experiment, to compare with: translations without re-ranking, of its own beam."""
+    """Outputs of the experiment to compare with: translations without re-ranking, with the experiment's beam size."""
     options: Annotated[dict[OptionName, OptionValue], EMPTY_AS_DEFAULTS] = Field(default_factory=dict)
     """Options of fairseq-generate."""
 
     @property
     def data(self) -> Path:
-        """Its binarised text, with dictionaries and subwords."""
+        """Directory of the binarised text, dictionaries and subwords."""
         return self.work_dir / "data-bin"
 
     def output(self, name: str, domain: str) -> Path:
-        """An output's translation of a domain's test set."""
+        """Return the file of an output's translation of a domain's test set."""
         return self.work_dir / "translations" / name / f"{domain}.{self.target_lang}"
 
     def text(self, domain: str, split: str) -> Path:
-        """A domain's target side."""
+        """Return the file of a domain's target side."""
         return self.work_dir / "splits" / domain / f"{split}.{self.target_lang}"
 
     def pieces(self, domain: str, split: str) -> Path:
-        """A domain's target side in subwords."""
+        """Return the file of a domain's target side in subwords."""
         return self.work_dir / "encoded" / domain / f"{split}.{self.target_lang}"
 
 
 class GeneralVectors(Section):
-    """General-domain vectors of the subwords: word2vec's skip-gram on the target side of all domains."""
+    """General-domain vectors of subwords: word2vec skip-gram on the target side of all domains."""
 
     dim: Count = 200
-    """Their width."""
+    """Dimension of the vectors."""
     epochs: Count = 5
-    """Over the text."""
+    """Number of training epochs."""
     window: Count = 5
-    """Subwords on either side."""
+    """Number of context subwords on each side."""
 
 
 class Rerank(Measuring):
-    """How weights are tuned and translations are compared."""
+    """Options for tuning weights and comparing translations."""
 
     restarts: Count = 20
-    """Random starts of the tuning."""
+    """Number of random starts of the tuning."""
     resamples: Count = 1000
-    """Of the paired bootstrap."""
+    """Number of resamples of the paired bootstrap."""
     max_tokens: Count = 4096
-    """In a batch that language models score."""
+    """Maximum number of tokens in a batch for scoring with language models."""
 
 
 class Model(RecurrentModel):
-    """A language model, trained once a domain. Keys that are not listed are options of fairseq-train."""
+    """A language model, trained once per domain. Keys that are not listed are options of fairseq-train."""
 
     refused: ClassVar[Collection[str]] = (*RecurrentModel.refused, "seeds")
 
 
 class Reranking(Experiment[Model]):
-    """An experiment that re-ranks the n-best lists of a translation experiment."""
+    """Experiment that re-ranks the n-best lists of a translation experiment."""
 
     translation: Translations
     word_vectors: GeneralVectors = GeneralVectors()
     kneser_ney: Annotated[Ngrams | None, EMPTY_AS_DEFAULTS] = None
-    """n-gram models besides; none by default."""
+    """Additional n-gram models; none by default."""
     rerank: Annotated[Rerank, EMPTY_AS_DEFAULTS] = Rerank()
 
     @cached_property
     def systems(self) -> Mapping[str, Model]:
-        """The language models by name, each trained once a domain."""
+        """Language models by name, each trained once per domain."""
         return {name: system.model_copy(update={"per_domain": True}) for name, system in self.train.systems.items()}
 
     def runs_of(self, name: str) -> list[Run]:
-        """The runs of a system, one a domain."""
+        """Return the runs of a system, one per domain."""
         return expand(self.systems[name], self.seed, self.domains)
 
     @property
     def domains(self) -> list[str]:
-        """The domains of the translation experiment, in order."""
+        """Domains of the translation experiment, in order."""
         file = self.translation.data / DOMAINS_FILE
         if not file.is_file():
             raise InputError(
@@ -116,25 +116,25 @@ class Reranking(Experiment[Model]):
         return read_domain_names(file)
 
     def lm_data(self, domain: str) -> Path:
-        """A domain's binarised text, and the dictionary."""
+        """Return the directory of a domain's binarised text and the dictionary."""
         return self.work_dir / "lm-data" / domain
 
     def arpa_file(self, domain: str) -> Path:
-        """A domain's n-gram model."""
+        """Return the file of a domain's n-gram model."""
         return self.work_dir / KNESER_NEY / domain / ARPA_FILE
 
     def list_file(self, split: str) -> Path:
-        """The hypotheses of a set, with the sentences of all domains in their order."""
+        """Return the n-best list of a split. It contains all domains, in the order of ``domains``."""
         return self.work_dir / "nbest" / split / LIST_FILE
 
     @property
     def models(self) -> list[str]:
-        """The language models that lists are re-ranked by."""
+        """Names of the language models used for re-ranking."""
         return [*([KNESER_NEY] if self.kneser_ney else []), *self.systems]
 
     @property
     def compared_names(self) -> Sequence[str]:
-        """The rows of the report but the oracle, in order."""
+        """Rows of the report except the oracle, in order."""
         return [FIRST_BEST, *self.translation.outputs, LIST, *self.models]
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Scores of first-best, re-ranked and oracle choices on a test list, and comparisons of them."""
+"""Score first-best, re-ranked and oracle choices from a test list, and compare them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fairseq_ext.metrics.tables import Table
 from fairseq_ext.recipes.report import metric_column
 from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, NBest
 
-ALL = "all"  # the set of all sentences
-_ORDERS = 4  # of n-grams that BLEU counts
+ALL = "all"  # set of all sentences
+_ORDERS = 4  # longest n-grams of BLEU
 _NOTES = (
     f"{FIRST_BEST}: the first hypothesis. {ORACLE}: the hypotheses of the highest sentence BLEU, or a better choice of "
     "the other rows, then changed one sentence at a time until corpus BLEU gains no more; it knows the references."
@@ -29,7 +29,7 @@ def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) 
     """Choose hypotheses: the first ones, those with the highest weighted scores, and the oracle.
 
     Shape:
-        counts: S×K×10, what BLEU counts; weights: F by name; result: S by name
+        counts: S×K×10, statistics of BLEU; weights: F by name; result: S by name
     """
     choices = {FIRST_BEST: np.zeros(len(counts), dtype=int)}
     choices |= {name: nbest.best(own) for name, own in weights.items()}
@@ -47,19 +47,26 @@ def evaluate(
     resamples: int,
     seed: int,
 ) -> tuple[list[Record], list[Comparison]]:
-    """Score translations by row, and compare pairs of rows by a paired bootstrap over sentences.
+    """Score translations by row, and compare pairs of rows with a paired bootstrap over sentences.
 
-    ``chosen`` are those of :func:`choose`, ``others`` any besides; ``groups`` are numbers of sentences by name, which
-    are scored besides all sentences.
+    Args:
+        chosen: translations by row, chosen by :func:`choose`.
+        references: one reference per sentence.
+        others: additional translations by row.
+        groups: indices of sentences by group, which are scored in addition to the set of all sentences.
+        pairs: rows and their baselines.
+        tokenizer: sacrebleu tokeniser for BLEU.
+        resamples: number of bootstrap resamples.
+        seed: random seed of the resamples.
     """
     texts = {FIRST_BEST: chosen[FIRST_BEST], **others, **chosen}
     sets = {ALL: np.arange(len(references)), **groups}
     records: list[Record] = []
-    scores: dict[tuple[str, str, str], np.ndarray] = {}  # by metric, row and set the score, then R resamples: 1+R
+    scores: dict[tuple[str, str, str], np.ndarray] = {}  # by metric, row and set: the score, then R resamples (1+R)
     for metric_name, metric in _metrics(tokenizer).items():
         for row, counts in zip(texts, metric.count(list(texts.values()), references), strict=True):
             for name, rows in sets.items():
-                # The same seed draws the same sentences: the resamples are paired.
+                # The same seed draws the same sentences, so resamples are paired.
                 sums = resampled_sums(counts[rows], resamples, [seed, *name.encode()])
                 values = scores[metric_name, row, name] = np.array([metric.score(each) for each in sums.tolist()])
                 of = Record(system=row, run=row, domain=name, metric=metric_name, value=float(values[0]), n=len(rows))
@@ -76,7 +83,10 @@ def evaluate(
 
 
 def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Iterable[str] = ()) -> list[Table]:
-    """A table for each metric, which ``title`` has braces for, with rows of choices and columns of test sets."""
+    """Create a table for each metric, with choices in rows and test sets in columns.
+
+    ``title`` is formatted with the name of the metric.
+    """
     return [
         Table(
             title.format(name),
@@ -97,24 +107,25 @@ def _metrics(tokenizer: str) -> dict[str, SacrebleuMetric]:
 
 
 def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence[str]) -> np.ndarray:
-    """The metric's statistics of every hypothesis against its reference.
+    """Compute the metric's statistics of each hypothesis against its reference.
 
     Shape:
         references: S; result: S×K×M, zero where there is no hypothesis
     """
     most = nbest.features.shape[1]
-    # A translation of all sentences by each place in the list, so that references are only read once.
+    # One translation of all sentences for each position in the list, so that references are processed only once.
     places = [[own[place] if place < len(own) else "" for own in nbest.texts] for place in range(most)]
     return np.stack(metric.count(places, references), axis=1) * nbest.is_hypothesis[..., None]
 
 
 def bleu_of_sums(sums: np.ndarray) -> np.ndarray:
-    """Corpus BLEU of N sums of counts, with sacrebleu's default smoothing (exponential).
+    """Compute corpus BLEU of N sums of statistics, with sacrebleu's default (exponential) smoothing.
 
-    The result is 0 without any match, and for too few words for 4-grams.
+    The result is 0 if no n-gram matches or if there are too few words for 4-grams.
 
     Args:
-        sums: length of the hypotheses and of the references, then matching and all n-grams, for n from 1 to 4.
+        sums: length of the hypotheses, length of the references, then the numbers of matching n-grams and of all
+            n-grams in the hypotheses, each for n from 1 to 4.
 
     Shape:
         sums: N×10; result: N, from 0 to 100
@@ -131,15 +142,15 @@ def bleu_of_sums(sums: np.ndarray) -> np.ndarray:
 
 
 def bleu_of_choice(counts: np.ndarray, choice: np.ndarray) -> float:
-    """Corpus BLEU of one hypothesis for each sentence: S×K×10, S."""
+    """Compute corpus BLEU of one hypothesis per sentence: S×K×10, S."""
     return float(bleu_of_sums(counts[np.arange(len(choice)), choice].sum(axis=0)[None])[0])
 
 
 def oracle_choice(counts: np.ndarray, is_hypothesis: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
-    """A choice that no change of a single sentence improves, at least as good as each of ``others``.
+    """Find a choice that cannot be improved by changing a single sentence and is at least as good as all ``others``.
 
-    Hill climbing on corpus BLEU from the best sentences by sentence BLEU, or from a better one of ``others``. An
-    exact search is infeasible.
+    The search is hill climbing on corpus BLEU. It starts from the hypotheses with the highest sentence BLEU, or from
+    the best of ``others`` if that is better. An exact search is infeasible.
 
     Shape:
         counts: S×K×10; is_hypothesis: S×K; others, result: S
@@ -160,7 +171,7 @@ def oracle_choice(counts: np.ndarray, is_hypothesis: np.ndarray, others: Sequenc
 
 
 def best_sentences(counts: np.ndarray, is_hypothesis: np.ndarray) -> np.ndarray:
-    """The hypothesis of each sentence with the highest sentence BLEU, as sacrebleu computes it: S×K×10, S×K → S."""
+    """Choose the hypothesis of each sentence with the highest sentence BLEU (sacrebleu's): S×K×10, S×K → S."""
     metric = SacrebleuMetric(partial(BLEU, effective_order=True))
     scores = np.full(is_hypothesis.shape, -1.0)
     scores[is_hypothesis] = [metric.score(row) for row in counts[is_hypothesis].tolist()]

@@ -1,4 +1,4 @@
-"""Log probabilities of sentences by a language model of fairseq."""
+"""Log probabilities of sentences from a fairseq language model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from fairseq_ext.recipes.encoding import LanguageModel
 
 @dataclass(frozen=True)
 class FairseqScores:
-    """Natural log probabilities of sentences with their end, after ``</s>``.
+    """Compute natural log probabilities of sentences, including their end, given an initial ``</s>``.
 
-    ``encoder`` splits text into subwords, None leaves words; a batch has at most ``max_tokens``, or one row.
+    Attributes:
+        lm: the language model.
+        encoder: splits text into subwords; None for word-level models.
+        max_tokens: maximum number of tokens in a batch; single rows may be longer.
     """
 
     lm: LanguageModel
@@ -31,19 +34,20 @@ class FairseqScores:
     def load(
         cls, checkpoint: Path, data: Path, encoder: Encoder | None = None, *, max_tokens: int = 4096, cpu: bool = False
     ) -> FairseqScores:
-        """Load a model and the ``dict.txt`` of its data directory."""
+        """Load a model, with ``dict.txt`` from its data directory."""
         quieten_fairseq()
         return cls(LanguageModel.load(checkpoint, data, cpu=cpu), encoder, max_tokens)
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """
+        """Score texts.
+
         Shape:
             texts: N; result: N
         """
         lines = texts if self.encoder is None else self.encoder(texts)
         tokens = [self.lm.dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
         rows = [(number, *window) for number, own in enumerate(tokens) for window in self._windows(own)]
-        # Rows of similar length are scored together.
+        # Batches of rows with similar length need less padding.
         rows.sort(key=lambda row: (len(row[1]), row[0]))
         scores = np.zeros(len(texts))
         for numbers, inputs, targets in self._batches(rows):
@@ -51,14 +55,14 @@ class FairseqScores:
         return scores
 
     def _windows(self, tokens: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Inputs and targets of a sentence, in windows if it is too long for the model."""
+        """Return the inputs and targets of a sentence, in windows if it is too long for the model."""
         inputs = tokens.roll(1)
         inputs[0] = self.lm.dictionary.eos()
         limit = int(self.lm.model.max_positions())
         return zip(inputs.split(limit), tokens.split(limit), strict=True)
 
     def _batches(self, rows: list[tuple[int, Tensor, Tensor]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Numbers, inputs and targets (B×T) of rows that are sorted by length."""
+        """Yield batches of rows sorted by length: sentence numbers, inputs and targets (B×T)."""
         start = 0
         while start < len(rows):
             end = start + 1
@@ -70,7 +74,7 @@ class FairseqScores:
             start = end
 
     def _score(self, inputs: Tensor, targets: Tensor) -> np.ndarray:
-        """The log probability of each row's targets: B×T, B×T → B."""
+        """Compute the log probability of each row's targets: B×T, B×T → B."""
         model = self.lm.model
         device = next(model.parameters()).device
         inputs, targets = inputs.to(device), targets.to(device)

@@ -1,8 +1,8 @@
-"""The step that re-ranks every domain's test list: ``reranked/ROW/DOMAIN.LANG``, with records and comparisons.
+"""Re-rank the test list of each domain to ``reranked/ROW/DOMAIN.LANG``, and write records and comparisons.
 
-Every row, ``list`` without a language model and one for each of these, has weights of its own for every domain, tuned
-for BLEU on the domain's validation list and kept as ``reranked/ROW/DOMAIN.json``. Perplexities are those of the
-references of the test set, each sentence by itself.
+The rows are ``list``, without a language model, and one for each language model. Each row has separate weights for each
+domain, tuned for BLEU on the domain's validation list and saved as ``reranked/ROW/DOMAIN.json``. Perplexities are
+measured on the references of the test set, each sentence separately.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from fairseq_ext.recipes.train import best_checkpoint
 PERPLEXITY = "perplexity"
 _VERSION = 2
 
-# By domain, the lines of a set.
+# Lines of a split by domain.
 References = Mapping[str, Sequence[str]]
 
 
 def rerank_step(config: Reranking) -> Step:
-    """The step that tunes weights on the validation lists and applies them to the test lists."""
+    """Return the step that tunes weights on the validation lists and applies them to the test lists."""
     given = config.translation
     outputs = [given.output(name, domain) for name in given.outputs for domain in config.domains]
     texts = [given.text(domain, split) for domain in config.domains for split in HELD_OUT]
@@ -81,7 +81,7 @@ def _build(folder: Path, config: Reranking) -> None:
             lines = test.chosen(choice)
             write_lines(folder / row / f"{domain}.{given.target_lang}", lines)
             texts.setdefault(row, []).extend(lines)
-        # Per subword and end of sentence.
+        # Perplexity is per subword, and one end of sentence per line.
         tokens = sum(len(line.split()) + 1 for line in stream_lines(given.pieces(domain, "test")))
         for source in sources:
             value = math.exp(-score_texts(source, references["test"][domain], scores).sum() / tokens)
@@ -109,7 +109,7 @@ def _tune(
     nbest: NBest,
     counts: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Tune and write the weights of each row: without a language model, and with each of them."""
+    """Tune and write the weights of each row: without a language model, and with each language model."""
     models, found = {source.name: source.fingerprint for source in sources}, {}
     options = {"restarts": config.rerank.restarts, "seed": config.seed}
     for row in (LIST, *models):
@@ -121,14 +121,14 @@ def _tune(
 
 
 def _pairs(config: Reranking) -> list[tuple[str, str]]:
-    """Rows and their baselines; by default every language model against what needs none."""
+    """Return pairs of rows and baselines; by default each language model against all rows without one."""
     without = (FIRST_BEST, *config.translation.outputs, LIST)
     compared = config.compare or dict.fromkeys(config.models, without)
     return [(row, baseline) for row, baselines in compared.items() for baseline in baselines]
 
 
 def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
-    """The language models of a domain, named like their rows."""
+    """Return the language models of a domain, with the names of their rows."""
     subwords, options = config.translation.data / MODEL_FILE, config.rerank
     of_fairseq = partial(LanguageModelSource.of_fairseq, max_tokens=options.max_tokens, cpu=options.cpu)
     data = config.lm_data(domain)
@@ -145,7 +145,7 @@ def _with_scores(nbest: NBest, sources: Sequence[LanguageModelSource], folder: P
 
 
 def _read_list(config: Reranking, split: str, references: References) -> dict[str, NBest]:
-    """The parts of a list, which has the sentences of all domains in their order."""
+    """Read a list with the sentences of all domains in order, and split it by domain."""
     path, count = config.list_file(split), sum(map(len, references.values()))
     nbest = read_nbest(path)
     if count != len(nbest.texts):
@@ -157,13 +157,13 @@ def _read_list(config: Reranking, split: str, references: References) -> dict[st
 
 
 def _places(references: References) -> dict[str, range]:
-    """Where each domain's sentences are among all."""
+    """Return the index range of each domain's sentences."""
     ends = accumulate(map(len, references.values()), initial=0)
     return {domain: range(*bounds) for domain, bounds in zip(references, pairwise(ends), strict=True)}
 
 
 def _read_output(config: Reranking, name: str, references: References) -> list[str]:
-    """An output of the translation experiment, in the order of the domains."""
+    """Read an output of the translation experiment, in the order of the domains."""
     given = config.translation
     by_domain = (
         read_lines_like(given.output(name, domain), own, given.text(domain, "test"))

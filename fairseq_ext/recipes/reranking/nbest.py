@@ -1,6 +1,6 @@
-"""N-best lists: the hypotheses of every sentence, best first, with the features of each.
+"""N-best lists: hypotheses of each sentence, best first, with their features.
 
-Two formats are read: that of Moses, and the output of ``fairseq-generate --nbest``.
+Two formats are supported: Moses, and the output of ``fairseq-generate --nbest``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fairseq_ext.inputs.errors import InputError, shown
 
 # Choices that need no weights.
 FIRST_BEST, ORACLE = "first-best", "oracle"
-# Features of the system that made the list: its total score, and fairseq's without length normalisation.
+# Features of the translation system: the total score in Moses; in fairseq, the score with and without normalisation.
 SCORE, MODEL, MODEL_SUM = "score", "model", "model_sum"
-# The number of words, which re-ranking adds.
+# Number of words; added by re-ranking.
 WORDS = "words"
 
 _MOSES_LINE = re.compile(r"\s*(\d{1,18})\s+\|\|\|\s", re.ASCII)
@@ -31,7 +31,7 @@ _FAIRSEQ_LINE = re.compile(r"([HDP])-(\d{1,18})\t([^\t]*)(?:\t(.*))?", re.ASCII 
 
 
 class Hypothesis(NamedTuple):
-    """One translation of a sentence; all hypotheses of a list have the same features in one order."""
+    """A translation of a sentence. All hypotheses of a list have the same features in the same order."""
 
     text: str
     features: Mapping[str, float]
@@ -39,12 +39,12 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class NBest:
-    """The hypotheses of S sentences, at most K each, with F features.
+    """Hypotheses of S sentences, at most K each, with F features.
 
     Attributes:
-        texts: of every sentence its hypotheses, in the order of the list.
-        names: of the features.
-        features: S×K×F; rows without a hypothesis are zero.
+        texts: hypotheses of each sentence, in the order of the list.
+        names: names of the features.
+        features: values of the features, S×K×F; zero where there is no hypothesis.
     """
 
     texts: list[list[str]]
@@ -63,12 +63,12 @@ class NBest:
 
     @property
     def is_hypothesis(self) -> np.ndarray:
-        """Which rows are hypotheses: S×K."""
+        """Mask of existing hypotheses: S×K."""
         lengths = np.array([len(own) for own in self.texts])
         return np.arange(self.features.shape[1]) < lengths[:, None]
 
     def with_features(self, columns: Mapping[str, np.ndarray]) -> NBest:
-        """Add features: for each name, a number for each hypothesis in the order of :meth:`all_texts`."""
+        """Add features: one value per hypothesis for each name, in the order of :meth:`all_texts`."""
         grids = []
         for name, values in columns.items():
             if name in self.names:
@@ -79,44 +79,44 @@ class NBest:
         return NBest(self.texts, [*self.names, *columns], np.dstack([self.features, *grids]))
 
     def without(self, features: Set[str]) -> NBest:
-        """The list without some of its features."""
+        """Return the list without some of its features."""
         kept = [number for number, name in enumerate(self.names) if name not in features]
         return NBest(self.texts, [self.names[number] for number in kept], self.features[..., kept])
 
     def part(self, sentences: range) -> NBest:
-        """The list of some of its sentences."""
+        """Return the part of the list for a range of sentences."""
         rows = slice(sentences.start, sentences.stop)
         return NBest(self.texts[rows], self.names, self.features[rows])
 
     def all_texts(self) -> list[str]:
-        """The hypotheses of all sentences, in order."""
+        """Return the hypotheses of all sentences, in order."""
         return [text for own in self.texts for text in own]
 
     def word_counts(self) -> np.ndarray:
-        """The number of words of every hypothesis, in the order of :meth:`all_texts`."""
+        """Return the number of words of each hypothesis, in the order of :meth:`all_texts`."""
         return np.array([float(len(text.split())) for text in self.all_texts()])
 
     def best(self, weights: np.ndarray) -> np.ndarray:
-        """The hypothesis of each sentence with the highest weighted sum of features; the first of equals: S."""
+        """Choose the hypothesis of each sentence with the highest weighted sum of features; ties go to the first: S."""
         scores = np.where(self.is_hypothesis, self.features @ weights, -np.inf)
         return scores.argmax(axis=1)
 
     def chosen(self, choice: Sequence[int] | np.ndarray) -> list[str]:
-        """The texts of the chosen hypotheses."""
+        """Return the texts of the chosen hypotheses."""
         return [own[number] for own, number in zip(self.texts, choice, strict=True)]
 
 
 def read_nbest(path: Path) -> NBest:
-    """Read a list, compressed if its suffix says so; its first line tells its format.
+    """Read an n-best list. Compression is detected from the suffix, the format from the first line.
 
-    Moses: ``id ||| hypothesis ||| name= v v … name2= v ||| score``, maybe with alignments behind. Features are
-    ``name``, or ``name.1``, ``name.2``, … of several values, and ``score``, the decoder's weighted sum of them.
+    Moses: ``id ||| hypothesis ||| name= v v … name2= v ||| score``, optionally followed by alignments. Features are
+    ``name``, or ``name.1``, ``name.2``, … for several values, and ``score``, the decoder's weighted sum of features.
 
-    fairseq: the lines H-, D- and P- of a hypothesis; other lines are ignored, and sentences may come in any order.
-    Texts are the D- lines where there are such. Features are ``model``, the score, which is divided by the length; and
-    ``model_sum``, the sum over the positions. Both are as printed, in base 2.
+    fairseq: lines H-, D- and P- of each hypothesis. Other lines are ignored, and sentences may be in any order. Texts
+    are from D- lines if present, otherwise from H- lines. Features are ``model``, the score normalised by length, and
+    ``model_sum``, the sum over positions. Both are in base 2, as printed.
     """
-    number = 0  # of the line that is read
+    number = 0  # current line
 
     def numbered() -> Iterator[str]:
         nonlocal number
@@ -148,7 +148,7 @@ def _finite(value: float) -> float:
 
 
 def _read_moses(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
-    """The hypotheses of each sentence, by its number."""
+    """Return the hypotheses by sentence number."""
     found: dict[int, list[Hypothesis]] = {}
     names: list[str] = []
     for line in lines:
@@ -164,7 +164,7 @@ def _read_moses(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
 
 
 def _moses_features(named: str) -> dict[str, float]:
-    """The features of ``name= 1.5 2 other= 3``."""
+    """Parse features such as ``name= 1.5 2 other= 3``."""
     before, *parts = _MOSES_NAME.split(named)
     if before.strip():
         raise ValueError(f"{shown(before)} is no feature, as in 'name= 1.5 2'")
@@ -179,7 +179,7 @@ def _moses_features(named: str) -> dict[str, float]:
 
 
 def _read_fairseq(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
-    """The hypotheses of each sentence, by its number; none of a sentence that lacks lines."""
+    """Return the hypotheses by sentence number; an empty list for sentences with missing lines."""
     printed: dict[int, dict[str, list[tuple[float, str]]]] = {}
     for line in lines:
         if not line.startswith(("H-", "D-", "P-")):
@@ -188,14 +188,14 @@ def _read_fairseq(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
         if match is None or (match[4] is None) != (match[1] == "P"):
             raise ValueError("is cut off or damaged")
         kind, index, numbers, text = match.groups()
-        # Only the line P- has several numbers.
+        # Only P- lines have several numbers.
         value = _finite(sum(map(float, numbers.split())) if kind == "P" else float(numbers))
         printed.setdefault(int(index), {"H": [], "D": [], "P": []})[kind].append((value, text))
     return {index: _fairseq_hypotheses(entries) for index, entries in printed.items()}
 
 
 def _fairseq_hypotheses(printed: Mapping[str, Sequence[tuple[float, str]]]) -> list[Hypothesis]:
-    """The hypotheses of a sentence, of its lines by letter; D- lines are there for all of them or for none."""
+    """Return the hypotheses of a sentence from its lines by letter. All hypotheses or none have D- lines."""
     heads, sums = printed["H"], printed["P"]
     texts = printed["D"] or heads
     if not len(texts) == len(heads) == len(sums):

@@ -1,4 +1,4 @@
-"""The report: Table 5 of Zhang et al. (2016) over all domains, and the perplexities of the language models.
+"""Report of the reranking recipe: Table 5 of Zhang et al. (2016) over all domains, and language model perplexities.
 
 *Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016.
 """
@@ -23,7 +23,7 @@ _TABLE_5 = "Table 5. {} of translations, first-best and re-ranked"
 
 
 def report(config: Reranking) -> Step:
-    """The step that writes the report."""
+    """Return the step that writes the report."""
     sources = [config.work_dir / "reranked" / name for name in (RECORDS_FILE, COMPARISONS_FILE)]
 
     def measured() -> Records:
@@ -36,7 +36,7 @@ def report(config: Reranking) -> Step:
 
 
 def page(config: Reranking, records: Records, comparisons: Sequence[Comparison]) -> Page:
-    """The report of records and comparisons."""
+    """Create the report from records and comparisons."""
     given = config.translation
     notes = [
         f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model; "

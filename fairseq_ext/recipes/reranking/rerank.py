@@ -1,4 +1,4 @@
-"""Re-ranking n-best lists with language models: tune, apply, report."""
+"""Re-rank n-best lists with language models: tune, apply, report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairseq_ext.recipes.reranking.tuning import Weights, find_weights
 
 
 class Listed(NamedTuple):
-    """An n-best list with all its features, and the fingerprints of the language models by feature."""
+    """An n-best list with all features, and the fingerprints of the language models by feature."""
 
     nbest: NBest
     sources: dict[str, str]
@@ -40,10 +40,17 @@ def read_list(
     max_tokens: int,
     cpu: bool,
 ) -> Listed:
-    """Read an n-best list and add features, those of language models by name.
+    """Read an n-best list and add the scores of language models and, with ``word_count``, the number of words.
 
-    ``models`` are CHECKPOINT:DATA of fairseq's, ``ngrams`` ARPA files; those without ``subwords`` read words. Scores
-    are kept in the folder ``scores``, by default beside the list.
+    Args:
+        path: n-best list.
+        models: fairseq language models, CHECKPOINT:DATA by name.
+        ngrams: ARPA files by name.
+        subwords: subwords by name of a language model; all other models are word-level.
+        word_count: whether to add the number of words as a feature.
+        scores: folder for cached scores; by default next to the list.
+        max_tokens: maximum number of tokens in a batch.
+        cpu: whether to leave a GPU unused.
     """
     for name in models.keys() & ngrams.keys():
         raise InputError(f"--arpa {name}: --lm has this name already; give each its own")
@@ -66,7 +73,7 @@ def read_list(
 
 
 def tune(listed: Listed, references: Path, output: Path, *, restarts: int, seed: int, tokenizer: str) -> None:
-    """Tune weights on a list with references, one a line, and write them."""
+    """Tune weights on a list with references, one per line, and write them."""
     counts = count_hypotheses(bleu_metric(tokenizer), listed.nbest, _read_references(references, listed))
     found = find_weights(listed.nbest, counts, restarts=restarts, seed=seed, sources=listed.sources)
     found.write(output)
@@ -93,10 +100,10 @@ def report(
     seed: int,
     tokenizer: str,
 ) -> None:
-    """Write a report on one or several files of weights into a folder, and print it.
+    """Write a report on one or more files of weights to a folder, and print it.
 
-    Each file of weights is a row, named by it; ``also`` are other translations by row; ``groups`` is a file with the
-    group of every sentence.
+    Each file of weights is a row with the name of the file. ``also`` has other translations by row; ``groups`` is a
+    file with the group of each sentence.
     """
     rows = [FIRST_BEST, *also, *(path.stem for path in weights)]
     if len({*rows, ORACLE}) < len(rows) + 1:
@@ -126,7 +133,7 @@ def _read_references(path: Path, listed: Listed) -> list[str]:
 
 
 def read_groups(path: Path, references: Sequence[str], references_path: Path) -> dict[str, np.ndarray]:
-    """The indices of the sentences of each group, in order of appearance."""
+    """Read the sentence indices of each group. Groups are in order of appearance."""
     names = read_lines_like(path, references, references_path)
     for number, name in enumerate(names, start=1):
         if not name.strip() or name == ALL:

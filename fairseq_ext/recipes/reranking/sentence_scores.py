@@ -1,4 +1,4 @@
-"""Log probabilities of sentences by language models: any that fairseq loads, or an n-gram model in an ARPA file."""
+"""Log probabilities of sentences from language models: fairseq models, or n-gram models in ARPA files."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fairseq_ext.recipes.arpa import ArpaModel
 # N texts → N natural logarithms.
 Scores = Callable[[Sequence[str]], np.ndarray]
 
-# An interrupted run continues after the last block of this many texts.
+# Scores are saved in blocks of this many texts. An interrupted run continues after the last complete block.
 _PART_TEXTS = 2048
 
 
 @dataclass(frozen=True)
 class LanguageModelSource:
-    """A language model whose scores are the feature ``name``; they depend on the contents of ``files``.
+    """A language model whose scores are the feature ``name``. The scores depend on the contents of ``files``.
 
-    ``subwords`` are a SentencePiece model or a folder of subwords; None if the model reads words.
+    ``subwords`` is a SentencePiece model or a folder of subwords; None for word-level models.
     """
 
     name: str
@@ -41,10 +41,10 @@ class LanguageModelSource:
     def of_fairseq(
         cls, name: str, checkpoint: Path, data: Path, subwords: Path | None, *, max_tokens: int, cpu: bool
     ) -> LanguageModelSource:
-        """A language model of fairseq with the dictionary of a data directory."""
+        """Create a source from a fairseq language model, with the dictionary of a data directory."""
 
         def load() -> Scores:
-            # Loaded late: it imports torch, and texts that are scored already do not need it.
+            # Imported late: this imports torch, which cached scores do not need.
             from fairseq_ext.recipes.reranking.fairseq_scores import FairseqScores
 
             return FairseqScores.load(checkpoint, data, _encoder(subwords), max_tokens=max_tokens, cpu=cpu)
@@ -53,24 +53,24 @@ class LanguageModelSource:
 
     @classmethod
     def of_arpa(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
-        """An n-gram model."""
+        """Create a source from an n-gram model."""
         return cls(name, "arpa", [file, *_subword_files(subwords)], partial(load_arpa, file, subwords))
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What scores depend on, besides the files."""
+        """Values other than the files that scores depend on."""
         return {"kind": self.kind, "version": 1}
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that the scores depend on, except the texts."""
+        """SHA-256 hash of everything that the scores depend on except the texts."""
         return provenance_of(self.name, self.files, self.options).fingerprint
 
 
 def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path) -> np.ndarray:
-    """The scores of N texts of a line each. Equal texts are scored once.
+    """Score N single-line texts. Equal texts are scored once.
 
-    Scores are cached in ``folder``, in a directory for each model and set of texts.
+    Scores are cached in ``folder``, in a separate directory for each model and set of texts.
 
     Shape:
         result: N

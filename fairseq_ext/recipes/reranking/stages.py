@@ -1,8 +1,9 @@
-"""From a translation experiment to re-ranked translations, as stages.
+"""Stages of the reranking recipe: from a translation experiment to re-ranked translations.
 
-``lm-data/DOMAIN`` is the domain's target side as ``fairseq-preprocess --only-source`` makes it, in the translation
-system's subwords; ``word-vectors`` what word2vec learns from all domains; ``systems/NAME@DOMAIN`` a trained model;
-``kneser-ney/DOMAIN`` its n-grams; ``nbest/SET`` the hypotheses of the validation and the test set.
+``lm-data/DOMAIN`` contains the domain's target side in the translation system's subwords, in the format of
+``fairseq-preprocess --only-source``. ``word-vectors`` contains word2vec vectors trained on all domains,
+``systems/NAME@DOMAIN`` a trained model, ``kneser-ney/DOMAIN`` an n-gram model, and ``nbest/SET`` the hypotheses of the
+validation or test set.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _VERSION = 1
 
 
 def stages_of(config: Reranking) -> list[Stage]:
-    """The stages of an experiment, in order: every language model is one, under its own name."""
+    """Return the stages of an experiment, in order. Each language model is a stage with the model's name."""
     return [
         Stage("prepare", partial(preparation_steps, config)),
         *(Stage(name, partial(_training_steps, config, name), early=True) for name in config.systems),
@@ -51,7 +52,7 @@ def stages_of(config: Reranking) -> list[Stage]:
 
 
 def preparation_steps(config: Reranking, engine: Engine | None = None) -> list[Step]:
-    """The steps that make the data of the language models."""
+    """Return the steps that prepare the data of the language models."""
     steps = [_binarise_step(config, domain) for domain in config.domains]
     return [*steps, _vectors_step(config)] if any(map(needs_vectors, config.systems.values())) else steps
 
@@ -83,7 +84,7 @@ def _vectors_step(config: Reranking) -> Step:
 
 
 def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed: int) -> None:
-    """Learn vectors of the words of texts by word2vec's skip-gram, and write them in its text form."""
+    """Train word2vec skip-gram vectors on the words of texts, and write them in word2vec's text format."""
     from gensim.models import Word2Vec
 
     model = Word2Vec(
@@ -94,7 +95,7 @@ def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed:
         sg=1,
         min_count=1,
         seed=seed,
-        workers=1,  # several take the sentences in any order
+        workers=1,  # with several workers, the order of sentences is not deterministic
     )
     model.wv.save_word2vec_format(str(path))
 

@@ -1,8 +1,8 @@
-"""Weights of features, tuned for corpus BLEU by coordinate ascent with exact line searches.
+"""Tune feature weights for corpus BLEU by coordinate ascent with exact line search.
 
 Och (2003), *Minimum Error Rate Training in Statistical Machine Translation*, §5. The score of a hypothesis is linear
 in the weight γ of a feature, and the best hypothesis of a sentence is on the upper envelope of these lines. The choice
-therefore changes only at a few thresholds, and BLEU is computed between all of them.
+therefore changes only at a few thresholds, and BLEU is computed for each interval between them.
 """
 
 from __future__ import annotations
@@ -23,34 +23,38 @@ from fairseq_ext.inputs.models import Section, read_model
 from fairseq_ext.recipes.reranking.evaluation import bleu_of_choice, bleu_of_sums
 from fairseq_ext.recipes.reranking.nbest import MODEL, SCORE, NBest
 
-# Within a shorter stretch of γ, relative to where it lies, rounding could choose other hypotheses.
+# Shorter intervals of γ (relative to its value) are ignored, because rounding could change the choice of hypotheses.
 _SHORTEST = 1e-9
-# A gain in BLEU that is no more than rounding.
+# Gains in BLEU up to this value may be due to rounding.
 _NO_GAIN = 1e-9
 
 
 class Weights(Section):
-    """Weights of features, and the file that holds them; one written by hand needs only ``weights``."""
+    """Feature weights, and the format of their file. Files written by hand need only ``weights``."""
 
     weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
-    """By feature."""
+    """Weights by feature."""
     sources: dict[str, str] = Field(default_factory=dict)
     """Fingerprints of the language models, by feature."""
     about: dict[str, Any] = Field(default_factory=dict)
-    """How the weights were tuned."""
+    """Details of the tuning."""
 
     @classmethod
     def read(cls, path: Path) -> Weights:
-        """Read a file of :meth:`write`."""
+        """Read a file in the format of :meth:`write`."""
         return read_model(cls, read_json(path, "give a file that rerank tune wrote"), str(path), {})
 
     def write(self, path: Path) -> None:
-        """Write JSON."""
+        """Write the weights as JSON."""
         with atomic_write(path) as temporary:
             temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
-        """As :meth:`in_order`, if they were tuned for a list's features and the fingerprints of these ``sources``."""
+        """Return the weights of a list's features, as :meth:`in_order`.
+
+        Raises:
+            InputError: if a feature is missing in the list, or its weight was tuned for another language model.
+        """
         for name in self.weights:
             if name not in nbest.names:
                 raise InputError(
@@ -65,7 +69,7 @@ class Weights(Section):
         return self.in_order(nbest.names)
 
     def in_order(self, names: Sequence[str]) -> np.ndarray:
-        """The weights of these features, 0 for features without a weight: F."""
+        """Return the weights of the named features, 0 for features without a weight: F."""
         return np.array([self.weights.get(name, 0.0) for name in names])
 
 
@@ -73,14 +77,14 @@ class Weights(Section):
 
 
 def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]) -> Weights:
-    """The weights with the highest BLEU of all ascents, from the list's own order and from random weights.
+    """Find the weights with the highest BLEU of several ascents, from the list's order and from random weights.
 
     Features are scaled to the same spread within a sentence during tuning, so that random weights, uniform in −1 to 1,
-    give each of them the same influence. The absolute values of weights, times these spreads, sum to one. ``sources``
-    are fingerprints of the language models that some features are of.
+    give each of them the same influence. The absolute values of weights times these spreads sum to one. ``sources``
+    has the fingerprints of the language models by feature.
 
     Shape:
-        counts: S×K×10, what BLEU counts
+        counts: S×K×10, statistics of BLEU
     """
     spread = feature_spread(nbest)
     scaled = replace(nbest, features=nbest.features / spread)
@@ -99,25 +103,25 @@ def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, 
 
 
 def feature_spread(nbest: NBest) -> np.ndarray:
-    """The spread of each feature within a sentence; 1 for constant features: F."""
+    """Compute the spread of each feature within a sentence; 1 for constant features: F."""
     mask = nbest.is_hypothesis[..., None]
     lengths = mask.sum(axis=1)
     means = nbest.features.sum(axis=1) / lengths
     deviations = (nbest.features - means[:, None]) * mask
     spread: np.ndarray = np.sqrt(((deviations**2).sum(axis=1) / lengths).mean(axis=0))
-    # What rounding leaves of a constant is no variation.
+    # Rounding errors of constant features do not count as variation.
     is_constant = spread <= 1e-12 * (1 + np.abs(nbest.features).max(axis=(0, 1)))
     return np.where(is_constant, 1.0, spread)
 
 
 def ascend(nbest: NBest, counts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Change the weight that gains most, until none gains; return weights and BLEU."""
+    """Repeatedly change the weight with the largest gain, until there is no gain. Return weights and BLEU."""
     score = bleu_of_choice(counts, nbest.best(weights))
     while True:
         candidates = [weights.copy() for _ in weights]
         for index, candidate in enumerate(candidates):
             candidate[index] = best_weight(nbest, counts, weights, index)
-        # Of the weights themselves, so that a step is a gain whatever rounding did in the search.
+        # Scores are recomputed from the weights, so that rounding in the search cannot cause a loss.
         scores = [bleu_of_choice(counts, nbest.best(candidate)) for candidate in candidates]
         best = int(np.argmax(scores))
         if scores[best] <= score + _NO_GAIN:
@@ -129,7 +133,9 @@ def ascend(nbest: NBest, counts: np.ndarray, weights: np.ndarray) -> tuple[np.nd
 
 
 def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> float:
-    """The weight of one feature with the highest corpus BLEU, in the middle of its interval; its own is ignored.
+    """Find the weight of one feature with the highest corpus BLEU: the centre of the best interval.
+
+    The feature's current weight is ignored.
 
     Shape:
         counts: S×K×10; weights: F
@@ -139,7 +145,7 @@ def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: in
     thresholds, sentences, before, after = changes
     order = np.argsort(thresholds, kind="stable")
     inner = thresholds[order]
-    # Beyond the outermost thresholds every value is the same; without any, all are.
+    # BLEU is constant beyond the outermost thresholds, and everywhere if there are none.
     lowest, highest = (inner[0], inner[-1]) if len(inner) else (0.0, 0.0)
     reach = 1 + highest - lowest
     lows, highs = np.append(lowest - reach, inner), np.append(inner, highest + reach)
@@ -154,15 +160,16 @@ def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: in
 def upper_envelopes(
     intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Where the highest of each sentence's lines ``intercept + γ·slope`` changes as γ grows; the first of equals.
+    """Find where the highest line ``intercept + γ·slope`` of each sentence changes as γ grows. Ties go to the first.
 
-    Each step moves, in every sentence, to the steeper line that intersects first.
+    Each step moves, in all sentences, to the steeper line with the nearest intersection.
 
     Shape:
-        intercepts, slopes, is_line: S×K, a line at least in each row
+        intercepts, slopes, is_line: S×K, with at least one line in each row
 
     Returns:
-        The line of each sentence at −∞, S; and of C changes, unsorted: γ, sentence, the line below γ, the line above.
+        The highest line of each sentence at γ = −∞, S; and for C changes, unsorted, four arrays: γ, sentence, line
+        before the change, line after it.
     """
     rows = np.arange(len(slopes))
     lowest = np.where(is_line, slopes, np.inf).min(axis=1, keepdims=True)
@@ -176,7 +183,7 @@ def upper_envelopes(
         nearest = crossings.min(axis=1)
         following = np.where(crossings == nearest[:, None], rise, -np.inf).argmax(axis=1)
         goes_on = np.isfinite(nearest)
-        # Rounding may put a crossing a little before the last one.
+        # Rounding may place a crossing slightly before the previous one.
         reached = np.maximum(reached, nearest)[goes_on]
         rows, current, following = rows[goes_on], current[goes_on], following[goes_on]
         found.append((reached, rows, current, following))

@@ -1,4 +1,4 @@
-"""The experiment file of topic models: one base language model, and models that adapt it to a domain each."""
+"""Experiment file of topic models: a base language model, and models that each adapt it to one domain."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExpe
 
 
 class Evaluation(Measuring):
-    """How models are measured."""
+    """Options of the evaluation."""
 
     lines: Count = 10_000
-    """Training lines drawn from a domain: topics get their words from them, the baselines learn from them."""
+    """Number of training lines to draw from a domain. They are used to find topic words and to train the baselines."""
     topic_words: Count = 20
-    """Words of a topic."""
+    """Number of words per topic."""
     min_count: Count = 5
-    """Lines that a word has to occur in."""
+    """Minimum number of lines with a word."""
     coherence: list[Annotated[int, Field(ge=2)]] = [5, 10, 20]
-    """Of how many first words of a topic the coherence is measured."""
+    """Numbers of top words per topic to measure coherence with."""
     baselines: list[Literal["lda", "nmf"]] = ["lda", "nmf"]
     """Topic models without a language model."""
     baseline_topics: list[Count] = [10, 20]
-    """How many topics they have."""
+    """Numbers of topics of the baselines."""
     base_lines: Count = 100
-    """Test lines of each of the base's own domains, on which forgetting is measured."""
+    """Number of test lines of each of the base's own domains; forgetting is measured on these."""
     prompts: Count = 200
-    """Test lines of a domain that are continued."""
+    """Maximum number of test lines of a domain that are used as prompts."""
     prompt_words: Count = 5
-    """Words of each that are given."""
+    """Number of words per prompt."""
     max_len: Count = 40
-    """Tokens of a text at most, with those given."""
+    """Maximum number of tokens of a text, including the prompt."""
     temperature: Annotated[Number, Field(gt=0)] = 0.8
-    """Of sampling."""
+    """Sampling temperature."""
     top_k: Count = 10
-    """Tokens to sample from."""
+    """Number of most probable tokens to sample from."""
     max_tokens: Count = 4096
-    """Tokens in a batch; changes no result."""
+    """Maximum number of tokens in a batch; does not change results."""
 
     @model_validator(mode="after")
     def _check_coherence(self) -> Evaluation:
@@ -56,54 +56,54 @@ class Evaluation(Measuring):
 
 
 class TopicModel(LanguageModel):
-    """A language model: the base, or one that adapts it. Other keys are options of fairseq-train."""
+    """A language model: the base, or a model that adapts it. Other keys are options of fairseq-train."""
 
     @property
     def domains(self) -> list[str]:
-        """The domains that its ``train-domains`` names."""
+        """Domains listed in the option ``train-domains``."""
         names = str(option_of(self.options, "train-domains") or "").split(",")
         return [name.strip() for name in names if name.strip()]
 
     @property
     def has_topics(self) -> bool:
-        """Whether it has topics beside topic 0."""
+        """Whether the model has topics in addition to topic 0."""
         return self.is_a(TOPIC_MODEL) and str(option_of(self.options, "num-topics")) != "0"
 
 
 class Topics(LanguageModelExperiment[TopicModel]):
-    """An experiment with topic models."""
+    """Experiment with topic models."""
 
     topics: Annotated[Evaluation, EMPTY_AS_DEFAULTS] = Evaluation()
 
     @cached_property
     def base(self) -> TopicModel:
-        """The language model that the others start from."""
+        """The base language model."""
         return next(system for system in self.systems.values() if system.start is None)
 
     @property
     def adapted(self) -> list[TopicModel]:
-        """The other systems."""
+        """Systems that adapt the base."""
         return [system for system in self.systems.values() if system.start is not None]
 
     @property
     def domains(self) -> list[str]:
-        """What they are adapted to, in the order of the file."""
+        """Domains that the base is adapted to, in the order of the file."""
         return list(dict.fromkeys(system.domains[0] for system in self.adapted))
 
     def domains_of(self, name: str) -> list[str]:
-        """The domains that a system is measured on: its own, or all for the base."""
+        """Return the domains that a system is measured on: its own, or all for the base."""
         return self.domains if name == self.base.name else self.systems[name].domains
 
     @property
     def base_domains(self) -> Sequence[str]:
-        """The base's own domains; of a given checkpoint, those that ``train-domains`` names, if any."""
+        """The base's own domains; for a given checkpoint, those listed in ``train-domains``, if any."""
         if self.base.domains or self.base.checkpoint:
             return self.base.domains
         return list(text_files(self.corpora.folder))
 
     @property
     def tokens_per_sample(self) -> int:
-        """How many tokens of a line are read at most, by all adapted systems."""
+        """Maximum number of tokens per line; all adapted systems have the same."""
         return self.adapted[0].tokens_per_sample
 
     @model_validator(mode="after")

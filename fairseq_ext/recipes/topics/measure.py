@@ -1,6 +1,6 @@
 """Measure a run, and topic models without a language model.
 
-A line of text is a row, cut at the same length for all models, so that all are measured on the same tokens.
+Each line of text is one row, truncated to the same length for all models, so that all are measured on the same tokens.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from fairseq_ext.recipes.topics.words import (
     words_near,
 )
 
-Of = Callable[..., Record]  # a record of a run
+Of = Callable[..., Record]  # creates a record of a run
 
 
 def measure_run(folder: Path, config: Topics, run: Run) -> None:
-    """Write the records of a run, its texts, and what its topics are."""
+    """Measure a run and write its records, generated texts and topics."""
     scorer = LanguageModelScorer.load(
         checkpoint_of(config, run),
         config.work_dir / DATA_DIR,
@@ -72,13 +72,13 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
         topics, figures = _find_topics(config, scorer, domains[0])
         write_json(folder / TOPICS_FILE, {"topics": topics})
         records += [of(domain=domains[0], metric=metric, value=value) for metric, value in figures.items()]
-        scorer.model.decoder.forced_topic = 0  # last, because it stays so
+        scorer.model.decoder.forced_topic = 0  # last, because this is not reset
         records += _perplexities(config, scorer, of, TOPIC_0_PERPLEXITY, domains)
     write_records(folder / RECORDS_FILE, records)
 
 
 def measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
-    """The coherence of what LDA and NMF find."""
+    """Measure the coherence of topics found by LDA and NMF."""
     how, corpus = config.topics, word_corpus(config, domain)
     for method in how.baselines:
         for number in how.baseline_topics:
@@ -91,7 +91,7 @@ def measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
 def _perplexities(
     config: Topics, scorer: LanguageModelScorer, of: Of, metric: str, domains: Sequence[str]
 ) -> Iterator[Record]:
-    """The perplexities of the domains that a run is compared on, and of those of the base."""
+    """Measure perplexities on the domains that a run is compared on, and on those of the base."""
     how, base = config.topics, config.base_domains
     found = {
         domain: text_likelihood(scorer, scorer.drawn_batches(domain, "test", how.base_lines, config.seed)[0])
@@ -107,7 +107,7 @@ def _perplexities(
 
 
 def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likelihood:
-    """The likelihood of text by a model with or without topics.
+    """Compute the likelihood of text with a model with or without topics.
 
     Mixtures compute only the probabilities of the targets, a few tokens at a time.
     """
@@ -125,7 +125,7 @@ def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Li
 
 
 def word_corpus(config: Topics, domain: str) -> WordCorpus:
-    """The lines of a domain that topics are measured on, as words."""
+    """Read the words of a domain's lines that are used to measure topics."""
     path, how = text_path(config.work_dir / "encoded", domain, "train"), config.topics
     data = config.work_dir / DATA_DIR
     return read_word_corpus(path, data, domain, count=how.lines, min_count=how.min_count, seed=config.seed)
@@ -134,7 +134,7 @@ def word_corpus(config: Topics, domain: str) -> WordCorpus:
 def _find_topics(
     config: Topics, scorer: LanguageModelScorer, domain: str
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    """The share and the words of each topic, and by metric, how topics are used and how coherent they are."""
+    """Return the share and words of each topic, and metrics of the topics' usage and coherence."""
     corpus = word_corpus(config, domain)
     dictionary, decoder = scorer.task.target_dictionary, scorer.model.decoder
     counts = count_use(scorer.model, scorer.chosen_batches(domain, "train", corpus.numbers), dictionary.pad())
@@ -150,7 +150,7 @@ def _find_topics(
     }
     figures = {ENTROPY: topic_entropy(shares), DEAD: count_dead_topics(shares)}
     for way, (_, *topics) in words.items():
-        # Without topic 0, which is the base and which the baselines do not have.
+        # Exclude topic 0: it is the base, and the baselines do not have it.
         if topics:
             by_top = u_mass(topics, corpus.documents, config.topics.coherence)
             figures |= {coherence(way, top): value for top, value in by_top.items()}
@@ -159,7 +159,7 @@ def _find_topics(
 
 
 def _samples(config: Topics, scorer: LanguageModelScorer, domain: str) -> list[dict[str, str]]:
-    """How the model continues test lines of a domain, with what followed in these."""
+    """Continue test lines of a domain. Return prompts, continuations and references."""
     path, how = text_path(config.work_dir / "splits", domain, "test"), config.topics
     prompts = choose_prompts(stream_lines(path), how.prompt_words, how.prompts, str(path))
     seed, data = stable_hash(config.seed, "sampling", domain), config.work_dir / DATA_DIR

@@ -1,8 +1,8 @@
-"""What is measured: likelihood of text, what the topics are like, and texts that the models write.
+"""Measurements of the topics recipe: likelihood of text, properties of topics, and generated texts.
 
-``topics/RUN`` has ``records.jsonl``, ``samples.json`` (by domain, how prompts are continued) and, of a model with
-topics, ``topics.json`` (of each topic, topic 0 first, its share and its words). ``topic-baselines/DOMAIN`` has the
-records of topic models without a language model.
+``topics/RUN`` contains ``records.jsonl``, ``samples.json`` (continuations of prompts by domain) and, for models with
+topics, ``topics.json`` (share and words of each topic, topic 0 first). ``topic-baselines/DOMAIN`` contains the records
+of topic models without a language model.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.recipes.topics.config import Topics
 
 SAMPLES_FILE, TOPICS_FILE = "samples.json", "topics.json"
-# Metrics
 PERPLEXITY, TOPIC_0_PERPLEXITY = "perplexity", "perplexity, topic 0 alone"
 ENTROPY, DEAD = "entropy", "dead topics"
-BASE_TEXT = "base text"  # the domains of the base as one set: the perplexity of their mean loss
+BASE_TEXT = "base text"  # all domains of the base: perplexity of their mean loss
 METEOR = "METEOR (exact and stem)"
 TEXT_METRICS = ("Dist-2", "Dist-3", "BLEU-2", "BLEU-3", METEOR, "ROUGE-L")
-NEAR, USED = "near", "used"  # how the words of topics are found
+NEAR, USED = "near", "used"  # methods of finding the words of topics
 _VERSION = 2
-_NOT_MEASURING = {"max_tokens", "cpu"}  # these change no result
+_NOT_MEASURING = {"max_tokens", "cpu"}  # options that do not change results
 
 
 def coherence(way: str, top: int) -> str:
-    """The metric of coherence by so many words, which were found in one way."""
+    """Return the name of the coherence metric for the first ``top`` words, found by method ``way``."""
     return f"coherence, {way}, N = {top}"
 
 
 def topic_steps(config: Topics) -> list[Step]:
-    """The steps that measure each run, and the baselines of each domain."""
+    """Return the steps that measure each run and the baselines of each domain."""
     steps = [_step_of_run(config, run) for run in config.all_runs]
     if config.topics.baselines:
         steps += [_step_of_baselines(config, domain) for domain in config.domains]
@@ -45,12 +44,12 @@ def topic_steps(config: Topics) -> list[Step]:
 
 
 def all_records(config: Topics) -> Records:
-    """Everything that was measured so far."""
+    """Return all records measured so far."""
     return Records([*training_records(config), *measured(topic_steps(config))])
 
 
 def topics_file(config: Topics, run: Run) -> Path:
-    """``topics.json`` of a run."""
+    """Return the path of ``topics.json`` of a run."""
     return _folder(config, run) / TOPICS_FILE
 
 

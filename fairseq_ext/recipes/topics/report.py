@@ -1,6 +1,6 @@
-"""The report: Tables 2 and 3 of the paper on the topic aware transformer by domain, and the words of the topics.
+"""Report of the topics recipe: Tables 2 and 3 of the Topic Aware Transformer paper by domain, and words of the topics.
 
-The paper's base is GPT-2; its text is other and far more.
+The paper uses GPT-2 as the base, and different and far larger text.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from fairseq_ext.recipes.topics.measurement import (
 )
 
 _VERSION = 7
-_SHOWN_WORDS = 10  # of a topic
+_SHOWN_WORDS = 10  # words per topic
 WAYS = {USED: "Words by use", NEAR: "Nearest words"}
 
 
 def report(config: Topics) -> Step:
-    """The step that writes the report."""
+    """Return the step that writes the report."""
     topics = [topics_file(config, run) for run in config.all_runs]
     sources = [*records_files(topic_steps(config)), *topics, *training_files(config)]
 
@@ -52,7 +52,7 @@ def report(config: Topics) -> Step:
 
 
 def page(config: Topics, records: Records) -> Page:
-    """The report of records, and of the topics beside them."""
+    """Create the report from records and the files of topics."""
     sections = {domain: _of_domain(config, records, domain) for domain in config.domains}
     compared = compare_systems(
         records, config.compare or default_pairs(config), PERPLEXITY, [*config.domains, BASE_TEXT]
@@ -62,7 +62,7 @@ def page(config: Topics, records: Records) -> Page:
 
 
 def default_pairs(config: Topics) -> dict[str, list[str]]:
-    """Each system with topics, and those of its domain without topics."""
+    """Map each system with topics to the systems without topics on the same domain."""
     return {
         system.name: [
             other.name for other in config.adapted if other.domains == system.domains and not other.has_topics
@@ -82,7 +82,7 @@ def _of_domain(config: Topics, records: Records, domain: str) -> list[Table]:
 
 
 def systems_table(config: Topics, records: Records, domain: str) -> Table:
-    """Table 3: every system on a domain, and what is left of the base."""
+    """Create Table 3: results of all systems on a domain, and on the base's own text."""
     of = partial(metric_column, records)
     columns = [
         of("Perplexity", PERPLEXITY, domain, best=min),
@@ -103,7 +103,7 @@ def systems_table(config: Topics, records: Records, domain: str) -> Table:
 
 
 def coherence_table(config: Topics, records: Records, domain: str) -> Table:
-    """Table 2: the coherence of topics by their first words, beside other topic models."""
+    """Create Table 2: coherence of the first words of topics, in comparison with other topic models."""
     tops = config.topics.coherence
     columns = [
         metric_column(records, f"{text}, N = {top}", coherence(way, top), domain, best=max)
@@ -119,7 +119,7 @@ def coherence_table(config: Topics, records: Records, domain: str) -> Table:
 
 
 def usage_table(records: Records, domain: str) -> Table:
-    """How the topics of the systems are used."""
+    """Create a table of how the systems use their topics."""
     columns = [
         metric_column(records, "Entropy, bits", ENTROPY, domain),
         metric_column(records, "Dead topics", DEAD, domain, form=".1f"),
@@ -133,7 +133,7 @@ def _systems(records: Records, metric: str, domain: str) -> list[str]:
 
 
 def topic_tables(config: Topics, domain: str) -> list[Table]:
-    """The topics of the first run of each system."""
+    """Create a table of the topics of each system's first run."""
     systems = [system.name for system in config.adapted if system.domains == [domain] and system.has_topics]
     runs = [config.runs[name][0] for name in systems]
     files = {run.name: topics_file(config, run) for run in runs}

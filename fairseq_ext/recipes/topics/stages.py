@@ -1,4 +1,4 @@
-"""From text by domain to topic models and their report, as stages."""
+"""Stages of the topics recipe: from text by domain to topic models and their report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_ext.recipes.topics.report import report
 
 
 def stages_of(config: Topics) -> list[Stage]:
-    """The stages of an experiment, in order; every system is one, under its own name."""
+    """Return the stages of an experiment, in order. Each system is a stage with the system's name."""
     train = partial(training_step, config)
     return [
         Stage("prepare", partial(preparation_steps, config)),

@@ -1,4 +1,4 @@
-"""Texts that a language model writes: how it continues prompts, and metrics of this, in percent."""
+"""Text generation with a language model: continuations of prompts, and their metrics in percent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ _tokenize = Tokenizer13a()
 
 
 def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str) -> list[tuple[str, str]]:
-    """The first ``num_words`` words of the first ``count`` lines that have at least twice as many, and the rest."""
+    """Split lines into prompts and references.
+
+    A prompt is the first ``num_words`` words of a line, the reference is the rest of it. The first ``count`` lines with
+    at least ``2 * num_words`` words are used.
+    """
     prompts: list[tuple[str, str]] = []
     for line in lines:
         words = line.split()
@@ -41,9 +45,10 @@ def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str)
 def continue_prompts(
     model: Any, task: Any, data: Path, prompts: Sequence[str], how: Evaluation, seed: int
 ) -> list[str]:
-    """The continuation of each prompt, up to the end of the line, sampled by fairseq's own generator.
+    """Continue each prompt to the end of the line, by sampling with fairseq's generator.
 
-    A text has ``max_len`` tokens at most, with the prompt and without the end of the line. ``data`` has the subwords.
+    A text has at most ``max_len`` tokens, including the prompt and excluding the end of the line. ``data`` is the
+    directory of the subwords.
     """
     options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(data).items()}
     bpe, source = encoders.build_bpe(Namespace(**options)), task.source_dictionary
@@ -55,7 +60,7 @@ def continue_prompts(
     generator = task.build_generator([model], generation)
     torch.manual_seed(seed)
     texts = [""] * len(prompts)
-    # Prompts of equal length together, so that no text of a batch starts before another.
+    # Sort by length, so that the texts of a batch start at similar positions.
     order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
     for start in tqdm(range(0, len(order), _BATCH), desc="write", unit=" batches", leave=False, disable=None):
         numbers = order[start : start + _BATCH]
@@ -64,7 +69,7 @@ def continue_prompts(
         sample = dataset.collater([dataset[place] for place in range(len(batch))])
         sample = utils.move_to_cuda(sample) if next(model.parameters()).is_cuda else sample
         for number, (best, *_) in zip(numbers, task.inference_step(generator, [model], sample), strict=True):
-            # The end of the prompt was not read; the text has its own.
+            # Remove the prompt. Its end of sentence is not part of the generated tokens.
             written = best["tokens"][len(tokens[number]) - 1 :].cpu()
             texts[number] = bpe.decode(task.target_dictionary.string(written)).strip()
     return texts
@@ -74,7 +79,7 @@ def continue_prompts(
 
 
 def text_metrics(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """All of :data:`~.measurement.TEXT_METRICS` of texts, each with its reference."""
+    """Compute all metrics of :data:`~.measurement.TEXT_METRICS`, with one reference per text."""
     return {
         **{f"Dist-{n}": distinct_share(texts, n) for n in (2, 3)},
         **{f"BLEU-{n}": bleu(texts, references, n) for n in (2, 3)},
@@ -84,21 +89,21 @@ def text_metrics(texts: Sequence[str], references: Sequence[str]) -> dict[str, f
 
 
 def distinct_share(texts: Sequence[str], n: int) -> float:
-    """Dist-n (Li et al., 2016): the share of distinct word n-grams in all texts; 0 if there are none."""
+    """Compute Dist-n (Li et al., 2016): the share of distinct word n-grams in all texts; 0 without n-grams."""
     lines = map(words_of, texts)
     grams = [tuple(words[start : start + n]) for words in lines for start in range(len(words) - n + 1)]
     return 100 * len(set(grams)) / len(grams) if grams else 0.0
 
 
 def bleu(texts: Sequence[str], references: Sequence[str], n: int) -> float:
-    """BLEU of the whole corpus with n-grams up to this length."""
-    # Forced, it does not warn of text whose punctuation marks stand apart; it computes the same.
+    """Compute corpus BLEU with n-grams up to length ``n``."""
+    # ``force`` only suppresses the warning about tokenised text.
     return float(BLEU(max_ngram_order=n, force=True).corpus_score(list(texts), [list(references)]).score)
 
 
 def rouge_l(texts: Sequence[str], references: Sequence[str]) -> float:
-    """The mean F of ROUGE-L."""
-    from rouge_score.rouge_scorer import RougeScorer  # slow to import, as is METEOR's
+    """Compute the mean F-score of ROUGE-L."""
+    from rouge_score.rouge_scorer import RougeScorer  # slow to import
 
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     scores = (scorer.score(reference, text) for text, reference in zip(texts, references, strict=True))
@@ -106,15 +111,15 @@ def rouge_l(texts: Sequence[str], references: Sequence[str]) -> float:
 
 
 def meteor(texts: Sequence[str], references: Sequence[str]) -> float:
-    """The mean of METEOR with exact and stem matches."""
+    """Compute mean METEOR with exact and stem matches."""
     from nltk.translate.meteor_score import meteor_score
 
     pairs = zip(texts, references, strict=True)
-    no_synonyms: Any = SimpleNamespace(synsets=lambda word: [])  # in place of WordNet
+    no_synonyms: Any = SimpleNamespace(synsets=lambda word: [])  # replaces WordNet
     scores = (meteor_score([words_of(ref)], words_of(text), wordnet=no_synonyms) for text, ref in pairs)
     return 100 * statistics.fmean(scores)
 
 
 def words_of(text: str) -> list[str]:
-    """Lower-case words and punctuation marks, tokenised as for BLEU."""
+    """Split text into lower-case words and punctuation marks, with BLEU's tokeniser."""
     return str(_tokenize(text)).lower().split()

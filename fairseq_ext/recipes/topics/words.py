@@ -1,6 +1,6 @@
-"""Topics as words: what topics a model has, which words can stand for them, and how coherent these are.
+"""Words of topics: candidate words, the top words of a model's topics, and their coherence.
 
-Topic models without a language model, LDA and NMF, find theirs in the same words.
+LDA and NMF, topic models without a language model, use the same candidate words.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from fairseq_ext.recipes.perplexity import Batch
 
 _WORD_START = "\u2581"  # SentencePiece's mark
 _SHORTEST = 3  # letters
-# What precedes the apostrophe of a contracted stop word.
+# Parts of contracted stop words before the apostrophe.
 _CONTRACTED = frozenset(
     ["ain", "aren", "couldn", "didn", "doesn", "don", "hadn", "hasn", "haven", "isn", "mightn", "mustn", "needn"]
     + ["shouldn", "wasn", "weren", "wouldn"]
 )
-_PASSES = 20  # of LDA
-_ITERATIONS = 400  # of NMF
+_PASSES = 20  # LDA
+_ITERATIONS = 400  # NMF
 
 
 # Words of a domain
@@ -48,9 +48,9 @@ class WordCorpus:
     """Lines drawn from a domain, reduced to candidate words.
 
     Attributes:
-        numbers: of the lines in their file, counted from 0, in ascending order.
-        words: the candidate words, sorted, by the dictionary's piece for each.
-        documents: the candidate words of each line, in order; may be empty.
+        numbers: line numbers in the file, starting from 0, in ascending order.
+        words: candidate words in sorted order, keyed by their piece in the dictionary.
+        documents: candidate words of each line, in order; may be empty.
     """
 
     numbers: np.ndarray
@@ -59,14 +59,14 @@ class WordCorpus:
 
 
 def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min_count: int, seed: int) -> WordCorpus:
-    """Draw ``count`` lines of a file of pieces, or all if there are fewer, and keep their candidate words.
+    """Draw up to ``count`` lines from a file of subword pieces and keep their candidate words.
 
-    A candidate occurs in at least ``min_count`` of these lines. ``subwords`` is the folder of the pieces' subwords.
+    A candidate occurs in at least ``min_count`` of these lines. ``subwords`` is the folder of the subword model.
     """
     lines = list(stream_lines(path))
     generator = np.random.default_rng(stable_hash(seed, "topics", domain))
     drawn = np.sort(generator.permutation(len(lines))[:count])
-    # What the pieces of a byte-level BPE spell, written as SentencePiece would; nothing of other subwords.
+    # Spellings of byte-level BPE pieces in SentencePiece's notation; empty for other subwords.
     spellings = read_spellings(subwords / VOCAB_FILE) if (subwords / VOCAB_FILE).is_file() else {}
     marked = {piece: text.replace(" ", _WORD_START, 1) for piece, text in spellings.items()}
     texts = [list(whole_words([marked.get(piece, piece) for piece in lines[number].split()])) for number in drawn]
@@ -83,17 +83,20 @@ def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min
 
 
 def whole_words(pieces: Sequence[str]) -> Iterator[str]:
-    """The words of a line that are a single piece: the next piece begins another word, or with no letter or digit."""
+    """Return the words of a line that are a single piece.
+
+    The next piece must begin with a word boundary or with a character that is neither a letter nor a digit.
+    """
     for piece, following in zip(pieces, [*pieces[1:], ""], strict=False):
         if piece.startswith(_WORD_START) and not following[:1].isalnum():
             yield piece[1:]
 
 
 def candidate_words(documents: Iterable[Sequence[str]], min_count: int) -> list[str]:
-    """Content words, sorted.
+    """Return content words in sorted order.
 
-    They occur in at least ``min_count`` documents, have at least three lower-case letters and nothing else, and are
-    neither English stop words (scikit-learn's list) nor prefixes of one.
+    They occur in at least ``min_count`` documents, consist of at least three lower-case letters, and are neither
+    English stop words (scikit-learn's list) nor parts of contracted ones, such as "didn".
     """
     counts = Counter(word for words in documents for word in set(words))
     return sorted(
@@ -125,7 +128,7 @@ def count_use(model: Any, batches: Sequence[Batch], padding_idx: int) -> Tensor:
 
 
 def words_near(embeddings: Tensor, output_weight: Tensor, candidates: Sequence[int], num_words: int) -> list[list[int]]:
-    """The candidates with the nearest output embeddings to each topic's, by cosine, as in the paper.
+    """Return the candidates whose output embeddings are nearest to each topic's embedding by cosine, as in the paper.
 
     Shape:
         embeddings: (Z+1)×H, W_Z transposed; output_weight: V×H, W_V transposed; result: Z+1 lists of tokens
@@ -136,13 +139,13 @@ def words_near(embeddings: Tensor, output_weight: Tensor, candidates: Sequence[i
 
 
 def words_by_use(counts: Tensor, candidates: Sequence[int], num_words: int) -> list[list[int]]:
-    """The most typical predicted tokens of each topic, by ``p(w|z)·log(p(w|z)/p(w))``.
+    """Return the most typical predicted tokens of each topic by ``p(w|z)·log(p(w|z)/p(w))``.
 
-    The probability alone prefers frequent words, the quotient alone rare ones. The distributions are over the
-    candidates alone.
+    The probability alone favours frequent words, the quotient alone favours rare ones. The distributions are over the
+    candidates only.
 
     Shape:
-        counts: V×(Z+1), of :func:`count_use`; result: Z+1 lists of tokens
+        counts: V×(Z+1), from :func:`count_use`; result: Z+1 lists of tokens
     """
     own = counts[torch.as_tensor(candidates)].double().clamp(min=1e-12)  # C×(Z+1)
     of_topic = own / own.sum(0)
@@ -151,7 +154,7 @@ def words_by_use(counts: Tensor, candidates: Sequence[int], num_words: int) -> l
 
 
 def _best(scores: Tensor, candidates: Sequence[int], num_words: int) -> list[list[int]]:
-    """The candidates with the highest scores in each row of R×C; equal ones keep their order."""
+    """Return the candidates with the highest scores in each row of R×C. Ties keep their order."""
     order = scores.argsort(dim=1, descending=True, stable=True)[:, :num_words]
     return [[candidates[place] for place in row] for row in order.tolist()]
 
@@ -162,11 +165,11 @@ def _best(scores: Tensor, candidates: Sequence[int], num_words: int) -> list[lis
 def u_mass(
     topics: Sequence[Sequence[str]], documents: Sequence[Sequence[str]], tops: Sequence[int]
 ) -> dict[int, float]:
-    """Mean coherence of topics by their first words (Mimno et al., 2010): at most 0, and higher is better.
+    """Compute the mean coherence of topics from their first words (Mimno et al., 2010): at most 0, higher is better.
 
-    gensim's own form, as in the paper on the topic aware transformer: the mean over pairs of
-    ``log(D(w_i, w_j)/D + 1e-12) − log(D(w_j)/D)``, w_j before w_i, with D documents of which D(·) hold the words. A
-    pair that never shares a document thus counts −20 or so, and short documents make many of them.
+    This is gensim's variant, as in the Topic Aware Transformer paper: the mean over pairs of
+    ``log(D(w_i, w_j)/D + 1e-12) − log(D(w_j)/D)``, w_j before w_i, where D(·) of D documents contain the words. A pair
+    that never shares a document thus counts about −20. Such pairs are common in short documents.
 
     Returns:
         The coherence by the number of words.
@@ -190,14 +193,14 @@ def u_mass(
 def learn_topics(
     method: str, documents: Sequence[Sequence[str]], num_topics: int, num_words: int, seed: int
 ) -> list[list[str]]:
-    """The first words of each topic that ``lda`` (gensim's) or ``nmf`` (scikit-learn's) finds."""
+    """Train a topic model, ``lda`` (gensim) or ``nmf`` (scikit-learn), and return the first words of each topic."""
     dictionary = Dictionary(documents)
     corpus = [dictionary.doc2bow(document) for document in documents]
     seed %= 2**32  # numpy's range
     if method == "lda":
         lda = LdaModel(corpus, id2word=dictionary, num_topics=num_topics, passes=_PASSES, random_state=seed)
         return [[word for word, _ in lda.show_topic(topic, num_words)] for topic in range(num_topics)]
-    # Of tf-idf weights, as is usual: with counts, frequent words would fill every topic.
+    # tf-idf weights are usual: with counts, frequent words would dominate every topic.
     weights = TfidfTransformer().fit_transform(corpus2csc(corpus, num_terms=len(dictionary)).T.tocsr())
     nmf = NMF(num_topics, init="nndsvda", random_state=seed, max_iter=_ITERATIONS).fit(weights)
     order = (-nmf.components_).argsort(axis=1, kind="stable")[:, :num_words]
