@@ -44,8 +44,7 @@ install() {
   [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   echo "Installing $file into .venv (about 5 minutes, once) …" >&2
   # fairseq builds from source against the installed torch. Its dependency torchaudio is left out: it is only for
-  # speech,
-  # fits a single torch version, and its GPU builds break transformers with a torch for CPUs.
+  # speech, fits a single torch version, and its GPU builds break transformers with a torch for CPUs.
   if [ "$file" != requirements.txt ]; then
     pip_install ${lock:+--no-deps --require-hashes} -r "$root/${lock:-$file}"
   elif [ -z "$lock" ]; then

@@ -97,7 +97,7 @@ def write_adapters(
     tensors |= {key: value.contiguous() for key, value in shared.items()}
     content = {**asdict(manifest), "tensors": {name: tensor_hash(value) for name, value in tensors.items()}}
     text = json.dumps(content, ensure_ascii=False)
-    # Not save_file: it reports a full disk with an exception type of its own, not an OSError.
+    # Not save_file: it reports a full disk with another exception type than OSError.
     data = save(tensors, metadata={"manifest": text, "manifest_sha256": _digest(text)})
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)

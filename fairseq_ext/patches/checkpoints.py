@@ -141,7 +141,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
     """Write a checkpoint.
 
     Raises:
-        OSError: if the disk is full; torch alone would raise an error about its archive.
+        OSError: if the disk is full; without this, torch would raise an error about its archive.
     """
     try:
         with path.open("wb") as file:

@@ -88,7 +88,7 @@ def _random(system: Path, shape: str, out: Path) -> Path:
     import torch
     from fairseq.models import ARCH_MODEL_REGISTRY
 
-    import fairseq_ext.hub  # noqa: F401  what the checkpoint names
+    import fairseq_ext.hub  # noqa: F401  registers classes named in the checkpoint
     from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
     from fairseq_ext.runtime.manifest import read_manifest
     from fairseq_ext.translators.exported import Parts, writing
@@ -181,7 +181,7 @@ def _network(name: str, lengths: Sequence[int], threads: int) -> Translate:
 def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Translate:
     import ctranslate2  # type: ignore[import-not-found]
 
-    import fairseq_ext.hub  # noqa: F401  what the checkpoint names
+    import fairseq_ext.hub  # noqa: F401  registers classes named in the checkpoint
     from fairseq_ext.runtime.translator import SystemTranslator
 
     system = SystemTranslator.load(base)
