@@ -1,4 +1,4 @@
-"""What fairseq has to know of this package: its models, criterions and tasks, and what it does better with us."""
+"""Register the package's models, criterions and tasks with fairseq, and apply the package's changes to fairseq."""
 
 from fairseq_ext import criterions, models, tasks  # noqa: F401
 from fairseq_ext.data import wordpiece  # noqa: F401

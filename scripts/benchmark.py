@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speed and memory: one verb for each thing to measure, systems and commits in turn, ratios with their spread."""
+"""Measure speed and memory: one verb per benchmark; systems and commits alternate, and ratios have their spread."""
 
 from __future__ import annotations
 

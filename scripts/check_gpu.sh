@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What only a GPU can show, in under 15 minutes and one table: tests, training, translating at the paper's size.
-# Usage: scripts/check_gpu.sh [--cpu]                  where there is .venv, or a Python with torch and runs/wheels
-#        scripts/check_gpu.sh --bundle [--python 3.12] makes runs/wheels for a machine without a network
+# Run all checks that need a GPU, in under 15 minutes, with one table: tests, training, translating at the paper's size.
+# Usage: scripts/check_gpu.sh [--cpu]                  with .venv, or with a Python that has torch and runs/wheels
+#        scripts/check_gpu.sh --bundle [--python 3.12] builds runs/wheels for a machine without network access
 set -euo pipefail
 root=$(CDPATH= cd "$(dirname "$0")/.." && pwd)
 program=check

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make .venv-comet, the environment that COMET needs for itself; fairseq-ext score uses it where a configuration has
-# "evaluate: comet: MODEL", a COMET model on this machine. PYTHON=/path/to/python3.11 chooses the interpreter.
+# Create .venv-comet, a separate environment for COMET; fairseq-ext score uses it if a configuration has
+# "evaluate: comet: MODEL", a COMET model on this machine. PYTHON=/path/to/python3.11 selects the interpreter.
 # Usage: scripts/comet.sh
 set -euo pipefail
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compare exported systems by domain: chrF on test sets, and how many translations are those of the first system.
+"""Compare exported systems by domain: chrF on test sets, and translations that equal those of the first system.
 
-Gated systems take their gates; plain adapters the domain of the set, or no adapter where they have none for it.
+Gated systems use their gates. Plain adapters use the domain of the set, or no adapter if they lack the domain.
 """
 
 import argparse
@@ -20,10 +20,10 @@ BLOCK = 50
 
 
 def main() -> None:
-    """Print a table in Markdown, a column a system."""
+    """Print a Markdown table with one column per system."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("splits", type=Path, help="folder with DOMAIN/test.LANG, as an experiment's splits/")
-    parser.add_argument("system", type=Path, nargs="+", help="exported systems, of one language pair")
+    parser.add_argument("splits", type=Path, help="folder with DOMAIN/test.LANG, such as an experiment's splits/")
+    parser.add_argument("system", type=Path, nargs="+", help="exported systems of one language pair")
     options = parser.parse_args()
     names = sorted(path.parent.name for path in options.splits.glob("*/test.*") if path.suffix)
     names = list(dict.fromkeys(names))
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _column(system: Path, splits: Path, names: list[str]) -> dict[str, tuple[float, list[str]]]:
-    """By domain, the score of a system and its translations."""
+    """Return the score and translations of a system, by domain."""
     from sacrebleu.metrics import CHRF
 
     from fairseq_ext.corpora.text_files import read_lines
@@ -54,7 +54,7 @@ def _column(system: Path, splits: Path, names: list[str]) -> dict[str, tuple[flo
         route = next(route for route in ("gates", name, "base") if route in translator.routes)
         requests = [Request(line, route) for line in read_lines(splits / name / f"test.{source}")]
         lines: list[str] = []
-        # In blocks that do not depend on the system: who is translated together decides on last bits.
+        # Blocks do not depend on the system, because the composition of batches affects the last bits.
         for start in range(0, len(requests), BLOCK):
             answers = translator.translate(requests[start : start + BLOCK], with_gates=False)
             lines += [answer.candidates[0].text for answer in answers]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Build docs/ as one searchable site, runs/site/index.html, in an environment of its own, .venv-docs.
-# LOCKED=1 takes the very files, by their hashes, that requirements-lock/ names.
-# Usage: scripts/docs.sh [--serve]     with --serve it is at http://127.0.0.1:8001/ until Ctrl-C, built anew after each change
+# Build docs/ as one searchable site, runs/site/index.html, in a separate environment, .venv-docs.
+# LOCKED=1 installs exactly the files in requirements-lock/, by their hashes.
+# Usage: scripts/docs.sh [--serve]     --serve: serve it at http://127.0.0.1:8001/ until Ctrl-C
 set -euo pipefail
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 environment=$root/.venv-docs

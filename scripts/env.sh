@@ -1,16 +1,17 @@
-# Create the virtual environment .venv, shared by all scripts, unless it is there already.
-# Sourced by them; sets $root and $python. PYTHON=/path/to/python3 chooses the interpreter, TORCH=cuda torch for GPUs,
-# LOCKED=1 takes the very files, by their hashes, that requirements-lock/ names, and .venv keeps to them.
+# Create the virtual environment .venv, shared by all scripts, unless it exists.
+# Sourced by the scripts; sets $root and $python. PYTHON=/path/to/python3 selects the interpreter, TORCH=cuda installs
+# torch for GPUs, LOCKED=1 installs exactly the files in requirements-lock/, by their hashes, and keeps .venv at these
+# versions.
 
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
-# The current directory may hold a yaml.py or a random.py, which must not be taken for a library.
+# The current directory may contain yaml.py or random.py, which must not hide a library.
 export PYTHONSAFEPATH=1
 
 fail() { echo "$*" >&2; exit 1; }
 
-# fits PYTHON: is there one of a version that this project is tested with?
+# fits PYTHON: check that its version is one that this project is tested with.
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 
 find_python() {
@@ -21,7 +22,8 @@ find_python() {
   fail "No Python 3.11, 3.12 or 3.13 found: install one, or set PYTHON to its path."
 }
 
-# entries FILE NAME…: what a requirement or lock file says of these packages; with - in front of the names, of all others.
+# entries FILE NAME…: print the lines of a requirement or lock file for these packages; with - before the names, all
+# other lines.
 entries() {
   local file=$1; shift
   awk -v names=" $* " '/^[A-Za-z]/ { split($1, part, "=="); wanted = index(names, " " part[1] " ") > 0 }
@@ -33,7 +35,7 @@ pip_install() {
     fail "Installation failed: see pip's message above, then run the same command again."
 }
 
-# install NAME FILE: bring .venv to what this requirement file asks for, once per content.
+# install NAME FILE: update .venv to this requirement file, once per content.
 install() {
   local stamp=$root/.venv/.installed-$1 file=$2 lock= wanted
   [ "${LOCKED:-0}" = 0 ] || touch "$root/.venv/.locked"
@@ -41,9 +43,8 @@ install() {
   wanted=$(CDPATH= cd "$root" && cat "$file" $lock | cksum)
   [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   echo "Installing $file into .venv (about 5 minutes, once) …" >&2
-  # fairseq builds from source against the torch that is installed, not against one of its own. It comes without
-  # torchaudio, which it asks for: that is for speech alone, fits one torch, and its builds for GPUs break transformers
-  # beside a torch for CPUs.
+  # fairseq builds from source against the installed torch. Its dependency torchaudio is left out: it is only for
+  # speech, fits a single torch version, and its GPU builds break transformers with a torch for CPUs.
   if [ "$file" != requirements.txt ]; then
     pip_install ${lock:+--no-deps --require-hashes} -r "$root/${lock:-$file}"
   elif [ -z "$lock" ]; then
@@ -51,19 +52,19 @@ install() {
     pip_install --no-deps -r <(entries "$file" fairseq-fixed)
     pip_install -r <(entries "$file" - fairseq-fixed)
   else
-    # torch and, for GPUs, what it brings differ by machine and index; it is pinned alone.
+    # torch and its GPU dependencies differ by machine and index, so torch is pinned separately.
     pip_install --no-deps --require-hashes -r <(entries "$lock" setuptools wheel)
     pip_install --no-deps --require-hashes -r <(entries "$lock" - fairseq-fixed)
     pip_install $(torch_index) -r <(entries "$file" torch)
     pip_install --no-deps --require-hashes -r <(entries "$lock" fairseq-fixed)
   fi
-  # What is installed finds this package from any directory; fairseq looks beside itself for a --user-dir by name.
+  # Make this package importable from any directory; fairseq looks up a --user-dir by name next to itself.
   ln -sfn ../../../../fairseq_ext "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fairseq_ext"
   echo "$wanted" > "$stamp"
 }
 
-# On Linux the usual torch brings 3 GB for GPUs; the one for CPUs has an index of its own, and a higher version. It is
-# left out where pip is set up for other places, which may be the only ones that can be reached.
+# On Linux the default torch includes 3 GB for GPUs. The CPU build has a separate index and a higher version. That index
+# is not used if pip is configured for other indexes, which may be the only reachable ones.
 torch_index() {
   [ "${TORCH:-cpu}" = cpu ] && [ "$(uname)" = Linux ] || return 0
   case $("$python" -m pip config list) in

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Write requirements-lock/: every package that the requirement files ask for, in turn too, with the hashes of its files.
-# Needs uv (pip install uv) and PyPI. UV=/path/to/uv chooses it.
+# Write requirements-lock/: the packages of the requirement files and their dependencies, with hashes of their files.
+# Needs uv (pip install uv) and PyPI. UV=/path/to/uv selects it.
 # Usage: scripts/lock.sh
 set -euo pipefail
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,13 +11,13 @@ all=$(mktemp -d)
 trap 'rm -rf "$all"' EXIT
 compile() { "${UV:-uv}" pip compile --quiet --no-header --no-annotate --no-emit-index-url --universal --python-version "${minimum:-3.11}" "$@"; }
 
-# fairseq is installed without what it asks for (scripts/env.sh).
+# fairseq is installed without its dependencies (scripts/env.sh).
 grep -v '^fairseq-fixed' requirements.txt > "$all/requirements.txt"
 cp requirements-dev.txt "$all"
 
 # One version of each package for all files, for Python 3.11 and later.
 compile "${files[@]/#/$all/}" -o "$all/versions.txt"
-# Of torch alone one file does not fit all machines; what it brings on Linux is for GPUs.
+# No single file of torch fits all machines; its dependencies on Linux are for GPUs.
 left_out=(--no-emit-package torch --no-emit-package triton)
 for name in $(sed -nE 's/^((nvidia|cuda)-[a-z0-9-]+).*/\1/p' "$all/versions.txt" | sort -u); do
   left_out+=(--no-emit-package "$name")

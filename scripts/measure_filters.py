@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What an experiment's filters find of known noise, each alone and all together, and what they cost in good pairs.
+"""Measure how much known noise an experiment's filters detect, alone and together, and their cost in good pairs.
 
     fairseq-ext prepare my.yaml --to corpora
     python scripts/measure_filters.py my.yaml                                    # its own corpora
     python scripts/measure_filters.py loose.yaml strict.yaml --files a.en a.pl   # any text, several experiments
 
-Good are pairs drawn evenly from the domains, taken as they are; where there is noise in the corpora, it counts as
-lost here. Each of 15 kinds of noise is put into all of them, and both are filtered as the experiment says. What the
-filters have to learn, they learn from other pairs of the same corpora. Judge a limit by changing it in a copy of the
-experiment, and giving both. All text is kept in memory.
+Good pairs are drawn evenly from the domains without changes, so noise in the corpora counts as lost good pairs. Each of
+15 kinds of noise is applied to all of them, and both sets are filtered as in the experiment. Filters learn from other
+pairs of the same corpora. To judge a limit, change it in a copy of the experiment and give both files. All text is kept
+in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairseq_ext.recipes.translation.config import Translation, load_config
 
 
 def read_imported(config: Translation, path: Path) -> list[list[Pair]]:
-    """The pairs of an experiment's imported corpora, by domain.
+    """Read the pairs of an experiment's imported corpora, by domain.
 
     Raises:
         InputError: if they are not imported yet.
@@ -52,17 +52,17 @@ def read_imported(config: Translation, path: Path) -> list[list[Pair]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="experiment files; a table each")
-    parser.add_argument("--files", nargs=2, type=Path, metavar=("SOURCE", "TARGET"), help="text to take instead")
+    parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="experiment files, with one table each")
+    parser.add_argument("--files", nargs=2, type=Path, metavar=("SOURCE", "TARGET"), help="text to use instead")
     parser.add_argument("--pairs", type=int, default=2000, help="good pairs to draw (default: 2000)")
     parser.add_argument("--learn", type=int, default=24000, help="other pairs to learn from (default: 24000)")
     parser.add_argument(
         "--min-words",
         type=int,
         default=4,
-        help="of both sides of a good pair; shorter ones have no halves (default: 4)",
+        help="minimum words on both sides of a good pair; shorter pairs cannot be halved (default: 4)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="another one draws other pairs (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="random seed for drawing pairs (default: 1)")
     options = parser.parse_args()
     for name, least in (("pairs", 1), ("learn", 1), ("min_words", 0)):
         if getattr(options, name) < least:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measure the structure of a Python package: its subpackages, the imports between them and the cycles they form.
+"""Measure the structure of a Python package: its subpackages, their imports and import cycles.
 
-Modules directly below the package, and its own ``__init__``, count as subpackages. Imports inside of functions count
-too. A cycle is a strongly connected component. Blank lines are not counted.
+Modules directly below the package, and its own ``__init__``, count as subpackages. Imports inside functions count, too.
+A cycle is a strongly connected component. Blank lines are not counted.
 """
 
 import argparse
@@ -18,7 +18,7 @@ Imports = Mapping[str, Collection[str]]
 
 
 def main() -> None:
-    """Print what was measured."""
+    """Print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--package",
@@ -37,8 +37,8 @@ def main() -> None:
 
 
 def measure(package: Path) -> tuple[dict[str, int], dict[str, set[str]]]:
-    """The lines of a package by subpackage, and the subpackages that each subpackage imports."""
-    # grimp finds packages where Python does.
+    """Return the lines of each subpackage, and the subpackages that it imports."""
+    # grimp searches for packages on Python's path.
     sys.path.insert(0, str(package.parent))
     try:
         graph = grimp.build_graph(package.name, cache_dir=None)
@@ -58,14 +58,14 @@ def measure(package: Path) -> tuple[dict[str, int], dict[str, set[str]]]:
 
 
 def find_cycles(imports: Imports) -> list[list[str]]:
-    """The sets of subpackages each of which is reached from every other, largest first."""
+    """Return the sets of mutually reachable subpackages, largest first."""
     reached = {subpackage: _reached(imports, subpackage) for subpackage in imports}
     cycles = {tuple(sorted(end for end in reached[subpackage] if subpackage in reached[end])) for subpackage in imports}
     return sorted((list(cycle) for cycle in cycles if cycle), key=lambda cycle: (-len(cycle), cycle))
 
 
 def _reached(imports: Imports, start: str) -> set[str]:
-    """The subpackages that imports lead to from one; itself, if it is in a cycle."""
+    """Return the subpackages reachable by imports from a subpackage; includes itself if it is in a cycle."""
     found: set[str] = set()
     waiting = [start]
     while waiting:

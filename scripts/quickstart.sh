@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Train, use and score gated adapters on real text, from nothing: twelve minutes on two CPU cores.
-# Everything is written below runs/quickstart. Stop it with Ctrl-C and start it again as you like.
+# Train, use and score gated adapters on real text, from scratch: twelve minutes on two CPU cores.
+# All output is written to runs/quickstart. It can be stopped with Ctrl-C and started again.
 set -euo pipefail
 scripts=$(CDPATH= cd "$(dirname "$0")" && pwd)
 cd "$scripts/.."
@@ -9,8 +9,8 @@ config=${1:-configs/quickstart.yaml}
 
 scripts/fairseq-ext prepare "$config"        # translation catalogues of seven products, English–German
 scripts/fairseq-ext teacher "$config"        # the domain classifier that the gates learn from
-# One model for all products; from it plain adapters, which must be given the product, and gated ones, which find out; and the
-# control: the first model, trained further for as long.
+# One model for all products; initialised from it, plain adapters, which need the product's name, and gated ones, which
+# do not; and the control: the first model, trained further for as long.
 for system in mix mix-continued ad gad; do
   scripts/fairseq-ext train "$config" "$system"
 done

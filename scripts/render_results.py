@@ -1,13 +1,14 @@
 #!/usr/bin/env python
-"""Renders the tables and figures of docs/results/*.md again from the records beside them.
+"""Render the tables and figures of docs/results/*.md again from the records next to them.
 
-A page says what it shows in comments of YAML. What stands between such a comment and ``<!-- end -->`` is written anew:
+A page describes its tables and figures in YAML comments. The text between such a comment and ``<!-- end -->`` is
+replaced:
 
     <!-- table {title: Table 10. chrF, metric: chrF, digits: 2} -->
     <!-- figure {title: Figure 3. Distances, metric: distance, file: distances, draw: heat} -->
 
-``--add runs/NAME docs/results/NAME.jsonl`` makes the records of a page from an experiment: means over runs, and
-differences. ``--baseline SYSTEM`` marks what is better or worse than that system.
+``--add runs/NAME docs/results/NAME.jsonl`` writes the records of a page from an experiment: means over runs, and
+differences. ``--baseline SYSTEM`` marks results that are better or worse than that system.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from fairseq_ext.metrics.tables import Column, Table  # noqa: E402
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Names of sets in comparisons, and those in records.
+# Names of sets in comparisons, and in records.
 SETS = {"all": "AVG", "classifier-error subset": "misclassified", "domain-switch set": "ood:JOINED"}
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 _BLOCK = re.compile(r"(?P<comment><!-- (?:table|figure) (?P<asked>\{.*?\}) -->)\n.*?<!-- end -->", re.DOTALL)
@@ -47,15 +48,15 @@ class Result:
     """A published value.
 
     Attributes:
-        system: what was measured.
-        metric: what the value is.
-        value: the mean over runs.
-        domain: the domain or set that it was measured on.
+        system: measured system.
+        metric: name of the metric.
+        value: mean over runs.
+        domain: domain or set of the measurement.
         sd: standard deviation over runs; None for a single run.
         low: lower end of the 95 % interval of a difference.
-        high: its upper end.
+        high: upper end of the interval.
         p: two-sided p-value of a difference.
-        mark: ▲ or ▼ if the value is better or worse than that of the table's baseline (p < 0.05).
+        mark: ▲ or ▼ if the value is better or worse than the table's baseline (p < 0.05).
     """
 
     system: str
@@ -69,7 +70,7 @@ class Result:
     mark: str = ""
 
     def written(self, digits: int) -> str:
-        """The value with its deviation, interval, p and mark."""
+        """Format the value with its deviation, interval, p-value and mark."""
         is_difference = self.low is not None or self.p is not None
         number = f"{{:{'+' if is_difference else ''},.{digits}f}}".format
         text = number(self.value)
@@ -84,23 +85,23 @@ class Result:
 
 @dataclass(frozen=True)
 class Block:
-    """The table or figure that a comment asks for.
+    """A table or figure described in a comment.
 
     Attributes:
-        title: above it.
-        metric: what is shown of all domains, a column each.
-        columns: in its place, by heading, the metric, domain and digits of each column.
-        system: which, in this order; by default all.
-        domain: which, in this order; by default all.
-        digits: after the point.
+        title: title above it.
+        metric: metric to show for all domains, with one column per domain.
+        columns: alternatively, the metric, domain and digits of each column, by heading.
+        system: systems in order; all by default.
+        domain: domains in order; all by default.
+        digits: number of decimal places.
         across: whether the systems are columns.
         corner: heading of the first column.
-        note: below it.
-        draw: the kind of figure: ``heat``, ``dots``, ``curves`` or ``scatter``.
-        file: name of the figure, after that of the page.
-        full: the value of the darkest cell of a heat map.
-        labels: of the figure's horizontal and vertical axis.
-        panels: by title, the systems of each panel of ``curves``.
+        note: note below it.
+        draw: kind of figure: ``heat``, ``dots``, ``curves`` or ``scatter``.
+        file: name of the figure, after the name of the page.
+        full: value of the darkest cell of a heat map.
+        labels: labels of the figure's horizontal and vertical axis.
+        panels: systems in each panel of ``curves``, by title.
     """
 
     title: str
@@ -127,11 +128,11 @@ class Results:
         self._by_key = {(each.system, each.metric, each.domain): each for each in results}
 
     def get(self, system: str, column: tuple[str, str, int]) -> Result | None:
-        """The result of a system in a column."""
+        """Return the result of a system in a column."""
         return self._by_key.get((system, *column[:2]))
 
     def columns(self, block: Block) -> dict[str, tuple[str, str, int]]:
-        """Metric, domain and digits by heading."""
+        """Return metric, domain and digits of the columns, by heading."""
         if not block.columns:
             domains = block.domain or dict.fromkeys(each.domain for each in self.all if each.metric == block.metric)
             return {name or block.metric: (block.metric, name, block.digits) for name in domains}
@@ -139,7 +140,7 @@ class Results:
         return {name: (str(metric), str(domain), int(digits)) for name, (metric, domain, digits) in filled.items()}
 
     def systems(self, block: Block) -> list[str]:
-        """The rows: what was measured in any column."""
+        """Return the rows: systems with a result in any column."""
         wanted = {column[:2] for column in self.columns(block).values()}
         found = dict.fromkeys(each.system for each in self.all if (each.metric, each.domain) in wanted)
         missing = [name for name in block.system if name not in found]
@@ -149,10 +150,12 @@ class Results:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--add", nargs=2, type=Path, metavar=("RUN", "RESULTS"), help="make the records of a page")
-    parser.add_argument("--baseline", default="", help="system that marks compare with")
+    parser.add_argument(
+        "--add", nargs=2, type=Path, metavar=("RUN", "RESULTS"), help="write the records of a page from an experiment"
+    )
+    parser.add_argument("--baseline", default="", help="system that marks refer to")
     options = parser.parse_args()
     if options.add:
         experiment, results = options.add
@@ -166,7 +169,7 @@ def main() -> None:
 
 
 def render(page: Path) -> dict[str, str]:
-    """A page with its tables and figures written anew, and the figures, by file name."""
+    """Return a page with its tables and figures rendered again, and the figures by file name."""
     results = Results(read_results(page.with_suffix(".jsonl")))
     files: dict[str, str] = {}
 
@@ -185,7 +188,7 @@ def render(page: Path) -> dict[str, str]:
 
 
 def read_block(page: Path, asked: str) -> Block:
-    """What a comment asks for."""
+    """Parse the description in a comment."""
     try:
         return Block(**yaml.safe_load(asked))
     except (yaml.YAMLError, TypeError) as error:
@@ -193,7 +196,7 @@ def read_block(page: Path, asked: str) -> Block:
 
 
 def make_table(results: Results, block: Block) -> Table:
-    """A table of results."""
+    """Return a table of results."""
 
     def make_column(heading: str, column: tuple[str, str, int]) -> Column:
         def cell(system: str) -> str | None:
@@ -209,7 +212,7 @@ def make_table(results: Results, block: Block) -> Table:
 
 
 def draw_heat(results: Results, block: Block) -> str:
-    """A map of systems by domains."""
+    """Draw a heat map of systems by domains."""
     columns, systems = results.columns(block), results.systems(block)
     found = [[results.get(system, column) for column in columns.values()] for system in systems]
     shares = [[abs(each.value) / block.full if each else 0 for each in line] for line in found]
@@ -218,7 +221,7 @@ def draw_heat(results: Results, block: Block) -> str:
 
 
 def draw_dots(results: Results, block: Block) -> str:
-    """A row for each system, a colour for each column, lines for standard deviations."""
+    """Draw a row per system and a colour per column, with lines for standard deviations."""
     columns, systems = results.columns(block), results.systems(block)
 
     def draw(axes: Axes) -> None:
@@ -238,7 +241,7 @@ def draw_dots(results: Results, block: Block) -> str:
 
 
 def draw_curves(results: Results, block: Block) -> str:
-    """A line for each system; domains are places on the horizontal axis."""
+    """Draw a line per system, with domains on the horizontal axis."""
 
     def line(system: str) -> dict[float, float]:
         found = [each for each in results.all if (each.system, each.metric) == (system, block.metric)]
@@ -249,7 +252,7 @@ def draw_curves(results: Results, block: Block) -> str:
 
 
 def draw_scatter(results: Results, block: Block) -> str:
-    """A named dot for each system: across its first column, on a logarithmic scale, up its second."""
+    """Draw a labelled dot per system: first column on a logarithmic horizontal axis, second on the vertical axis."""
     across, up = results.columns(block).values()
     found = {name: (results.get(name, across), results.get(name, up)) for name in results.systems(block)}
 
@@ -270,12 +273,12 @@ DRAWN = {"heat": draw_heat, "dots": draw_dots, "curves": draw_curves, "scatter":
 
 
 def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline: str = "") -> list[Result]:
-    """Means over the runs of a report, and differences of systems.
+    """Return means over the runs of a report, and differences between systems.
 
     Args:
-        records: of the report.
-        comparisons: of its systems, by sentences or runs.
-        baseline: what is better or worse than this system is marked.
+        records: records of the report.
+        comparisons: comparisons of its systems, over sentences or runs.
+        baseline: system that marks refer to.
     """
     marks = {(each.system, each.metric, each.domain): mark(each) for each in comparisons if each.baseline == baseline}
     keys = dict.fromkeys((record.system, record.metric, record.domain) for record in records)
@@ -300,14 +303,14 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
 
 
 def comparisons_of(experiment: Path) -> list[Comparison]:
-    """All comparisons of an experiment, with the names that its records give to sets; a report has only some."""
+    """Return all comparisons of an experiment, with set names as in its records; a report has only some."""
     files = [experiment / folder / COMPARISONS_FILE for folder in ("scores", "report")]
     found = [read_comparisons(file) for file in files if file.exists()]
     return [replace(each, domain=SETS.get(each.domain, each.domain)) for each in (found[0] if found else [])]
 
 
 def mark(comparison: Comparison) -> str:
-    """▲ for better, ▼ for worse (p < 0.05), empty otherwise; of perplexity, less is better."""
+    """Return ▲ for better, ▼ for worse (p < 0.05), otherwise an empty string; lower perplexity is better."""
     if comparison.p is None or comparison.p >= SIGNIFICANT:
         return ""
     is_better = (comparison.difference > 0) != comparison.metric.startswith("perplexity")
@@ -315,7 +318,7 @@ def mark(comparison: Comparison) -> str:
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
-    """Write results as lines of JSON, without what does not apply."""
+    """Write results as JSON lines, without empty fields."""
     lines = (
         {name: value for name, value in asdict(each).items() if value not in (None, "")}
         for each in results
@@ -325,7 +328,7 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
 
 
 def read_results(path: Path) -> list[Result]:
-    """Read what :func:`write_results` wrote."""
+    """Read results of :func:`write_results`."""
     try:
         return [Result(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""What MkDocs is told of files outside ``docs/``: the README is the first page, and links out of ``docs/`` lead on."""
+"""MkDocs hooks for files outside ``docs/``: the README is the first page, and links out of ``docs/`` work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-# By where they are on the site, whose root is docs/.
+# Files by their path on the site, whose root is docs/.
 OUTSIDE = {
     "index.md": "README.md",
     **{name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "CITATION.cff")},
@@ -23,14 +23,14 @@ _LINK = re.compile(r"(?<=\]\()[^)\s]+")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add them."""
+    """Add the files."""
     for uri, name in OUTSIDE.items():
         files.append(File.generated(config, uri, content=(ROOT / name).read_text(encoding="utf-8")))
     return files
 
 
 def on_page_markdown(text: str, page: Any, **_: Any) -> str:
-    """Let links lead from where the page is on the site."""
+    """Rewrite links relative to the page's place on the site."""
     uri = page.file.src_uri
     folder = ROOT if uri in OUTSIDE else (ROOT / "docs" / uri).parent
     depth = uri.count("/")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A Slurm cluster of this machine alone, to try jobs on: slurm_cluster.sh start|stop [FOLDER]
-# Needs Debian's slurm-wlm and munge, whose services it leaves alone. Its commands find it by the variable that "start" prints:
+# Run a local Slurm cluster on this machine, for testing jobs: slurm_cluster.sh start|stop [FOLDER]
+# Needs Debian's slurm-wlm and munge; does not use their services. Its commands find it by the variable that "start" prints:
 #   eval "$(scripts/slurm_cluster.sh start)"; sbatch job.sh; scripts/slurm_cluster.sh stop
 set -euo pipefail
 [[ ${1:-} == start || ${1:-} == stop ]] || { sed -n '2,4s/^# //p' "$0"; exit 2; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write ``docs/api.md``: the Python interface and what is registered with fairseq, from docstrings and options."""
+"""Write ``docs/api.md``: the Python interface, and classes registered with fairseq, from docstrings and options."""
 
 import argparse
 import dataclasses
@@ -23,7 +23,7 @@ use_own_python()
 from fairseq_ext.inputs.errors import run_command
 
 PAGE = ROOT / "docs" / "api.md"
-# What a program of one's own may rely on.
+# The stable public interface.
 INTERFACE = {
     "fairseq_ext.hub": ["DomainTranslator"],
     "fairseq_ext.runtime.translator": ["SystemTranslator"],
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def reference() -> str:
-    """The page."""
+    """Return the page."""
     parts = [
         "# Python interface and registered components",
         "`scripts/write_reference.py` makes this page from docstrings and options, and a test compares them. "
@@ -53,7 +53,7 @@ def reference() -> str:
 
 
 def _interface() -> Iterator[str]:
-    """Classes by module, with their public methods."""
+    """Yield classes by module, with their public methods."""
     yield "## From Python"
     for module_name, names in INTERFACE.items():
         module = importlib.import_module(module_name)
@@ -67,7 +67,7 @@ def _interface() -> Iterator[str]:
 
 
 def _methods(owner: type) -> Iterator[tuple[str, Any]]:
-    """Those that are documented here, in the order in which they are written."""
+    """Yield the documented methods of a class, in source order."""
     for name, value in vars(owner).items():
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
@@ -75,7 +75,7 @@ def _methods(owner: type) -> Iterator[tuple[str, Any]]:
 
 
 def _signature(function: Any) -> str:
-    """With annotations as they are written."""
+    """Return the signature with annotations as in the source."""
     signature = inspect.signature(function)
     own = [value for name, value in signature.parameters.items() if name not in ("self", "cls")]
     text = re.sub(r"<function .*? at 0x[0-9a-f]+>", "…", str(signature.replace(parameters=own)))
@@ -83,7 +83,7 @@ def _signature(function: Any) -> str:
 
 
 def markdown(owner: Any) -> str:
-    """A docstring of Google's form as Markdown: roles and double backticks as code, sections as lists."""
+    """Convert a Google-style docstring to Markdown: roles and double backticks become code, sections become lists."""
     text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", inspect.getdoc(owner) or "").replace("``", "`")
     text = re.sub(
         r"^::\n\n((?: {4}.*\n)+)", lambda literal: f"```text\n{dedent(literal[1])}```\n", text, flags=re.MULTILINE
@@ -106,7 +106,7 @@ def markdown(owner: Any) -> str:
 
 
 def _registered() -> Iterator[str]:
-    """Architectures, criterions and tasks, each with its options."""
+    """Yield architectures, criterions and tasks, each with its options."""
     importlib.import_module("fairseq")
     registration = importlib.import_module("fairseq_ext.registration")
     models = importlib.import_module("fairseq.models")
@@ -142,7 +142,7 @@ def _component(kind: str, module: ModuleType, models: ModuleType) -> Iterator[st
 
 
 def options_of(config: type) -> Iterator[tuple[str, str]]:
-    """The options that a dataclass has from this package, and what their help says."""
+    """Yield the options that a dataclass has from this package, with their help."""
     ours = [each for each in config.__mro__ if each.__module__.startswith("fairseq_ext.")]
     names = {name for each in ours for name in vars(each).get("__annotations__", {})}
     for item in dataclasses.fields(config):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write ``configs/schema/KIND.json``, the JSON schemas by which editors complete and check experiment files.
+"""Write ``configs/schema/KIND.json``, the JSON schemas with which editors complete and check experiment files.
 
-An editor with a YAML language server takes a schema that a file's first line names:
+An editor with a YAML language server uses the schema in a file's first line:
 
     # yaml-language-server: $schema=../schema/translation.json
 """
@@ -23,7 +23,7 @@ from fairseq_ext.recipes.registry import schemas
 
 
 def main() -> None:
-    """Write the schemas, all of them."""
+    """Write all schemas."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=ROOT / "configs" / "schema", help="folder to write to")
     folder = parser.parse_args().output

@@ -1,1 +1,1 @@
-"""Adapters as files, and domains that come and go: verbs on checkpoints and exported systems."""
+"""Adapter files, and commands that add, remove and rename domains of checkpoints and exported systems."""

@@ -1,14 +1,14 @@
-"""An adapter file: adapters of one or several domains without their base, as safetensors.
+"""Adapter files: adapters of one or more domains without their base, as safetensors.
 
-The manifest is the file's own metadata, not a second file beside it: what says which base the tensors belong to cannot
-be lost, or taken from another file. It holds a SHA-256 of every tensor, and the file one of the manifest. These find
-damage and edits; they are no signature, so who wants to deceive can write a file anew.
+The manifest is stored in the file's metadata, so the information about the base cannot be lost or mixed up. It contains
+a SHA-256 of every tensor, and the file contains a SHA-256 of the manifest. They detect damage and edits. They are not a
+signature: an attacker can write a new file.
 
 ::
 
-    encoder.layers.0.adapter.bank.down_weight@tickets       a row of that stacked tensor: tickets' adapter
-    encoder.layers.0.adapter.router.weight@tickets          … and its row of the gate, of gated adapters
-    decoder.layers.0.adapter.bank.norm_weight               what all adapters share, in trees
+    encoder.layers.0.adapter.bank.down_weight@tickets       row of that stacked tensor: the adapter of "tickets"
+    encoder.layers.0.adapter.router.weight@tickets          its row of the gate, for gated adapters
+    decoder.layers.0.adapter.bank.norm_weight               shared by all adapters, for trees
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ _Hashes = Annotated[dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]], 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True))
 class AdapterManifest:
-    """What an adapter file holds, and which base it belongs to.
+    """The contents of an adapter file, and the base that it belongs to.
 
     Attributes:
-        domains: whose adapters these are; of a tree the nodes, those on the paths of the domains that were asked for.
-        kind: the registered model that has such adapters.
-        options: of that model, beyond its base's.
-        sizes: of the base, to be read by people.
+        domains: domains of the adapters; for a tree, the nodes on the paths of the exported domains.
+        kind: registered model with such adapters.
+        options: options of that model that its base does not have.
+        sizes: sizes of the base, for information.
         base: SHA-256 of every tensor of the base, in the model's order.
-        guarded: those of the domains that take part only where their gate's logit is above all others'.
-        tree: the whole tree that the nodes are of, as JSON; None for no tree.
-        vocabulary: SHA-256 of dictionaries and subwords, by file name.
-        data_fingerprint: of the training data, where it is known.
-        licence: under which the adapters may be used, in the words of who exported them.
+        guarded: domains whose adapters are active only if their gate's logit is the highest.
+        tree: the whole tree that contains the nodes, as JSON; None without a tree.
+        vocabulary: SHA-256 of dictionaries and subword models, by file name.
+        data_fingerprint: fingerprint of the training data, if known.
+        licence: licence of the adapters, as given at export.
         tensors: SHA-256 of every tensor.
-        format: of the file.
+        format: version of the file format.
     """
 
     domains: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_are_different_names)]
@@ -83,28 +83,28 @@ class AdapterFile:
 
     path: Path
     manifest: AdapterManifest
-    # By domain, the row of every stacked tensor by that tensor's name.
+    # For each domain, the row of every stacked tensor by the tensor's name.
     rows: Mapping[str, dict[str, Tensor]]
-    # What all adapters share, by name.
+    # Tensors shared by all adapters, by name.
     shared: Mapping[str, Tensor]
 
 
 def write_adapters(
     path: Path, manifest: AdapterManifest, rows: Mapping[str, Mapping[str, Tensor]], shared: Mapping[str, Tensor]
 ) -> None:
-    """Write an adapter file; hashes are added here, and the name appears when the file is complete."""
+    """Write an adapter file atomically, with hashes of its tensors."""
     tensors = {f"{key}@{name}": row.contiguous() for name, own in rows.items() for key, row in own.items()}
     tensors |= {key: value.contiguous() for key, value in shared.items()}
     content = {**asdict(manifest), "tensors": {name: tensor_hash(value) for name, value in tensors.items()}}
     text = json.dumps(content, ensure_ascii=False)
-    # Not save_file: its own errors of a full disk are of no kind that Python knows.
+    # Not save_file: it reports a full disk with another exception type than OSError.
     data = save(tensors, metadata={"manifest": text, "manifest_sha256": _digest(text)})
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
 
 def read_adapters(path: Path) -> AdapterFile:
-    """An adapter file, all of it checked against its manifest."""
+    """Read an adapter file, and check all of it against its manifest."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; give an adapter file, which fairseq-ext adapters export writes")
     try:
@@ -132,7 +132,7 @@ def read_adapters(path: Path) -> AdapterFile:
 
 
 def tensor_hash(value: Tensor) -> str:
-    """SHA-256 of a tensor: its type, its shape, its bytes."""
+    """Return the SHA-256 of a tensor's type, shape and bytes."""
     value = value.detach().contiguous()
     digest = hashlib.sha256(f"{value.dtype}\0{tuple(value.shape)}\0".encode())
     digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
@@ -140,7 +140,7 @@ def tensor_hash(value: Tensor) -> str:
 
 
 def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:
-    """The manifest in a file's metadata."""
+    """Return the manifest in a file's metadata."""
     text = entries.get("manifest")
     if text is None:
         raise InputError(f"{path}: a safetensors file, but without a manifest of adapters; {_REMEDY}")

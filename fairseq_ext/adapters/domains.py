@@ -1,4 +1,4 @@
-"""Domains of a model: one more, one less, another name."""
+"""Add, remove and rename domains of a model."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fairseq_ext.inputs.domain_names import RESERVED_NAMES, is_domain_name
 from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
 from fairseq_ext.inputs.errors import InputError
 
-# Where a new adapter starts, beside at a domain's.
+# Initialisations of a new adapter, besides the name of a domain.
 NOTHING, MEAN, NEAREST = "nothing", "mean", "nearest"
 
 
 def add_domain(
     system: System, name: str, start: str, *, parent: str | None = None, guarded: bool = False, seed: int = 1
 ) -> System:
-    """The system with an adapter more, untrained; all others stay as they are, bit for bit.
+    """Return the system with one more, untrained adapter. All existing adapters stay bit-identical.
 
     Args:
-        system: with adapters.
-        name: of the new domain.
+        system: system with adapters.
+        name: name of the new domain.
         start: ``nothing`` for a fresh adapter, ``mean`` for the mean of all, or the domain whose adapter is copied.
-        parent: of a tree, the node that gets a new leaf; ``none`` for a root of its own.
-        guarded: of gated adapters: let the new one take part only where its gate's logit is above all others'.
-        seed: of a fresh adapter.
+        parent: for a tree, the parent node of the new leaf; ``none`` for a separate root.
+        guarded: for gated adapters, activate the new one only if its gate's logit is the highest.
+        seed: random seed of a fresh adapter.
     """
     system.require_adapters()
     _check_new_name(system, name)
@@ -44,7 +44,7 @@ def add_domain(
 
 
 def remove_domain(model: Path, name: str, output: Path) -> System:
-    """Write a model without a domain; of a tree without the nodes that no other domain needs."""
+    """Write a model without a domain; for a tree, also without the nodes that no other domain needs."""
     system = System.read(model)
     system.require_adapters()
     system.require_domain(name)
@@ -54,14 +54,14 @@ def remove_domain(model: Path, name: str, output: Path) -> System:
     names = [other for other in system.names if other != name] if tree is None else list(tree.names)
     guarded = [other for other in system.guarded if other in names]
     if guarded == names:
-        guarded = []  # none is left that they could come after
+        guarded = []  # no unguarded adapter is left
     system = system.changed({other: system.rows(other) for other in names}, guarded, tree)
     system.write(output)
     return system
 
 
 def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
-    """Write a model in which a domain has another name; of a tree its leaf too, if that has the domain's name."""
+    """Write a model with a renamed domain; for a tree, also rename the leaf if it has the domain's name."""
     system = System.read(model)
     system.require_adapters()
     system.require_domain(old)
@@ -81,7 +81,7 @@ def rename_domain(model: Path, old: str, new: str, output: Path) -> System:
 
 
 def _fresh_rows(system: System, seed: int) -> State:
-    """An adapter at its start, which computes the identity, with an even gate: what a fresh bank has."""
+    """Return the rows of a newly initialised adapter, which computes the identity, with an even gate."""
     torch.manual_seed(seed)
     shapes = system.shapes_of(system.kind, system.options)
     rows = {key: torch.zeros(shape) for key, shape in shapes.items() if system.is_row(key)}
@@ -116,7 +116,7 @@ def _with_leaf(tree: DomainTree, name: str, parent: str | None) -> DomainTree:
 
 
 def _without_domain(tree: DomainTree, name: str) -> DomainTree:
-    """The tree without a domain, its leaf if no other domain is there, and inner nodes that lose all children."""
+    """Return the tree without a domain, its leaf if unused, and inner nodes without remaining children."""
     domains = {other: row for other, row in tree.domains.items() if other != name}
     needed = sorted({row for other in domains for row in tree.path(other)})
     number: Mapping[int | None, int | None] = {None: None, **{row: new for new, row in enumerate(needed)}}
@@ -128,5 +128,5 @@ def _without_domain(tree: DomainTree, name: str) -> DomainTree:
 
 
 def _checked(tree: DomainTree) -> DomainTree:
-    """The tree, if it is one by all rules."""
+    """Return the tree after validating it."""
     return tree_from_json(tree.to_json(), "the new tree")

@@ -1,4 +1,4 @@
-"""Adapters out of a model and into one."""
+"""Export adapters to files, and attach adapter files to a model."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ _SIZES = (
     *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
     *("decoder_layers", "decoder_embed_dim", "decoder_ffn_embed_dim", "decoder_attention_heads"),
 )
-# Entries that are neither an adapter's nor the base's; fairseq counts its formats in `version`.
+# Entries that belong neither to an adapter nor to the base; `version` is fairseq's format number.
 _NO_BASE = re.compile(rf"{re.escape(NAMES)}|{re.escape(GUARDED)}|(?:en|de)coder\.version")
 
 
 def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: str | None = None) -> list[Path]:
-    """Write domains' adapters alone.
+    """Write the adapters of domains without their base.
 
     Args:
         model: checkpoint or exported system.
-        domains: whose adapters; none for all. Of a tree, those of all nodes on their paths go along.
-        output: a file for all of them if its name ends in ``.safetensors``, else a folder for one file a domain.
-        licence: noted in the files.
+        domains: domains to export; all if empty. For a tree, the adapters of all nodes on their paths are included.
+        output: path of one file for all domains if it ends in ``.safetensors``, otherwise a folder for one file per
+            domain.
+        licence: licence to note in the files.
     """
     system = System.read(model)
     system.require_adapters()
@@ -64,7 +65,7 @@ def export_adapters(model: Path, domains: Sequence[str], output: Path, licence: 
 
 
 def attach_adapters(model: Path, files: Sequence[Path], output: Path) -> System:
-    """Write a model with the adapters of files, put on a plain one or beside those it has."""
+    """Write a model with the adapters of files, in addition to its own if it has any."""
     system = System.read(model)
     for path in files:
         system = _with_file(system, read_adapters(path))
@@ -117,7 +118,7 @@ def _with_file(system: System, file: AdapterFile) -> System:
 
 
 def _is_same_inner_node(system: System, file: AdapterFile, name: str, theirs: DomainTree) -> bool:
-    """Whether a node that both have is an inner one, the same bit for bit."""
+    """Return whether a node of both trees is an inner node and bit-identical."""
     assert system.tree is not None
     own = system.rows(name)
     has_same_parent = _parent(system.tree, name) == _parent(theirs, name)
@@ -126,7 +127,7 @@ def _is_same_inner_node(system: System, file: AdapterFile, name: str, theirs: Do
 
 
 def _joined(own: DomainTree | None, theirs: DomainTree, file: AdapterFile) -> DomainTree:
-    """A tree with a file's nodes too, with their domains; in the file's order where that has all of them."""
+    """Return a tree extended by a file's nodes and domains. The file's order is used if it has all nodes."""
     for name in file.rows:
         if name not in theirs.names or _parent(theirs, name) not in (None, *file.rows):
             raise InputError(f"{file.path}: lacks nodes on the path of {name!r}; export the adapters again")
@@ -149,13 +150,13 @@ def _parent(tree: DomainTree, name: str) -> str | None:
 
 
 def _base_hashes(system: System) -> dict[str, str]:
-    """The fingerprint of a base, what adapters rest on: SHA-256 by tensor, in the model's order."""
+    """Return the fingerprint of the base: the SHA-256 of each tensor, in the model's order."""
     entries = system.model.items()
     return {key: tensor_hash(value) for key, value in entries if not (is_adapter_key(key) or _NO_BASE.fullmatch(key))}
 
 
 def _check_base(system: System, file: AdapterFile) -> None:
-    """Refuse another base, by the first tensor that differs."""
+    """Refuse another base, and name the first tensor that differs."""
     own, theirs = _base_hashes(system), file.manifest.base
     first = next((key for key in [*theirs, *own] if own.get(key) != theirs.get(key)), None)
     if first is not None:
@@ -166,7 +167,7 @@ def _check_base(system: System, file: AdapterFile) -> None:
 
 
 def _check_kind(system: System, file: AdapterFile) -> None:
-    """Refuse adapters of a kind that the model cannot have, or with options other than its own."""
+    """Refuse adapters of a kind that the model cannot have, or with other options than its own."""
     kind = file.manifest.kind
     if kind not in BASES or system.kind not in (kind, BASES[kind]):
         raise InputError(
@@ -178,7 +179,7 @@ def _check_kind(system: System, file: AdapterFile) -> None:
         raise InputError(f"{file.path}: its options are not {', '.join(ADDED[kind])}; export the adapters again")
     own: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
     for name, value in own.items():
-        # How adapters start and train says nothing of what they compute; their width is in their shapes.
+        # Initialisation and training options do not affect the computation; the width is in the shapes.
         is_of_training = name in ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
         if not is_of_training and options[name] != value:
             raise InputError(
@@ -188,7 +189,7 @@ def _check_kind(system: System, file: AdapterFile) -> None:
 
 
 def _check_tensors(system: System, file: AdapterFile) -> None:
-    """Refuse adapters that lack a tensor, have one too many, or one of another size than this base's adapters."""
+    """Refuse adapters with a missing or additional tensor, or with a shape that does not match the base."""
     kind = file.manifest.kind
     shapes = system.shapes_of(kind, system.options if system.has_adapters else file.manifest.options)
     parts: list[tuple[str, Mapping[str, Tensor], bool]] = [("", file.shared, False)]

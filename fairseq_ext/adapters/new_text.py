@@ -1,4 +1,4 @@
-"""Text of a new domain, and some of the old ones, as fairseq's data directory in a system's own pieces."""
+"""Prepare text of a new domain, and of the old domains, as a fairseq data directory with the system's subwords."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from fairseq_ext.runtime.manifest import Manifest
 TRAIN, VALID = "train", "valid"
 
 
-# What becomes of gates when a domain is added.
+# Treatment of gates when a domain is added.
 GUARDED, REFIT = "guarded", "refit"
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a new domain is trained, and on what text."""
+    """Training text and settings of a new domain."""
 
-    text: Path  # prefix of its two files
-    old_text: Path | None = None  # folder of text of the old domains, which gates are fitted against
-    gates: str = GUARDED  # of a gated system: GUARDED or REFIT
-    max_update: int = 320  # of the adapter
+    text: Path  # path prefix of its two files
+    old_text: Path | None = None  # folder with text of the old domains, for fitting gates
+    gates: str = GUARDED  # for a gated system: GUARDED or REFIT
+    max_update: int = 320  # updates of the adapter
     gate_updates: int = 200
-    valid: int = 200  # pairs held out for validation, of every domain
-    old_pairs: int = 1000  # of each old domain, those held out included
-    max_words: int = 80  # of the longest sentence that is kept
+    valid: int = 200  # number of pairs held out for validation, per domain
+    old_pairs: int = 1000  # number of pairs per old domain, including held-out ones
+    max_words: int = 80  # maximum length of a sentence
     seed: int = 1
-    extra: Sequence[str] = ()  # more options of fairseq-train, for adapter and gates
+    extra: Sequence[str] = ()  # additional options of fairseq-train, for adapter and gates
 
 
 def new_pairs(prefix: Path, languages: tuple[str, str]) -> list[Pair]:
-    """The pairs of ``PREFIX.SRC`` and ``PREFIX.TGT``."""
+    """Read the pairs of ``PREFIX.SRC`` and ``PREFIX.TGT``."""
     source, target = (prefix.with_name(f"{prefix.name}.{lang}") for lang in languages)
     return read_parallel(source, target)
 
@@ -58,7 +58,10 @@ def new_pairs(prefix: Path, languages: tuple[str, str]) -> list[Pair]:
 def old_pairs(
     folder: Path, domains: Sequence[str], languages: tuple[str, str], training: Training
 ) -> dict[str, list[Pair]]:
-    """A sample of each domain's pairs, from ``DOMAIN.LANG`` or, as in an experiment's splits, ``DOMAIN/train.LANG``."""
+    """Return a sample of each domain's pairs.
+
+    They are read from ``DOMAIN.LANG`` or, as in an experiment's splits, ``DOMAIN/train.LANG``.
+    """
     found = {}
     for name in domains:
         prefixes = [folder / name, folder / name / TRAIN]
@@ -81,7 +84,7 @@ def write_data(
     texts: Mapping[str, Sequence[Pair]],
     training: Training,
 ) -> None:
-    """Write a data directory."""
+    """Segment and binarise the texts of all domains into a data directory."""
     languages = manifest.languages
     encoded = folder / "encoded"
     subwords = system / MODEL_FILE
@@ -116,7 +119,7 @@ def _normalised(pairs: Sequence[Pair], manifest: Manifest) -> list[Pair]:
 
 
 def _split(name: str, pairs: Sequence[Pair], training: Training) -> dict[str, list[Pair]]:
-    """Training and validation; what is held out is in the training set in no spelling."""
+    """Split pairs into training and validation sets. No spelling of a held-out source is in the training set."""
     kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= training.max_words]
     sources = {normalise_source(pair.source) for pair in kept}
     keys = sorted(sources, key=lambda key: (stable_hash(training.seed, key), key))

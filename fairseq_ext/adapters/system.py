@@ -1,4 +1,4 @@
-"""A model with adapters to work on: a checkpoint, or an exported system, read safely and never written in place."""
+"""A model with adapters, read safely from a checkpoint or an exported system, and never modified in place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
-import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
+import fairseq_ext.registration  # noqa: F401, I001  classes named in checkpoints
 from fairseq_ext.convert.fairseq_model import build_without_weights
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
@@ -37,7 +37,7 @@ from fairseq_ext.translators import exported
 
 State = dict[str, Tensor]
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
-# Models with adapters, each with the plain one that it can be put on, and the options that it adds.
+# Models with adapters, each with its base model and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
 BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
 _GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs")
@@ -47,7 +47,7 @@ ADDED = {
     HIERARCHICAL_ADAPTERS: _ADAPTERS,
 }
 _CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig, HIERARCHICAL_ADAPTERS: AdapterConfig}
-# What options are that files of earlier versions do not name.
+# Values of options that files of earlier versions do not contain.
 EARLIER_OPTIONS = {
     PLAIN: FORM_OPTIONS,
     GATED: {**FORM_OPTIONS, **{name: getattr(GatedAdapterConfig, name) for name in ("gate_inputs", "gate_pairs")}},
@@ -56,19 +56,19 @@ EARLIER_OPTIONS = {
 
 @dataclass(frozen=True)
 class System:
-    """A model as it was read, with its state dict and its options."""
+    """A model with its state dict and its options."""
 
     path: Path
-    # All that fairseq's file holds.
+    # All entries of fairseq's file.
     checkpoint: Mapping[str, Any]
     model: State
     options: Mapping[str, Any]
-    # Of an exported system.
+    # Manifest of an exported system.
     manifest: Manifest | None = None
 
     @classmethod
     def read(cls, path: Path) -> System:
-        """Read a checkpoint, or an exported system, all of whose files are checked."""
+        """Read a checkpoint, or an exported system after checking all of its files."""
         manifest = verify(path) if path.is_dir() else None
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path / CHECKPOINT_FILE if manifest else path))
         options = model_options(state)
@@ -84,7 +84,7 @@ class System:
 
     @property
     def kind(self) -> str:
-        """The registered model that it is of."""
+        """Name of the registered model."""
         return ARCH_MODEL_NAME_REGISTRY.get(self.architecture, self.architecture)
 
     @property
@@ -97,19 +97,19 @@ class System:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The adapters, in the order of their rows."""
+        """Names of the adapters, in the order of their rows."""
         if NAMES in self.model:
             return tuple(read_names(self.model[NAMES]))
         return tuple(self.options["adapter_names"]) if self.tree is None else self.tree.names
 
     @cached_property
     def guarded(self) -> tuple[str, ...]:
-        """Adapters that take part only where their gate's logit is above all others'."""
+        """Adapters that are active only if their gate's logit is the highest."""
         return tuple(read_names(self.model[GUARDED], GUARDED)) if GUARDED in self.model else ()
 
     @cached_property
     def tree(self) -> DomainTree | None:
-        """The domain tree whose nodes have the adapters, if there is one."""
+        """The domain tree of hierarchical adapters; None for other models."""
         if self.kind != HIERARCHICAL_ADAPTERS:
             return None
         return tree_from_json(self.options["tree_json"], f"{self.path}: the model's tree")
@@ -119,11 +119,11 @@ class System:
         return self.names if self.tree is None else tuple(sorted(self.tree.domains))
 
     def is_row(self, key: str) -> bool:
-        """Whether an entry of the state dict has one row an adapter."""
+        """Return whether an entry of the state dict has one row per adapter."""
         return is_row_key(key, self.kind)
 
     def shapes_of(self, kind: str, options: Mapping[str, Any]) -> dict[str, tuple]:
-        """What adapters of a kind have on this base: the shape of a row, and of what all share."""
+        """Return the shapes of adapters of a kind on this base: of a row, or of a shared tensor."""
         one = {
             "adapter_names": ["one"],
             "tree_json": single_tree(["one"]).to_json(),
@@ -137,12 +137,12 @@ class System:
         return {key: tuple(shape[1:] if is_row_key(key, kind) else shape) for key, shape in entries}
 
     def rows(self, name: str) -> State:
-        """An adapter's row of every stacked tensor."""
+        """Return an adapter's row of every stacked tensor."""
         row = self.names.index(name)
         return {key: value[row] for key, value in self.model.items() if self.is_row(key)}
 
     def adapters(self) -> dict[str, State]:
-        """All adapters' rows by name; none of a model without adapters."""
+        """Return all adapters' rows by name; an empty dictionary for a model without adapters."""
         return {name: self.rows(name) for name in self.names} if self.has_adapters else {}
 
     def require_adapters(self) -> None:
@@ -163,7 +163,7 @@ class System:
         tree: DomainTree | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> System:
-        """The same system with other adapters: sorted, or in the order of a tree's nodes."""
+        """Return the same system with other adapters, sorted or in the order of the tree's nodes."""
         names = sorted(adapters) if tree is None else list(tree.names)
         model = {key: value for key, value in self.model.items() if key not in (NAMES, GUARDED)}
         for key, first in adapters[names[0]].items():
@@ -182,13 +182,13 @@ class System:
         return replace(self, model=model, options=new)
 
     def write(self, output: Path) -> None:
-        """Write it under a new name, of the same kind as it was read from; no training goes on from it."""
+        """Write the system to a new path, in the format that it was read from. Training cannot resume from it."""
         refuse_existing(output)
         if self.manifest is None:
             with atomic_write(output) as temporary:
                 self.write_checkpoint(temporary)
             return
-        # What was measured was another system.
+        # The scores belong to the original system.
         manifest = replace(self.manifest, domains=self.domains, architecture=self.architecture, scores=None)
         if manifest.classifier and self.domains != self.manifest.domains:
             manifest = replace(manifest, classifier=None)
@@ -205,7 +205,7 @@ class System:
             exported.complete(folder, manifest)
 
     def write_checkpoint(self, path: Path) -> None:
-        """Write weights and options alone."""
+        """Write a checkpoint with weights and options, without the optimizer's state."""
         config: Any = OmegaConf.to_container(self.checkpoint["cfg"], resolve=True, enum_to_str=True)
         was_namespace = isinstance(self.checkpoint["cfg"]["model"], Namespace)
         config["model"] = Namespace(**self.options) if was_namespace else dict(self.options)
@@ -225,7 +225,7 @@ class System:
 
 
 def is_row_key(key: str, kind: str) -> bool:
-    """Whether an entry of a model's state dict has one row an adapter; on trees all adapters share the norms."""
+    """Return whether an entry of a state dict has one row per adapter; in trees, all adapters share the norms."""
     return is_adapter_key(key) and not (kind == HIERARCHICAL_ADAPTERS and key.endswith(("norm_weight", "norm_bias")))
 
 
@@ -235,7 +235,7 @@ def refuse_existing(output: Path) -> None:
 
 
 def kind_options(system: System) -> dict[str, Any]:
-    """The options that adapters of a system's kind add to its base's; what was not given has its default."""
+    """Return the options that adapters add to the base's; missing options have their defaults."""
     config: Any = _CONFIGS[system.kind].from_args(Namespace(**system.options))
     values = {name: getattr(config, name) for name in ADDED[system.kind]}
     return {name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""A new domain's adapter, trained alone; then the gates that shall find it."""
+"""Train the adapter of a new domain, then fit the gates that select it."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _GATES = {
 
 
 def train_domain(model: Path, name: str, start: str, output: Path, training: Training) -> System:
-    """Write an exported system with a domain more, whose adapter is trained on text of it.
+    """Write an exported system with a new domain, whose adapter is trained on the domain's text.
 
-    Of plain adapters, nothing else changes. Of gated ones the new row of the gates is fitted too, ``guarded``, or all
-    rows are (``refit``); the old adapters stay as they are in any case.
-    The adapter starts as :func:`~fairseq_ext.adapters.domains.add_domain` says, or from the ``nearest`` domain, whose
-    adapter has the lowest validation loss on the new text.
+    With plain adapters, nothing else changes. With gated adapters, the new row of the gates is also fitted
+    (``guarded``), or all rows are (``refit``); existing adapters do not change in either case.
+    The adapter is initialised as in :func:`~fairseq_ext.adapters.domains.add_domain`, or from the ``nearest`` domain,
+    whose adapter has the lowest validation loss on the new text.
     """
     refuse_existing(output)
     system = System.read(model)
@@ -85,7 +85,7 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
 
 @dataclass(frozen=True)
 class _Bench:
-    """An empty folder, in which a domain of a name is trained."""
+    """A working folder in which a new domain is trained."""
 
     folder: Path
     name: str
@@ -96,7 +96,7 @@ class _Bench:
         return self.folder / "data-bin"
 
     def write_data(self, system: System, grown: System) -> None:
-        """Cut and binarise the text, which is of the new domain alone for plain adapters."""
+        """Segment and binarise the text; plain adapters use only text of the new domain."""
         assert system.manifest is not None
         languages = system.manifest.languages
         texts = {self.name: new_pairs(self.training.text, languages)}
@@ -106,7 +106,7 @@ class _Bench:
         write_data(self.data, system.path, system.manifest, grown.domains, texts, self.training)
 
     def nearest(self, grown: System) -> str:
-        """The old domain whose adapter has the lowest loss on the new validation set; all are printed, in bits."""
+        """Print all old domains' losses on the new validation set, in bits, and return the domain with the lowest."""
         model, task = self._load(_as_plain(grown))
         losses = dict.fromkeys(grown.names, 0.0)
         tokens = 0
@@ -132,13 +132,13 @@ class _Bench:
         return min(losses, key=losses.__getitem__)
 
     def train_adapter(self, grown: System) -> System:
-        """The system with the new adapter trained, as a plain one, on sentences of its domain alone."""
+        """Train the new adapter, as a plain adapter, on sentences of its domain, and return the system."""
         options = {**_ADAPTER, "max-update": self.training.max_update, "train-domains": self.name}
         trained = self._train("adapter", _as_plain(grown), options)
         return _with_new_row(grown, self.name, trained)
 
     def fit_gates(self, grown: System) -> System:
-        """The system with the new row of the gates fitted, or all rows, on text of all domains."""
+        """Fit the new row of the gates, or all rows, on text of all domains, and return the system."""
         is_guarded = self.training.gates == GUARDED
         which = self.name if is_guarded else "all"
         options = {**_GATES, "max-update": self.training.gate_updates, "train-gates": which}
@@ -147,7 +147,7 @@ class _Bench:
         return _with_new_row(grown, self.name, gates) if is_guarded else replace(grown, model={**grown.model, **gates})
 
     def report_gates(self, grown: System) -> None:
-        """Print, by domain, in what share of held-out sentences the new adapter takes part, and its mean weight."""
+        """Print, for each domain, the share of held-out sentences that use the new adapter, and its mean weight."""
         model, task = self._load(grown)
         row = grown.names.index(self.name)
         for name in grown.names:
@@ -163,7 +163,7 @@ class _Bench:
             )
 
     def _train(self, what: str, system: System, options: Mapping[str, Any]) -> State:
-        """The weights after training from a system, those of the lowest validation loss."""
+        """Train a system, and return the weights with the lowest validation loss."""
         assert system.manifest is not None
         start, folder = self.folder / f"{what}.pt", self.folder / what
         system.write_checkpoint(start)
@@ -191,7 +191,7 @@ class _Bench:
 
 
 def model_arguments(system: System) -> list[str]:
-    """The options by which fairseq-train makes a model like a system's."""
+    """Return the options with which fairseq-train builds a model like the system's."""
     parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
     ARCH_MODEL_REGISTRY[system.kind].add_args(parser)
     flags = {action.dest: action.option_strings[-1].removeprefix("--") for action in parser._actions}
@@ -200,7 +200,7 @@ def model_arguments(system: System) -> list[str]:
 
 
 def _as_plain(system: System) -> System:
-    """A system's adapters without its gates, each to be chosen by the domain."""
+    """Return the system with its adapters but without gates; the domain selects the adapter."""
     if not system.has_gates:
         return system
     dropped = set(ADDED[GATED]) - set(ADDED[PLAIN]) | {"train_gates"}
@@ -211,7 +211,7 @@ def _as_plain(system: System) -> System:
 
 
 def _with_new_row(system: System, name: str, trained: Mapping[str, torch.Tensor]) -> System:
-    """The system with one adapter's rows from elsewhere; no other number changes."""
+    """Return the system with one adapter's rows replaced; all other values are unchanged."""
     row = system.names.index(name)
     model = dict(system.model)
     for key, value in trained.items():

@@ -1,1 +1,1 @@
-"""Checkpoints to and from others: read as data and checked against their own options, or written for their tools."""
+"""Import and export of checkpoints: read as data and checked against their own options, or written for other tools."""

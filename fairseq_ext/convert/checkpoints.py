@@ -1,9 +1,9 @@
-"""Import checkpoints of fairseq and of others as one of this project's, and export a domain as one of fairseq's own.
+"""Import checkpoints of fairseq and its forks, and export a domain as a plain fairseq checkpoint.
 
-An exported domain is a plain Transformer, which tools that know no adapters can take. LoRA is linear, and is added to
-the weights of the layer that it is beside. The ReLU between its projections keeps a bottleneck adapter from that. But
-behind a pre-norm layer it is the feed-forward half of another such layer: ``x + up(relu(down(norm(x))))``. So a model
-of L layers with adapters is one of 2·L without, in which the attention of every second layer adds zero.
+An exported domain is a plain Transformer, for tools without support for adapters. LoRA is linear, and is added to the
+weights of its layer. A bottleneck adapter has a ReLU between its projections, so it cannot be merged. But after a
+pre-norm layer, it equals the feed-forward block of an additional layer: ``x + up(relu(down(norm(x))))``. So a model of
+L layers with adapters becomes one of 2·L layers without, in which the attention of every second layer adds zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.patches.checkpoints import read_foreign_checkpoint
 
 OPTIONS_FILE = "options.txt"
-# Tasks of fairseq with language tokens, and what our task calls the places of these.
+# fairseq tasks with language tokens, and our names for the tokens' positions.
 _MBART_TASKS = ("translation_from_pretrained_bart", "multilingual_denoising")
 _MANY = "translation_multi_simple_epoch"
 _STYLES = {"multilingual": "m2m", "mbart": "mbart50"}
@@ -34,7 +34,7 @@ _LANGUAGE_TOKENS = {"encoder_langtok": "src", "decoder_langtok": True, "lang_tok
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
 _ARCH = "transformer_domain_adapter"
 _BANK = "adapter.bank."
-_DOWN, _UP = f".{_BANK}down_weight", f".{_BANK}up_weight"  # of LoRA, beside a linear layer's
+_DOWN, _UP = f".{_BANK}down_weight", f".{_BANK}up_weight"  # of LoRA, next to a linear layer's weight
 _KINDS = {
     "fc1.weight": "down_weight", "fc1.bias": "down_bias", "fc2.weight": "up_weight", "fc2.bias": "up_bias",
     "final_layer_norm.weight": "norm_weight", "final_layer_norm.bias": "norm_bias",
@@ -42,7 +42,7 @@ _KINDS = {
 
 
 def import_checkpoint(source: Path, folder: Path) -> None:
-    """Write ``model.pt`` into an existing folder, and ``options.txt`` where the base needs language tokens."""
+    """Write ``model.pt`` to an existing folder, and ``options.txt`` if the base needs language tokens."""
     quieten_fairseq()
     imported, options = read_base(source)
     imported.write(folder, _languages(options))
@@ -63,7 +63,7 @@ def export_domain(checkpoint: Path, domain: str, folder: Path) -> None:
 
 
 def read_base(path: Path) -> tuple[Imported, dict[str, Any]]:
-    """The base model of a checkpoint, whose shapes are checked, and its options."""
+    """Return the base model of a checkpoint, with checked shapes, and its options."""
     weights, options = read_foreign_checkpoint(path)
     with naming(path):
         if any(is_adapter_key(name) for name in weights):
@@ -75,7 +75,7 @@ def read_base(path: Path) -> tuple[Imported, dict[str, Any]]:
 
 
 def language_options(options: Mapping[str, Any]) -> list[str]:
-    """The options with which adapters are trained with a base's language tokens; none for a base without them."""
+    """Return the options for training adapters with the base's language tokens; empty without language tokens."""
     task = options.get("task", options.get("_name"))
     if task not in (*_MBART_TASKS, _MANY):
         return []
@@ -98,7 +98,7 @@ def _languages(options: Mapping[str, Any]) -> list[str | None]:
 
 
 def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
-    """The model of a checkpoint of this project's, with plain adapters."""
+    """Return the model of one of this project's checkpoints with plain adapters."""
     if NAMES not in weights:
         raise InputError(f"it has no entry {NAMES} that names its adapters; it has none, or is of an earlier version")
     adapters = {name: value for name, value in weights.items() if is_adapter_key(name) and name != NAMES}
@@ -112,7 +112,7 @@ def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Impor
 
 
 def _form(adapters: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that say what adapters these are."""
+    """Return the options that describe the form of the adapters."""
     width = next(value.shape[1] for name, value in adapters.items() if name.endswith("bank.down_weight"))
     if options["adapter_form"] != LORA:
         return {"bottleneck_dim": width}
@@ -121,7 +121,7 @@ def _form(adapters: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[st
 
 
 def unfold(model: Imported, name: str) -> Imported:
-    """A plain Transformer that computes what a model with plain adapters does for one domain."""
+    """Return a plain Transformer that computes the same as a model with plain adapters for one domain."""
     if name not in model.names:
         raise InputError(f"has no adapter {name}; it has {', '.join(model.names) or 'none'}")
     if model.options.get("adapter_form") == LORA:
@@ -143,7 +143,7 @@ def unfold(model: Imported, name: str) -> Imported:
 
 
 def _added(model: Imported, row: int) -> Imported:
-    """LoRA of one domain added to the base's weights: W + α/r · BA."""
+    """Add the LoRA of one domain to the base's weights: W + α/r · BA."""
     weights = {key: value for key, value in model.weights.items() if key != NAMES and not is_adapter_key(key)}
     scale = model.options["lora_alpha"] / model.options["lora_rank"]
     for key in (key for key in model.weights if key.endswith(_DOWN)):
@@ -154,10 +154,10 @@ def _added(model: Imported, row: int) -> Imported:
 
 
 def _as_layer(part: str, like: Tensor, adapter: Mapping[str, Tensor]) -> Tensor:
-    """One parameter of the layer that an adapter becomes; zero where the adapter has none.
+    """Return one parameter of the layer that replaces an adapter; zero if the adapter does not have it.
 
     Shape:
-        adapter: down b×H, up b×H; of the layer: fc1 F×H, fc2 H×F, F ≥ b
+        adapter: down b×H, up b×H; parameters of the layer: fc1 F×H, fc2 H×F, F ≥ b
     """
     value = torch.zeros_like(like)
     if part not in _KINDS:

@@ -1,4 +1,4 @@
-"""The base model of an experiment: a checkpoint to start from, and what cuts and numbers text for it."""
+"""The base model of an experiment: its initial checkpoint, subword models and dictionaries."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Languages = tuple[str, str]
 def write_base(
     source: Path, checkpoint: Path, vocabulary: Path, languages: Languages, told: Sequence[str | None]
 ) -> None:
-    """Write a base as experiments use it.
+    """Write a base in the form that experiments use.
 
     Args:
-        source: a translation model of Hugging Face's, or a folder that one was imported to.
+        source: folder of a Hugging Face translation model, or of an imported one.
         checkpoint: file to write.
-        vocabulary: folder to make, with dictionaries, SentencePiece models and language tokens.
-        languages: what the experiment calls source and target.
-        told: what the model calls them; None for the same.
+        vocabulary: folder to create, with dictionaries, SentencePiece models and language tokens.
+        languages: the experiment's names of source and target language.
+        told: the model's names of source and target language; None for the same name.
     """
     quieten_fairseq()
     with TemporaryDirectory(dir=checkpoint.parent, prefix=".import-") as temporary:
@@ -45,7 +45,7 @@ def write_base(
         model, _ = read_base(source / MODEL_FILE)
         vocabulary.mkdir()
         style = _write_vocabulary(source, vocabulary, model, languages, told)
-        # Not over the imported one, whose weights are mapped into memory.
+        # Do not overwrite the imported checkpoint, whose weights are memory-mapped.
         (folder / "written").mkdir()
         arguments = [*model.arguments(languages, "multi_domain_translation"), "--language-tokens", style]
         write_checkpoint(folder / "written", model.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
@@ -53,11 +53,11 @@ def write_base(
 
 
 def _check_direction(source: Path, languages: Languages) -> None:
-    """Refuse a model that says that it translates the other way."""
+    """Refuse a model whose configuration states the opposite translation direction."""
     path = source / TOKENIZER_CONFIG_FILE
     config = read_json(path) if path.is_file() else {}
     said = [str(config.get(key, "")) for key in ("source_lang", "target_lang")]
-    # "de" and "deu": of two letters and of three.
+    # Match codes of two and three letters, such as "de" and "deu".
     if [base_language(own)[:2] for own in said] == [base_language(own)[:2] for own in reversed(languages)]:
         raise InputError(
             f"{path}: its model translates from {said[0]} to {said[1]}, the experiment from {languages[0]} to "
@@ -68,7 +68,7 @@ def _check_direction(source: Path, languages: Languages) -> None:
 def _write_vocabulary(
     source: Path, folder: Path, model: Imported, languages: Languages, told: Sequence[str | None]
 ) -> str:
-    """Write what cuts and numbers text; returns how the model is told the languages."""
+    """Write subword models and dictionaries, and return the style of language tokens."""
     options = _options_of(source)
     files = [options.get(f"--{side}-lang", own) for side, own in zip(("source", "target"), languages, strict=True)]
     names = [own or file for own, file in zip(told, files, strict=True)]
@@ -97,7 +97,7 @@ def _write_vocabulary(
 
 
 def _options_of(source: Path) -> dict[str, str]:
-    """What ``options.txt`` of an imported folder says, by option."""
+    """Return the options in ``options.txt`` of an imported folder."""
     path = source / OPTIONS_FILE
     words = path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
     options = dict(zip(words[::2], words[1::2], strict=False))

@@ -1,6 +1,7 @@
-"""A converted model in fairseq: whether its weights fit its architecture, and its checkpoint.
+"""A converted model in fairseq: its checkpoint, and a check of its weights against the architecture.
 
-:class:`Imported` is a Transformer of whatever task and age, as the plain one that adapters can be trained on.
+:class:`Imported` is a Transformer of any task or fairseq version as a plain Transformer, on which adapters can be
+trained.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from omegaconf import OmegaConf
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-import fairseq_ext.registration  # noqa: F401  the architectures that are built
+import fairseq_ext.registration  # noqa: F401  registers the architectures
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.base_layout import POSITIONS, layout_of
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.patches.checkpoints import save_checkpoint
 
 MODEL_FILE = "model.pt"
-_SPECIAL = 4  # symbols that every dictionary of fairseq begins with
-# Kept by earlier versions beside what is computed with: tables that are computed anew, copies for a faster path.
+_SPECIAL = 4  # special symbols at the start of every fairseq dictionary
+# Unused entries of earlier versions: tables that are recomputed, copies for a faster path.
 _DEAD = re.compile(
     r"(encoder|decoder)\.embed_positions\.(weights|_float_tensor)"
     r"|encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)"
 )
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.")
-# fairseq's command line takes no numbers for them: they are the decoder's width.
+# fairseq's command line has no options for them; they equal the decoder's width.
 _AS_WIDE = ("decoder_input_dim", "decoder_output_dim")
-# fairseq numbers positions from here on: below are the padding's and one that nothing has.
+# fairseq's first position; lower numbers are the padding's and an unused one.
 _FIRST_POSITION = 2
 
 
 def as_options(values: Mapping[str, Any]) -> list[str]:
-    """Return options of fairseq's commands; a boolean is a flag that is given or left out."""
+    """Return options of fairseq's commands; a boolean is a flag that is included or left out."""
     line = []
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
@@ -53,16 +54,16 @@ def as_options(values: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Imported:
-    """A model as this project names its parts."""
+    """A model with this project's names of its parts."""
 
     arch: str
     layout: Mapping[str, Any]  # see fairseq_ext.models.base_layout.layout_of
     weights: dict[str, Tensor]
-    names: tuple[str, ...] = ()  # of its adapters, sorted
-    options: Mapping[str, Any] = field(default_factory=dict)  # further ones, of the architecture or the task
+    names: tuple[str, ...] = ()  # names of its adapters, sorted
+    options: Mapping[str, Any] = field(default_factory=dict)  # additional options of the architecture or the task
 
     def arguments(self, languages: Sequence[str | None] = (), task: str = "") -> list[str]:
-        """Return task, criterion, architecture and form as options of ``fairseq-train``."""
+        """Return task, criterion, architecture and layout as options of ``fairseq-train``."""
         task = task or ("multi_domain_translation" if self.names else "translation")
         line = ["--task", task, "--criterion", "label_smoothed_cross_entropy", "--arch", self.arch]
         for flag, language in zip(("--source-lang", "--target-lang"), languages, strict=False):
@@ -71,7 +72,7 @@ class Imported:
         return line + as_options({name: value for name, value in values.items() if name not in _AS_WIDE})
 
     def check_shapes(self) -> None:
-        """Check that no weight is missing, unknown, or of another shape than the architecture's."""
+        """Check that no weight is missing, unknown, or of a shape other than the architecture's."""
         symbols = [len(self.weights[f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder")]
         check_shapes(self.weights, self.arguments(), symbols, self.names)
 
@@ -81,7 +82,7 @@ class Imported:
 
 
 def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
-    """The base model of a checkpoint."""
+    """Return the base model of a checkpoint."""
     kept = {name: value for name, value in weights.items() if not _DEAD.fullmatch(name)}
     layout = {**layout_of(options), **_positions(options, kept)}
     for name in ("no_cross_attention", "cross_self_attention"):
@@ -90,7 +91,7 @@ def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) 
     for side in ("encoder", "decoder"):
         if f"{side}.embed_tokens.weight" not in weights:
             raise InputError(f"no Transformer for translation: its weights have no {side}.embed_tokens.weight")
-        # A wrong number could make a model that is endless.
+        # A wrong number of layers could result in a huge model.
         layers = {int(at[2]) for name in kept if (at := _LAYER.match(name)) and at[1] == side}
         found = layout[f"{side}_layers"]
         if found != len(layers):
@@ -99,7 +100,7 @@ def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) 
 
 
 def _positions(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, int]:
-    """The positions that tables of learned ones have."""
+    """Return the number of positions in tables of learned positions."""
     found = {}
     for learned, name in POSITIONS.items():
         table = weights.get(f"{learned.partition('_')[0]}.embed_positions.weight")
@@ -113,14 +114,14 @@ def build_model(arguments: Sequence[str], symbols: Sequence[int], domains: Seque
 
     Args:
         arguments: task, architecture and options as for ``fairseq-train``, without data.
-        symbols: sizes of its dictionaries: one, or source and target; equal sizes are one dictionary.
-        domains: the names of its adapters.
+        symbols: sizes of the dictionaries: one, or source and target; equal sizes mean a shared dictionary.
+        domains: names of the adapters.
     """
     return _built(_parsed(arguments).model, symbols, domains=list(domains))
 
 
 def build_without_weights(config: Any, symbols: Sequence[int]) -> Any:
-    """Build a model of the options that a checkpoint has of it, whose tensors have shapes alone."""
+    """Build a model from a checkpoint's model options, with tensors on the ``meta`` device."""
     with torch.device("meta"), _StayingOnDevice():
         return _built(config, symbols)
 
@@ -136,9 +137,9 @@ def _built(config: Any, symbols: Sequence[int], **of_task: Any) -> Any:
 def check_shapes(
     state: Mapping[str, Tensor], arguments: Sequence[str], symbols: Sequence[int], domains: Sequence[str] = ()
 ) -> None:
-    """Check that a model of these options has the same entries, of the same shapes; see :func:`build_model`."""
+    """Check that a model with these options has the same entries with the same shapes; see :func:`build_model`."""
     try:
-        # Without memory for weights: none is computed with.
+        # On "meta", weights need no memory.
         with torch.device("meta"), _StayingOnDevice():
             model = build_model(arguments, symbols, domains)
     except (ArithmeticError, AssertionError, RuntimeError, ValueError) as error:
@@ -149,7 +150,7 @@ def check_shapes(
 
 
 def write_checkpoint(folder: Path, state: Mapping[str, Tensor], arguments: Sequence[str], criterion: str) -> None:
-    """Write ``model.pt`` with all that fairseq looks for in a checkpoint."""
+    """Write ``model.pt`` with all entries that fairseq expects in a checkpoint."""
     history = {
         "criterion_name": criterion,
         "optimizer_name": "FairseqAdam",
@@ -171,24 +172,24 @@ def write_checkpoint(folder: Path, state: Mapping[str, Tensor], arguments: Seque
 
 
 class _StayingOnDevice(TorchFunctionMode):
-    """Let ``cpu()``, which RoBERTa's initialisation calls, do nothing: tensors on ``meta`` have no data."""
+    """Ignore ``cpu()``, which RoBERTa's initialisation calls: tensors on ``meta`` have no data."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return args[0] if func is Tensor.cpu else func(*args, **(kwargs or {}))
 
 
 def _parsed(arguments: Sequence[str]) -> Any:
-    """The configuration that ``fairseq-train`` makes of options."""
-    # The data directory is the user's own, whatever stands here.
+    """Return the configuration that ``fairseq-train`` makes from options."""
+    # A placeholder: users give their own data directory.
     line = [".", "--optimizer", "adam", *arguments]
     with warnings.catch_warnings():
-        # What fairseq's dependencies say of each other tells a user nothing.
+        # Users cannot act on warnings of fairseq's dependencies about each other.
         warnings.simplefilter("ignore")
         return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
 
 
 def _dictionary(size: int) -> Dictionary:
-    """A dictionary of a size; what its symbols stand for does not matter."""
+    """Return a dictionary of a given size with placeholder symbols."""
     dictionary = Dictionary()
     for number in range(size - _SPECIAL):
         dictionary.add_symbol(f"symbol{number}")

@@ -1,4 +1,4 @@
-"""From a GPT-2 directory of Hugging Face's to a checkpoint of fairseq's ``transformer_lm``, and back."""
+"""Convert a Hugging Face GPT-2 to a checkpoint of fairseq's ``transformer_lm``, and back."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ FAMILY = Family(
         "n_inner": ["decoder_ffn_embed_dim"],
     },
     rates={"resid_pdrop": "dropout", "attn_pdrop": "attention_dropout"},
-    # fairseq's "accurate" GELU is the approximation by a tanh.
+    # fairseq's "accurate" GELU is the tanh approximation.
     choices={
         "activation_function": (
             "activation_fn",
@@ -80,12 +80,12 @@ FAMILY = Family(
         "mlp.c_proj": ["fc2"],
     },
     version="decoder.version",
-    # The causal mask, which old files hold.
+    # The causal mask in old files.
     unused=(r"h\.\d+\.attn\.(masked_)?bias",),
     has_transposed_matrices=True,
 )
 
-# Files of the subwords that an import may read.
+# Subword files that an import may read.
 TEXT_FILES = (VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE)
 
 
@@ -104,7 +104,7 @@ def import_gpt2(source: Path, folder: Path) -> None:
 
 
 def export_gpt2(checkpoint: Path, subwords: Path, folder: Path) -> None:
-    """Convert back, for instance after fine-tuning."""
+    """Convert a model back to Hugging Face, for instance after fine-tuning."""
     vocabulary = read_imported_bpe(subwords, GPT2)
     config, state = read_checkpoint(checkpoint, FAMILY, len(vocabulary))
     weights = to_hugging_face(state, vocabulary.order(), FAMILY)

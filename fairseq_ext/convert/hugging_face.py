@@ -1,4 +1,4 @@
-"""The files of a Hugging Face directory: JSON that is checked, and weights that are read as data only."""
+"""Files of a Hugging Face directory: validated JSON, and weights read as data only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairseq_ext.inputs import json_file
 from fairseq_ext.inputs.errors import InputError
 
 CONFIG_FILE = "config.json"
-# The first that is there is read; an index lists the files that a large model is cut into.
+# In order of preference; an index lists the files of a sharded model.
 _WEIGHT_FILES = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -31,13 +31,13 @@ _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
 )
-# Above every size of a model there is, and small enough to multiply.
+# Larger than any existing model's sizes, and small enough to multiply.
 LARGEST_SIZE = 1 << 24
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put the name of a file before the messages of errors."""
+    """Prefix error messages with a file's name."""
     try:
         yield
     except InputError as error:
@@ -55,14 +55,14 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path) -> None:
-    """Check the keys that may have only one value, which is also the value of a missing key."""
+    """Check keys for which only one value is supported; a missing key has that value."""
     for key, value in fixed.items():
         if content.get(key, value) != value:
             raise InputError(f"{path}: {key} is {content[key]!r}; only models with {value!r} can be converted")
 
 
 def read_size(content: Mapping[str, Any], key: str, path: Path) -> int:
-    """Return a size of a model, a whole number above 0."""
+    """Return a size of a model, a positive integer."""
     value = content.get(key)
     if type(value) is not int or not 0 < value <= LARGEST_SIZE:
         raise InputError(f"{path}: {key}: expected a whole number from 1 to {LARGEST_SIZE}, got {value!r}")
@@ -78,7 +78,7 @@ def read_rate(content: Mapping[str, Any], key: str, path: Path) -> float:
 
 
 def weight_file(folder: Path) -> Path:
-    """Return the file with the weights, or the index of the files that hold them."""
+    """Return the file with the weights, or the index of a sharded model."""
     for name in _WEIGHT_FILES:
         if (folder / name).is_file():
             return folder / name
@@ -86,14 +86,14 @@ def weight_file(folder: Path) -> Path:
 
 
 def input_files(folder: Path, texts: Sequence[str]) -> list[Path]:
-    """The files that an import reads: configuration and weights, and those of ``texts`` that are there."""
+    """Return the files that an import reads: configuration, weights, and the existing files of ``texts``."""
     paths = [folder / name for name in (CONFIG_FILE, *texts)]
     weights = weight_file(folder)
     return [*(path for path in paths if path.is_file()), *dict.fromkeys([weights, *_parts(weights)])]
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
-    """Load all tensors by name, without running anything that a file holds."""
+    """Load all tensors by name, without executing code from the files."""
     weights: dict[str, Tensor] = {}
     for part in _parts(weight_file(folder)):
         weights |= _load(part)
@@ -107,7 +107,7 @@ def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The files that an index lists, or the one file itself."""
+    """Return the files that an index lists, or the single file."""
     if not path.name.endswith(".index.json"):
         return [path]
     files = read_json(path).get("weight_map")
@@ -115,7 +115,7 @@ def _parts(path: Path) -> list[Path]:
         raise InputError(f"{path}: lists no files; 'weight_map' should say where each tensor is")
     names = sorted({str(name) for name in files.values()})
     for name in names:
-        # An index that someone else wrote must not lead out of the folder.
+        # A malicious index must not lead out of the folder.
         if Path(name).name != name:
             raise InputError(f"{path}: {name!r} is no file name")
         if not (path.parent / name).is_file():

@@ -1,7 +1,7 @@
-"""Language models of Hugging Face's as fairseq's and back: one table of names and options for each family.
+"""Convert language models between Hugging Face and fairseq, with one table of names and options per family.
 
-Both libraries compute the same; these things differ: the names; the order of the symbols; fairseq's table of positions,
-which begins with two rows that no text uses; and in GPT-2 matrices that are transposed, three of them in one.
+Both libraries compute the same function. They differ in the names; the order of the symbols; fairseq's table of
+positions, which begins with two unused rows; and, in GPT-2, transposed matrices, three of which are merged into one.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.patches.checkpoints import check_weights, load_checkpoints_safely
 
-# Of fairseq's table of positions, which counts from the number after that of <pad>.
+# Unused rows of fairseq's table of positions, which are numbered after <pad>.
 _UNUSED_ROWS = 2
 _KINDS = ("weight", "bias")
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model in both libraries; of each pair of names, Hugging Face's is first."""
+    """A model family in both libraries. In each pair of names, Hugging Face's is first."""
 
-    name: str  # for messages
-    task: Mapping[str, Any]  # task, architecture, and what every model needs, as options of fairseq-train
-    criterion: str  # class name of fairseq's
-    config: Mapping[str, Any]  # values of config.json that every model has
-    options: Mapping[str, Any]  # that every checkpoint of fairseq's must have
-    sizes: Mapping[str, Sequence[str]]  # keys of config.json and options of fairseq, of which the first set one counts
-    rates: Mapping[str, str]  # likewise, of dropout
-    layers: str  # key of config.json, as the next
+    name: str  # name for messages
+    task: Mapping[str, Any]  # task, architecture and fixed options of fairseq-train
+    criterion: str  # class name of fairseq's criterion
+    config: Mapping[str, Any]  # fixed values of config.json
+    options: Mapping[str, Any]  # options that every fairseq checkpoint must have
+    sizes: Mapping[str, Sequence[str]]  # keys of config.json, each with options of fairseq; the first one set is used
+    rates: Mapping[str, str]  # dropout rates, likewise
+    layers: str  # key of config.json for the number of layers
     length: str
-    prefix: str  # of the names of tensors; it may be missing
-    copies: Mapping[str, str]  # names of tensors that are another's copy, which a file may hold
-    by_symbol: Mapping[str, Sequence[str]]  # tensors with a row for each symbol
-    positions: tuple[str, str]  # their table
-    modules: Mapping[str, str]  # outside the layers, with a weight and a bias
-    layer: tuple[str, str]  # what stands before the number of a layer
-    layer_modules: Mapping[str, Sequence[str]]  # one of Hugging Face's may be several of fairseq's
+    prefix: str  # optional prefix of tensor names
+    copies: Mapping[str, str]  # names of tensors that are copies of others; files may contain them
+    by_symbol: Mapping[str, Sequence[str]]  # tensors with one row per symbol
+    positions: tuple[str, str]  # names of the table of positions
+    modules: Mapping[str, str]  # modules outside the layers, with a weight and a bias
+    layer: tuple[str, str]  # prefix of the layer's number
+    layer_modules: Mapping[str, Sequence[str]]  # a Hugging Face module may correspond to several of fairseq's
     version: str  # fairseq's entry for the version of its code
-    choices: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)  # as sizes, by name of the value
-    aliases: Mapping[str, str] = field(default_factory=dict)  # other names of modules
-    unused: Sequence[str] = ()  # patterns of names of tensors that fairseq has no use for
-    unused_positions: int = 0  # rows of Hugging Face's table of positions that no text uses
-    has_transposed_matrices: bool = False  # whether Hugging Face's matrices go from inputs to outputs
+    choices: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)  # like sizes, by value name
+    aliases: Mapping[str, str] = field(default_factory=dict)  # alternative names of modules
+    unused: Sequence[str] = ()  # name patterns of tensors that fairseq does not use
+    unused_positions: int = 0  # unused rows of Hugging Face's table of positions
+    has_transposed_matrices: bool = False  # whether Hugging Face's matrices have the shape inputs × outputs
 
     def all_modules(self, layers: int) -> Iterator[tuple[str, Sequence[str]]]:
-        """Hugging Face's name and fairseq's of every module with a weight and a bias."""
+        """Yield Hugging Face's and fairseq's names of every module with a weight and a bias."""
         for theirs, ours in self.modules.items():
             yield theirs, [ours]
         for number in range(layers):
@@ -77,7 +77,7 @@ Config = dict[str, Any]
 
 
 def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, path: Path) -> Config:
-    """Check what ``config.json`` says, and return the values that differ between models of the family."""
+    """Validate ``config.json``, and return the values that differ between models of the family."""
     check_fixed(content, family.config, path)
     config: Config = {key: read_size(content, key, path) for key in ("vocab_size", *family.sizes)}
     config |= {key: read_rate(content, key, path) for key in family.rates}
@@ -94,7 +94,7 @@ def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, pa
 
 
 def arguments(config: Config, family: Family) -> list[str]:
-    """Return the options of ``fairseq-train`` that make the model."""
+    """Return the options of ``fairseq-train`` that build the model."""
     values = {**config, family.length: config[family.length] - family.unused_positions}
     found = {name: values[key] for key, names in family.sizes.items() for name in names}
     found |= {name: values[key] for key, name in family.rates.items()}
@@ -103,14 +103,14 @@ def arguments(config: Config, family: Family) -> list[str]:
 
 
 def read_weights(folder: Path, family: Family, config: Config) -> dict[str, Tensor]:
-    """Read the weights in single precision, without prefix, copies, and what is not used."""
+    """Read the weights in single precision, without the prefix, copies and unused tensors."""
     named = {_own_name(name, family): value for name, value in load_weights(folder).items()}
     is_unused = re.compile("|".join(family.unused)).fullmatch
     weights = {name: value for name, value in named.items() if not is_unused(name)}
     with naming(weight_file(folder)):
         check_weights(weights)
         found = _count_layers(weights, family.layer[0])
-        # A wrong number could make the list of expected tensors endless.
+        # A wrong number could make the list of expected tensors huge.
         if found != config[family.layers]:
             raise InputError(f"has {found} layers, but {CONFIG_FILE} says {config[family.layers]}")
         for copy, original in family.copies.items():
@@ -123,10 +123,14 @@ def read_weights(folder: Path, family: Family, config: Config) -> dict[str, Tens
 def to_fairseq(
     weights: Mapping[str, Tensor], order: Sequence[int], family: Family, config: Config, where: Path
 ) -> dict[str, Tensor]:
-    """Name and lay out weights as fairseq does.
+    """Convert weights to fairseq's names and layout.
 
-    Shape:
-        order: V
+    Args:
+        weights: tensors by Hugging Face's names.
+        order: V numbers of symbols, in fairseq's order.
+        family: family of the model.
+        config: values that differ between models of the family.
+        where: file of the weights, for messages.
     """
     left = dict(weights)
     state: dict[str, Tensor] = {}
@@ -150,7 +154,7 @@ def to_fairseq(
 
 
 def write_model(folder: Path, state: Mapping[str, Tensor], family: Family, config: Config, where: Path) -> None:
-    """Write a checkpoint of fairseq's, after a check that its weights are of the right shapes."""
+    """Check the shapes of the weights, and write a fairseq checkpoint."""
     line = arguments(config, family)
     with naming(where):
         check_shapes(state, line, [config["vocab_size"]])
@@ -158,7 +162,7 @@ def write_model(folder: Path, state: Mapping[str, Tensor], family: Family, confi
 
 
 def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: Family) -> dict[str, Tensor]:
-    """Undo :func:`to_fairseq`, in single precision."""
+    """Reverse :func:`to_fairseq`, in single precision."""
     state = {name: value.float() for name, value in state.items()}
     weights = {}
     for theirs, names in family.by_symbol.items():
@@ -174,11 +178,11 @@ def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: F
 
 
 def read_checkpoint(checkpoint: Path, family: Family, num_symbols: int) -> tuple[Config, dict[str, Tensor]]:
-    """Read a checkpoint of fairseq's that is to become a model of a family."""
+    """Read a fairseq checkpoint to convert to a model of the family."""
     load_checkpoints_safely()
     loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     options, state = Namespace(**model_options(loaded)), loaded["model"]
-    # Options that an older fairseq did not have yet.
+    # Add options that older versions of fairseq did not have.
     ARCH_CONFIG_REGISTRY.get(family.task["arch"], lambda _: None)(options)
     with naming(checkpoint):
         config = _config_of(options, family, num_symbols)
@@ -211,7 +215,7 @@ def _count_layers(weights: Mapping[str, Tensor], prefix: str) -> int:
 
 
 def _own_name(name: str, family: Family) -> str:
-    """The family's name of a tensor."""
+    """Return the family's name of a tensor."""
     module, dot, kind = name.removeprefix(family.prefix).rpartition(".")
     return f"{family.aliases.get(module, module)}{dot}{kind}"
 

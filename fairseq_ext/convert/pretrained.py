@@ -1,4 +1,4 @@
-"""Encoders in transformers' own format, loaded without code of theirs and without sizes that their weights have not."""
+"""Load encoders in the transformers format, without running their code, after checking their configuration."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from fairseq_ext.inputs.json_file import values_in
 
 
 def hide_broken_torchaudio() -> None:
-    """Let transformers do without torchaudio if that cannot be loaded.
+    """Make transformers work without torchaudio if it cannot be imported.
 
-    fairseq asks pip for torchaudio, by default one for GPUs; beside a torch for CPUs importing it fails,
-    and with it every model of transformers, text models included. ``scripts/env.sh`` leaves it out, but
+    fairseq requires torchaudio, and pip installs a build for GPUs by default. With a CPU build of torch, importing it
+    fails, and so does importing any transformers model, even for text. ``scripts/env.sh`` leaves torchaudio out, but
     this may be another environment.
     """
     try:
         import torchaudio  # noqa: F401
     except (ImportError, OSError):
-        # To importlib, hence to transformers, this means "not installed".
+        # importlib, and hence transformers, treats this as "not installed".
         sys.modules["torchaudio"] = None  # type: ignore[assignment]
 
 
 def load_pretrained(auto_class: str, name: str | Path, where: str, **options: Any) -> tuple[Any, Any]:
-    """Load a tokeniser and a model.
+    """Load a tokenizer and a model.
 
     Returns:
-        The tokeniser and the model.
+        The tokenizer and the model.
     """
     import transformers
 
@@ -41,7 +41,7 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safely)
         model = getattr(transformers, auto_class).from_pretrained(name, use_safetensors=True, **safely, **options)
-    # A damaged tokeniser makes its library raise anything.
+    # The library may raise any exception for a damaged tokenizer.
     except Exception as error:
         reason = (str(error).strip().splitlines() or ["no reason given"])[0]
         raise InputError(
@@ -55,7 +55,7 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
 
 
 def _check_config(folder: Path) -> None:
-    """Look through ``config.json`` before a model is made of it."""
+    """Check ``config.json`` before a model is built from it."""
     path = folder / CONFIG_FILE
     for key, value in values_in(read_json(path)):
         if "attn_implementation" in key and isinstance(value, str) and "/" in value:

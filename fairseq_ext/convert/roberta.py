@@ -1,11 +1,11 @@
-"""From a RoBERTa or XLM-R of Hugging Face's to a checkpoint of fairseq's ``roberta`` and back, or from a BERT.
+"""Convert a Hugging Face RoBERTa or XLM-R to a checkpoint of fairseq's ``roberta`` and back, or import a BERT.
 
-fairseq has no embeddings of token types; since all texts are of type 0, that row is added to the positions. What
-BERT's type 1 adds to it is kept for pairs of texts, see :mod:`fairseq_ext.modules.token_types`. A model
-without a head for masked tokens gets one of zeros.
+fairseq has no embeddings of token types. Since all texts have type 0, its row is added to the positions. The difference
+between BERT's types 1 and 0 is kept for pairs of texts, see :mod:`fairseq_ext.modules.token_types`. A model without a
+head for masked tokens gets a head of zeros.
 
-BERT has the same layers. It counts positions from 0, RoBERTa from 2, and its layer norms have another epsilon, which
-:mod:`fairseq_ext.models.bert` keeps with the weights.
+BERT has the same layers. It numbers positions from 0, RoBERTa from 2. Its layer norms have another epsilon, which
+:mod:`fairseq_ext.models.bert` stores with the weights.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from fairseq_ext.models.bert import ENTRY, norm_eps_entry
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
 from fairseq_ext.modules.token_types import SECOND_TEXT
 
-# Both differ in their subwords only.
+# They differ only in their subwords.
 _CLASSES = {"roberta": "RobertaForMaskedLM", "xlm-roberta": "XLMRobertaForMaskedLM"}
-# Where config.json is silent, Hugging Face's default, which is not RoBERTa's own.
+# Hugging Face's default for missing values, which is not RoBERTa's.
 _DEFAULTS = {"layer_norm_eps": 1e-12}
 _TYPES, _NUM_TYPES, _WIDTH = "embeddings.token_type_embeddings.weight", "type_vocab_size", "hidden_size"
 _HEAD, _BIAS = "lm_head.", "lm_head.bias"
@@ -48,7 +48,7 @@ ROBERTA = Family(
     name="RoBERTa",
     task={"task": "masked_lm", "criterion": "masked_lm", "arch": "roberta"},
     criterion="MaskedLmLoss",
-    # fairseq's head for masked tokens takes the activation of the layers, Hugging Face's always the exact GELU.
+    # fairseq's masked-token head uses the layers' activation, Hugging Face's always the exact GELU.
     config={
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-5,
@@ -101,7 +101,7 @@ ROBERTA = Family(
         "output.LayerNorm": ["final_layer_norm"],
     },
     version=f"{_FAIRSEQ}version",
-    # Numbers that old files hold, and a layer that the training on masked tokens does not use.
+    # Position and type numbers in old files, and a layer that masked-token training does not use.
     unused=(r"embeddings\.(position|token_type)_ids", r"pooler\..*"),
     unused_positions=2,
 )
@@ -117,7 +117,7 @@ BERT = replace(
         "cls.predictions.decoder": f"{_HEAD}decoder",
         "cls.predictions": "lm_head",
     },
-    # The last tells whether one sentence follows another.
+    # The last pattern is the next-sentence head.
     unused=(*ROBERTA.unused, r"cls\.seq_relationship\..*"),
     unused_positions=0,
 )
@@ -149,7 +149,7 @@ def import_roberta(source: Path, folder: Path) -> None:
 
 
 def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
-    """Convert back, or a model that was trained from scratch, by fairseq's ``masked_lm`` or ours."""
+    """Convert a model back to Hugging Face, or one trained from scratch with fairseq's or our masked-LM task."""
     vocabulary = read_imported(subwords)
     config, state = read_checkpoint(checkpoint, ROBERTA, len(vocabulary))
     weights = to_hugging_face(state, vocabulary.order(), ROBERTA)
@@ -181,7 +181,7 @@ def _zero_head(symbols: int, width: int) -> dict[str, Tensor]:
 def _add_types_to_positions(
     weights: dict[str, Tensor], expected: tuple[int, int], family: Family, where: Path
 ) -> Tensor | None:
-    """Move token type 0 to the positions; returns what type 1 adds to it, where there is one."""
+    """Add token type 0 to the positions. Return the difference of type 1, if there is one."""
     types, positions = weights.pop(_TYPES, torch.empty(0)), weights.get(_POSITIONS, torch.empty(0))
     if tuple(types.shape) != expected or positions.shape[1:] != expected[1:]:
         raise InputError(f"{where}: {_TYPES!r} and {_POSITIONS!r} are not tables {expected[1]} wide")

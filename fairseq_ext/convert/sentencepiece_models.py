@@ -1,8 +1,8 @@
-"""A unigram SentencePiece model as RoBERTa's dictionary, and in the layout of XLM-R's file.
+"""Unigram SentencePiece models with RoBERTa's dictionary, and in the layout of XLM-R's file.
 
 Hugging Face numbers XLM-R's symbols as fairseq does: ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, the pieces in the model's
-order, ``<mask>``. It takes for granted that the model's first three pieces are the special ones; those of a model of
-our own are four, so it is laid out anew to be exported.
+order, ``<mask>``. It assumes that the model's first three pieces are the special ones. Models of this project have
+four, so they are rearranged for export.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from fairseq_ext.inputs.errors import InputError
 
 XLMR_FILE = "sentencepiece.bpe.model"
 FIRST, LAST = ROBERTA.first, ROBERTA.last
-# What Hugging Face's tokeniser does to a text, and SentencePiece too.
+# Processing steps that both Hugging Face's tokenizer and SentencePiece support.
 _STEPS = {"Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}
 
 
 @dataclass(frozen=True)
 class Unigram:
-    """A model and its vocabulary."""
+    """A SentencePiece model and its vocabulary."""
 
     model: bytes  # the content of the model's file
-    pieces: Sequence[str]  # what text is split into, in order, without the special ones
+    pieces: Sequence[str]  # pieces in order, without the special ones
 
     def __len__(self) -> int:
-        """V, the special symbols included."""
+        """Return the vocabulary size V, including special symbols."""
         return len(FIRST) + len(self.pieces) + len(LAST)
 
     def order(self) -> Sequence[int]:
-        """By row of fairseq's embeddings, Hugging Face's number of the symbol: the same."""
+        """Return Hugging Face's symbol numbers in the order of fairseq's embeddings; they are the same."""
         return range(len(self))
 
     def dictionary_lines(self) -> list[str]:
-        """The lines of ``dict.txt``, which leaves the special symbols out."""
+        """Return the lines of ``dict.txt``, without the special symbols."""
         return [f"{piece} 1" for piece in self.pieces]
 
     def has_xlmr_layout(self) -> bool:
-        """Whether the model's first three pieces, and no others, are special."""
+        """Return whether exactly the model's first three pieces are special."""
         return [piece.piece for piece in ModelProto.FromString(self.model).pieces[3:]] == list(self.pieces)
 
     def in_xlmr_layout(self) -> bytes:
-        """The content of a model's file that splits text in the same way and has XLM-R's layout."""
+        """Return the bytes of an equivalent model in XLM-R's layout."""
         if self.has_xlmr_layout():
             return self.model
         model, own = ModelProto.FromString(self.model), set(self.pieces)
@@ -69,7 +69,7 @@ def read_unigram(path: Path) -> Unigram:
 
 
 def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
-    """Make a SentencePiece model of XLM-R's ``tokenizer.json``, which has all of one but its form."""
+    """Convert XLM-R's ``tokenizer.json`` to a SentencePiece model."""
     with _reading("XLM-R", where):
         pieces = [ModelProto.SentencePiece(piece=name, score=score) for name, score in content["model"]["vocab"]]
         charsmap = _charsmap(content)
@@ -80,7 +80,7 @@ def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
 
 
 def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: Path) -> bytes:
-    """Make the content of a SentencePiece model's file of NLLB's ``tokenizer.json``, a BPE."""
+    """Convert NLLB's ``tokenizer.json``, a BPE, to the bytes of a SentencePiece model."""
     with _reading("NLLB", where):
         merges = content["model"]["merges"]
         merged = ["".join(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
@@ -96,7 +96,7 @@ def bpe_of_tokenizer(content: Mapping[str, Any], pieces: Sequence[str], where: P
 
 @contextmanager
 def _reading(model: str, where: Path) -> Iterator[None]:
-    """Turn what goes wrong with a tokeniser of another form into one line."""
+    """Turn errors from an unsupported tokenizer into one line."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -107,10 +107,10 @@ def _reading(model: str, where: Path) -> Iterator[None]:
 
 
 def _charsmap(content: Mapping[str, Any]) -> bytes:
-    """SentencePiece's table of normalisation, empty if no step has one.
+    """Return SentencePiece's normalisation table; empty if no step has one.
 
     Raises:
-        ValueError: if a step does what SentencePiece does not, or the table is damaged.
+        ValueError: if SentencePiece does not support a step, or the table is damaged.
     """
     steps: list[Mapping[str, Any]] = []
     for step in (content.get("normalizer"), content.get("pre_tokenizer")):

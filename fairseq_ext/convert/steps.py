@@ -1,4 +1,4 @@
-"""The files of a base model, found without loading torch."""
+"""The files of a base model, found without importing torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_BASES = (".bin", ".json", ".model", ".pt", ".safetensors", ".spm", ".txt")
 
 
 def base_files(source: Path) -> list[Path]:
-    """The files that the base of an experiment is made of."""
+    """Return the files of an experiment's base model."""
     if not any((source / name).is_file() for name in (_CONFIG, _MODEL)):
         raise InputError(
             f"{source}: no base model; give a folder of Hugging Face's, with {_CONFIG}, or one with {_MODEL}, "

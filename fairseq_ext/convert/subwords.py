@@ -1,9 +1,9 @@
-"""The subwords of RoBERTa (byte-level BPE), XLM-R (SentencePiece) and BERT (WordPiece) in both libraries' files.
+"""Subwords of RoBERTa (byte-level BPE), XLM-R (SentencePiece) and BERT (WordPiece), in both libraries' files.
 
 fairseq's folder has ``dict.txt`` with ``vocab.json`` and ``merges.txt``, with ``sentencepiece.model``, or with
-``wordpiece.json``. ``<mask>`` is not in ``dict.txt``: fairseq's tasks add it behind all others. The symbols of a BPE
-are written as their numbers in ``vocab.json``, those of SentencePiece and WordPiece as the pieces, which is what
-``--bpe gpt2``, ``sentencepiece`` and ``wordpiece`` make of a text with these files.
+``wordpiece.json``. ``<mask>`` is not in ``dict.txt``: fairseq's tasks append it. BPE symbols are written as their
+numbers in ``vocab.json``, SentencePiece and WordPiece symbols as pieces; this matches the output of ``--bpe gpt2``,
+``sentencepiece`` and ``wordpiece``.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from fairseq_ext.corpora.wordpiece import (
 from fairseq_ext.inputs.errors import InputError
 
 VOCAB_TEXT_FILE, TOKENIZER_CONFIG_FILE = "vocab.txt", "tokenizer_config.json"
-# All that a Hugging Face directory may have of subwords.
+# All possible subword files of a Hugging Face directory.
 TEXT_FILES = (VOCAB_FILE, MERGES_FILE, XLMR_FILE, VOCAB_TEXT_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)
 Vocabulary = ByteLevelBpe | Unigram | WordPiece
 
-# The parts of a BERT's tokenizer.json.
+# Expected parts of a BERT's tokenizer.json.
 _BERT: Mapping[str, Mapping[str, Any]] = {
     "model": {
         "type": "WordPiece",
@@ -53,13 +53,13 @@ _BERT: Mapping[str, Mapping[str, Any]] = {
     "normalizer": {"type": "BertNormalizer", "clean_text": True},
     "pre_tokenizer": {"type": "BertPreTokenizer"},
 }
-# A BERT's choices in tokenizer_config.json with Hugging Face's defaults, and their names in tokenizer.json.
+# Options in a BERT's tokenizer_config.json with Hugging Face's defaults.
 _CHOICES = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 _NORMALIZER_CHOICES = ("lowercase", "strip_accents", "handle_chinese_chars")
 
 
 def read_vocabulary(source: Path) -> Vocabulary:
-    """Read the subwords of a Hugging Face directory; its files tell of which kind they are."""
+    """Read the subwords of a Hugging Face directory; the existing files determine their kind."""
     tokenizer = source / TOKENIZER_FILE
     if (source / XLMR_FILE).is_file():
         return _read_xlmr(source / XLMR_FILE)
@@ -81,7 +81,7 @@ def read_vocabulary(source: Path) -> Vocabulary:
 
 
 def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
-    """Read the subwords of fairseq's folder."""
+    """Read the subwords of a fairseq folder."""
     if (folder / WORDPIECE_FILE).is_file():
         raise InputError(f"{folder / WORDPIECE_FILE}: is a BERT's, which cannot be exported to Hugging Face's files")
     path = folder / PIECES_FILE
@@ -94,7 +94,7 @@ def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
 
 
 def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
-    """Write what fairseq needs to read text, ``dict.txt`` included."""
+    """Write the files that fairseq needs to read text, including ``dict.txt``."""
     if isinstance(vocabulary, Unigram):
         (folder / PIECES_FILE).write_bytes(vocabulary.model)
     elif isinstance(vocabulary, WordPiece):
@@ -105,7 +105,7 @@ def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
 
 
 def write_tokenizer(folder: Path, vocabulary: ByteLevelBpe | Unigram, max_positions: int) -> None:
-    """Write what Hugging Face needs to read text."""
+    """Write the files that Hugging Face needs to read text."""
     if isinstance(vocabulary, Unigram):
         (folder / XLMR_FILE).write_bytes(vocabulary.in_xlmr_layout())
     else:

@@ -1,8 +1,8 @@
-"""Translation models of Hugging Face's as bases for adapters.
+"""Import Hugging Face translation models as bases for adapters.
 
-They compute what fairseq's Transformer does, with the same names of weights. Marian's differ in three things: their
-positions, which are kept as a table of learned ones; their decoder begins with ``<pad>``, whose embedding becomes that
-of the decoder's ``</s>``; and their output layer has a bias (:mod:`fairseq_ext.patches.models`).
+They compute the same function as fairseq's Transformer, with the same weight names. Marian models differ in three ways:
+their positions are stored as a learned table; their decoder begins with ``<pad>``, whose embedding becomes that of the
+decoder's ``</s>``; and their output layer has a bias (:mod:`fairseq_ext.patches.models`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from fairseq_ext.patches.models import OUTPUT_BIAS
 
 GENERATION_FILE = "generation.txt"
 _GENERATION_CONFIG = "generation_config.json"
-INPUT_FILES = (_GENERATION_CONFIG, *TEXT_FILES)  # beside configuration and weights
-# By Hugging Face's name, fairseq's.
+INPUT_FILES = (_GENERATION_CONFIG, *TEXT_FILES)  # besides configuration and weights
+# Hugging Face's names and fairseq's.
 _ACTIVATIONS = {
     **{name: name for name in ("relu", "gelu", "swish", "tanh")},
     **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh"), "gelu_accurate"),
@@ -48,19 +48,19 @@ _ACTIVATIONS = {
 }
 _TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
 _OUTPUT = "decoder.output_projection.weight"
-# Number of </s> in every dictionary of fairseq's.
+# Index of </s> in every fairseq dictionary.
 _EOS = 2
-# The logit of a symbol that the model does not have: its probability is zero in float32.
+# Logit of a symbol that the model lacks: its probability is zero in float32.
 _NEVER = -100.0
 
 
 def import_translation_model(source: Path, folder: Path, languages: Sequence[str | None] = (None, None)) -> None:
-    """Convert a Marian (OPUS-MT), M2M-100, dense NLLB-200, mBART or mBART-50.
+    """Convert a Marian (OPUS-MT), M2M-100, dense NLLB-200, mBART or mBART-50 model.
 
     Args:
-        source: folder as ``save_pretrained`` or a snapshot of the hub leaves it.
-        folder: where to write; it must exist. docs/import-export.md lists the files.
-        languages: source and target; None for what the folder says.
+        source: folder written by ``save_pretrained``, or a snapshot of the hub.
+        folder: existing folder to write to. docs/import-export.md lists the files.
+        languages: source and target; None to read it from the folder.
     """
     quieten_fairseq()
     path = source / CONFIG_FILE
@@ -89,7 +89,7 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
 
 
 def _family(config: Mapping[str, Any], source: Path) -> str:
-    """Which of :func:`read_vocabulary`'s families a model is of."""
+    """Return the model's family, as named in :func:`read_vocabulary`."""
     kind = config.get("model_type")
     if kind == "marian":
         return "marian"
@@ -106,7 +106,7 @@ def _family(config: Mapping[str, Any], source: Path) -> str:
 
 
 def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, Any]:
-    """Options of fairseq's Transformer that make the model."""
+    """Return the options of fairseq's Transformer that build the model."""
     activation = config.get("activation_function")
     if activation not in _ACTIVATIONS:
         raise InputError(f"{path}: activation_function: {shown(activation)} is none of {', '.join(_ACTIVATIONS)}")
@@ -130,13 +130,13 @@ def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, An
 
 
 def _generation(config: Mapping[str, Any]) -> list[str]:
-    """The options of ``fairseq-generate`` for the search that the folder asks for."""
+    """Return the options of ``fairseq-generate`` for the folder's generation settings."""
     given = {name: value for name, value in config.items() if value is not None}
     found = {
         "beam": given.get("num_beams", 1),
         "lenpen": given.get("length_penalty", 1.0),
         "no-repeat-ngram-size": given.get("no_repeat_ngram_size", 0),
-        # Hugging Face counts what decoding begins with, fairseq neither that nor </s>.
+        # Hugging Face counts the start symbol; fairseq counts neither it nor </s>.
         "min-len": max(0, given.get("min_length", 0) - 1),
     }
     if "max_length" in given:
@@ -147,7 +147,7 @@ def _generation(config: Mapping[str, Any]) -> list[str]:
 def _converted(
     weights: Mapping[str, Tensor], config: Mapping[str, Any], vocabulary: Vocabulary, options: Mapping[str, Any]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights as fairseq's Transformer has them, and its options."""
+    """Return the weights with fairseq's names, and the options of the Transformer."""
     named = {name.removeprefix("model."): value.float() for name, value in weights.items()}
     bias = named.pop("final_logits_bias", None)
     encoder, decoder, output = _tables(named, config)
@@ -174,10 +174,10 @@ def _converted(
 
 
 def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]:
-    """The embeddings of source and target and the output layer, one tensor where they are tied; taken out of ``named``.
+    """Remove the source, target and output embeddings from ``named``, and return them; tied ones are the same tensor.
 
     Shape:
-        named: ``shared.weight`` and the others V×H
+        named: ``shared.weight`` and the other tables V×H
     """
     shared = named.pop("shared.weight", None)
     own = [named.pop(name, None) for name in _TABLES]
@@ -185,7 +185,7 @@ def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]
     is_joint = is_tied and config.get("share_encoder_decoder_embeddings", True)
     tables: list[Tensor] = []
     for group in ([0, 1, 2],) if is_joint else ([0], [1, 2]) if is_tied else ([0], [1], [2]):
-        # A file may hold a table that is tied once, under one of its names.
+        # A file may contain a tied table only once, under any of its names.
         found = [own[number] for number in group] + ([shared] if is_joint else [])
         present = [table for table in found if table is not None]
         if not present:
@@ -195,7 +195,7 @@ def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]
 
 
 def _rows(table: Tensor, order: Sequence[int | None], missing: float = 0.0) -> Tensor:
-    """The rows of a table in the order of fairseq's dictionary.
+    """Return the rows of a table in the order of fairseq's dictionary.
 
     Shape:
         table: V×H or V; result: as many rows as ``order`` has
@@ -210,7 +210,7 @@ def _rows(table: Tensor, order: Sequence[int | None], missing: float = 0.0) -> T
 
 
 def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
-    """The embedding that decoding begins with."""
+    """Return the embedding of the decoder's start symbol."""
     start = config.get("decoder_start_token_id")
     if type(start) is not int or not 0 <= start < len(table):
         raise InputError(f"{CONFIG_FILE} says {shown(start)} for decoder_start_token_id, expected a symbol's number")
@@ -218,7 +218,7 @@ def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
 
 
 def _positions(named: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
-    """Marian's tables of positions, behind the two rows that fairseq has before the first one."""
+    """Return Marian's tables of positions, preceded by fairseq's two unused rows."""
     found = {}
     for side in ("encoder", "decoder"):
         name = f"{side}.embed_positions.weight"
@@ -230,7 +230,7 @@ def _positions(named: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
 
 
 def _sinusoids(length: int, width: int) -> Tensor:
-    """Marian's positions: sines in the first half of the columns, cosines in the second.
+    """Return Marian's positions: sines in the first half of the columns, cosines in the second.
 
     Shape:
         result: T×H

@@ -1,4 +1,4 @@
-"""How a translation model of Hugging Face's cuts text, numbers its symbols and is told the languages."""
+"""Subwords, dictionaries and language tokens of a Hugging Face translation model."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from fairseq_ext.inputs.errors import InputError, shown
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE = "tokenizer_config.json", "tokenizer.json", "vocab.json"
 TARGET_VOCAB_FILE, SOURCE_MODEL, TARGET_MODEL = "target_vocab.json", "source.spm", "target.spm"
 JOINT_MODEL = "sentencepiece.bpe.model"
-# All that a folder may have of them.
+# All possible vocabulary files of a folder.
 TEXT_FILES = (
     *(TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE, TARGET_VOCAB_FILE),
     *(SOURCE_MODEL, TARGET_MODEL, JOINT_MODEL),
 )
 _SPECIAL, MASK = ("<s>", "<pad>", "</s>", "<unk>"), "<mask>"
-# Embeddings may have some rows more than there are symbols, up to a round number.
+# Embeddings may be padded to a multiple of 64.
 _MOST_UNUSED = 63
 _LANGUAGE = re.compile(r"\w+")
-# Line breaks, and halves of characters.
+# Line breaks and surrogates.
 _UNWRITABLE = re.compile(r"[\r\n\ud800-\udfff]")
 _MARIAN_CODE = re.compile(r">>(\w+)<<")
-# As tokenizer.json has them.
+# Language codes in tokenizer.json.
 _CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+")
-# Of models without that file: which languages there are, in the order of their numbers.
+# Languages of models without tokenizer.json, in the order of their numbers.
 _MBART = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
     "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
@@ -52,19 +52,19 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class Side:
-    """The symbols of one side, and what cuts its text."""
+    """The symbols and the SentencePiece model of one side."""
 
-    symbols: Sequence[str]  # by Hugging Face's number
-    model: bytes  # the content of the SentencePiece model's file
+    symbols: Sequence[str]  # in Hugging Face's order
+    model: bytes  # bytes of the SentencePiece model
 
     def order(self) -> list[int | None]:
-        """By fairseq's number, Hugging Face's; None for a symbol that the model has not."""
+        """Return Hugging Face's symbol numbers in fairseq's order; None for a symbol that the model lacks."""
         numbers: dict[str, int | None] = {symbol: number for number, symbol in enumerate(self.symbols)}
         first = [numbers.pop(symbol, None) for symbol in _SPECIAL]
         return [*first, *numbers.values()]
 
     def padded(self, rows: Any, where: Path) -> Side:
-        """With names for the rows of the embeddings that stand for no symbol."""
+        """Return the side with placeholder names for unused rows of the embeddings."""
         unused = rows - len(self.symbols) if type(rows) is int else -1
         if not 0 <= unused <= _MOST_UNUSED:
             raise InputError(
@@ -80,7 +80,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Both sides, and how the model is told the languages."""
+    """The vocabulary of both sides, and the style of language tokens."""
 
     source: Side
     target: Side
@@ -89,7 +89,7 @@ class Vocabulary:
 
     @property
     def options(self) -> list[str]:
-        """Those that fairseq's commands need to put language tokens where the model expects them."""
+        """Options of fairseq's commands for the languages and their tokens."""
         source, target = self.languages
         told = [] if self.style == "none" else ["--language-tokens", self.style]
         return ["--source-lang", source, "--target-lang", target, *told]
@@ -107,9 +107,9 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
     """Read the vocabulary of a model.
 
     Args:
-        folder: Hugging Face's.
+        folder: Hugging Face folder.
         family: ``marian``, ``m2m``, ``nllb``, ``mbart`` or ``mbart50``.
-        languages: source and target; None for what ``tokenizer_config.json`` says.
+        languages: source and target; None to read it from ``tokenizer_config.json``.
     """
     path = folder / TOKENIZER_CONFIG_FILE
     config = read_json(path) if path.is_file() else {}
@@ -120,7 +120,7 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
     style = "m2m" if family == "nllb" else family
     symbols, codes = _named_languages(folder, family, config)
     languages = _languages(folder, given, codes)
-    # fairseq's names of the languages' symbols.
+    # Language symbols renamed as in fairseq.
     renamed = {(f"__{code}__" if family == "m2m" else code): STYLES[style].symbol(code) for code in codes}
     model = _model(folder, [symbol for symbol in symbols if symbol not in renamed and symbol != MASK])
     side = Side([renamed.get(symbol, symbol) for symbol in symbols], model)
@@ -128,7 +128,7 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
 
 
 def _named_languages(folder: Path, family: str, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """The symbols of a many-language model by number, and the names of its languages."""
+    """Return the symbols of a multilingual model by number, and its language codes."""
     path = folder / TOKENIZER_FILE
     if family == "m2m":
         codes = _LISTS.get(str(config.get("language_codes", "m2m100")), "").split()
@@ -143,7 +143,7 @@ def _named_languages(folder: Path, family: str, config: Mapping[str, Any]) -> tu
 
 
 def _numbered_by_tokenizer(path: Path) -> list[str]:
-    """The symbols of a ``tokenizer.json`` by number."""
+    """Return the symbols of a ``tokenizer.json`` by number."""
     content = read_json(path)
     try:
         vocab = content["model"]["vocab"]
@@ -155,7 +155,7 @@ def _numbered_by_tokenizer(path: Path) -> list[str]:
 
 
 def _model(folder: Path, symbols: Sequence[str]) -> bytes:
-    """The SentencePiece model of a folder, or one made of its ``tokenizer.json``."""
+    """Return the folder's SentencePiece model, or one converted from ``tokenizer.json``."""
     path = folder / TOKENIZER_FILE
     if (folder / JOINT_MODEL).is_file() or not path.is_file():
         return check_own_pieces(folder / JOINT_MODEL, symbols).read_bytes()
@@ -178,12 +178,12 @@ def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) 
 
 
 def _numbered(path: Path) -> list[str]:
-    """The symbols of a file that numbers them."""
+    """Return the symbols of a vocabulary file by number."""
     return _in_order(read_json(path), path)
 
 
 def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
-    """Symbols by number, after a check that a dictionary of fairseq's can have them."""
+    """Return symbols by number, after checking that a fairseq dictionary can hold them."""
     by_number = {number: symbol for symbol, number in numbers.items() if type(number) is int}
     if sorted(by_number) != list(range(len(numbers))):
         raise InputError(f"{path}: does not number its {len(numbers)} symbols from 0 on; it is damaged")
@@ -195,7 +195,7 @@ def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
 
 
 def check_own_pieces(path: Path, symbols: Sequence[str]) -> Path:
-    """Check that a SentencePiece model is one for these symbols; returns its path."""
+    """Check that a SentencePiece model belongs to these symbols, and return its path."""
     pieces = dictionary_pieces(load_subwords(path))
     if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
         raise InputError(f"{path}: most of its {len(pieces)} pieces are no symbols of the model; it is another model's")
@@ -205,7 +205,7 @@ def check_own_pieces(path: Path, symbols: Sequence[str]) -> Path:
 def _languages(
     folder: Path, given: Sequence[Any], codes: Sequence[str], is_told_source: bool = True
 ) -> tuple[str, str]:
-    """The two languages, which the model must have where it is told them."""
+    """Return the two languages after checking that the model supports them."""
     sides = (("--source-lang", is_told_source), ("--target-lang", True))
     for (option, is_told), language in zip(sides, given, strict=True):
         if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):

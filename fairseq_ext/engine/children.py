@@ -1,7 +1,7 @@
-"""Processes that end with the one that starts them, on Linux also if that is killed.
+"""Child processes that end with their parent; on Linux also when the parent is killed.
 
-Also run as a program, ``python children.py PARENT COMMAND…``, which becomes the command; it imports nothing of this
-package, which fairseq wants to import itself.
+This file is also a program: ``python children.py PARENT COMMAND…`` becomes the command. It does not import this
+package, because fairseq must import the package itself.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ GO_ON = "nothing finished is lost: run the same command again"
 
 
 def run_child(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess:
-    """``subprocess.run`` without a check, of a command that is killed when this thread ends before it."""
+    """Run ``subprocess.run`` without a check. The command is killed if this thread ends first."""
     return subprocess.run([*_wrapper(), *command], check=False, **options)
 
 
 def start_child(command: Sequence[str], **options: Any) -> subprocess.Popen:
-    """Start a command like :func:`run_child`, with pipes of bytes to and from it."""
+    """Start a command like :func:`run_child`, with binary pipes to its input, output and messages."""
     return subprocess.Popen([*_wrapper(), *command], stdin=PIPE, stdout=PIPE, stderr=PIPE, **options)
 
 
@@ -34,17 +34,21 @@ def _wrapper() -> list[str]:
 
 
 def how_it_ended(status: int) -> str:
-    """What to say of a child that failed."""
+    """Describe how a failed child process ended."""
     if status < 0:
         return f"was killed (signal {-status}; out of memory?); {GO_ON}"
     return f"ended with status {status}; the reason is above"
 
 
 def end_with_parent(parent: int) -> None:
-    """Let this process be killed when its parent, of this number, ends, also when that is killed; on Linux only."""
+    """Make the kernel kill this process when its parent ends, even if the parent is killed. Linux only.
+
+    Args:
+        parent: process ID of the parent.
+    """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before
+    if os.getppid() != parent:  # the parent has already ended
         os.kill(os.getpid(), signal.SIGKILL)
 
 

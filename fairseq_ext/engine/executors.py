@@ -1,4 +1,4 @@
-"""Where work runs: in processes of this machine or on a Dask cluster, both as executors of ``concurrent.futures``."""
+"""Executors of ``concurrent.futures``: processes on this machine, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.provenance import read_json_object
 from fairseq_ext.inputs.errors import InputError
 
-# A job starts its scheduler, its workers and the command that uses them at once.
+# A cluster job starts its scheduler, its workers and the command that uses them at the same time.
 _SCHEDULER_SECONDS = 20.0
 _WORKERS_SECONDS = 120.0
 _POLL_SECONDS = 0.2
-# Sums of another number of threads differ in the last digit. Dask sets these to 1 for its workers.
+# With another number of threads, sums differ in the last digit. Dask sets these variables to 1 for its workers.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _running: set[subprocess.Popen] = set()
 _ADDRESS = re.compile(r"((tcp|tls)://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
@@ -52,12 +52,12 @@ class Workers:
     """Processes that run functions."""
 
     executor: Executor
-    gpu_executor: Executor  # of those with a GPU, or of all where none has one
-    check: Callable[[], None] = lambda: None  # waits where no worker is left, and raises TimeoutError after a while
-    topic: str | None = None  # under which workers of a cluster log lines for this process to show
+    gpu_executor: Executor  # the workers with a GPU; all workers if none has a GPU
+    check: Callable[[], None] = lambda: None  # waits if no worker is left; raises TimeoutError after a while
+    topic: str | None = None  # topic under which cluster workers log lines for this process
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
-        """Wait until at least one future is done, and return those that are; none without futures."""
+        """Wait until at least one future is done, and return those that are done; an empty set without futures."""
         while futures:
             done, _ = wait(futures, _POLL_SECONDS, FIRST_COMPLETED)
             if done:
@@ -68,8 +68,8 @@ class Workers:
 
 @contextmanager
 def local_workers(count: int) -> Iterator[Workers]:
-    """Start processes of this machine, which end with this one."""
-    # Spawned, not forked: a fork would copy the step's lock and the state of other threads.
+    """Start worker processes on this machine; they end with this process."""
+    # Spawned, because a fork would copy the step's lock and the state of other threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, context, initializer=_begin_worker, initargs=(os.getpid(),)) as executor:
         try:
@@ -84,13 +84,13 @@ def local_workers(count: int) -> Iterator[Workers]:
 
 
 def _begin_worker(parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent also receives the signal, and ends its workers
     end_with_parent(parent)
 
 
 @contextmanager
 def cluster_workers(scheduler: str) -> Iterator[Workers]:
-    """Connect to a Dask cluster by its address or scheduler file; workers with the resource ``GPU`` have a GPU."""
+    """Connect to a Dask cluster, given its address or scheduler file. Workers with the resource ``GPU`` have a GPU."""
     try:
         from distributed import KilledWorker
     except ImportError:
@@ -129,20 +129,20 @@ def _workers_of(client: Any) -> list[dict[str, Any]]:
 def _connect(scheduler: str, where: str) -> Any:
     from distributed import Client
 
-    # Dask writes tracebacks about lost connections.
+    # Silence Dask's tracebacks about lost connections.
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     address = _address(scheduler, where)
     try:
         return Client(address, timeout=_SCHEDULER_SECONDS, set_as_default=False)
-    except Exception as error:  # another program that listens at this address may cause any
+    except Exception as error:  # if another program listens at this address, any exception is possible
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{where}: no Dask scheduler answers there ({reason})") from None
 
 
 def _address(scheduler: str, where: str) -> str:
-    """The address, or the one in the scheduler file, which may come late."""
+    """Return the scheduler's address. Wait for the scheduler file if it does not exist yet."""
     if _ADDRESS.fullmatch(scheduler):
         return scheduler
     file, deadline = Path(scheduler), time.monotonic() + _SCHEDULER_SECONDS
@@ -154,13 +154,13 @@ def _address(scheduler: str, where: str) -> str:
     return address
 
 
-# A step runs in a process of its own, which starts with nothing loaded and ends with the process that started it. So it
-# writes the same bytes on every worker, and a killed worker takes its step with it.
+# Each step runs in a separate process, which starts with nothing loaded and ends with its parent. So every worker
+# writes the same bytes, and the step of a killed worker ends, too.
 
 
 @contextmanager
 def local_step_workers(count: int) -> Iterator[Workers]:
-    """Threads of this process, each of which waits for the process of its step."""
+    """Start threads in this process; each waits for the process of its step."""
     with ThreadPoolExecutor(count) as executor:
         try:
             yield Workers(executor, executor)
@@ -172,9 +172,9 @@ def local_step_workers(count: int) -> Iterator[Workers]:
 
 
 def submit_step(work: bytes, executor: Executor, threads: int, topic: str | None) -> Future:
-    """Let a worker run a step, which is pickled with its provenance, with so many threads.
+    """Submit a step, pickled with its provenance, to a worker.
 
-    ``OMP_NUM_THREADS``, where it is set, counts instead.
+    If ``OMP_NUM_THREADS`` is set, it overrides ``threads``.
     """
     given = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
     return executor.submit(_run_on_worker, work, os.getcwd(), {"OMP_NUM_THREADS": str(threads)} | given, topic)
@@ -190,7 +190,7 @@ def _run_on_worker(work: bytes, folder: str, threads: dict[str, str], topic: str
     key = worker.get_current_task()
 
     def is_wanted() -> bool:
-        """Whether the command that wants the step is still there."""
+        """Return whether the command that requested the step is still running."""
         task = worker.state.tasks.get(key)
         return task is not None and task.state == "executing"
 
@@ -200,7 +200,7 @@ def _run_on_worker(work: bytes, folder: str, threads: dict[str, str], topic: str
 def _run_in_process(
     work: bytes, folder: str, threads: dict[str, str], say: Callable[[str], object], is_wanted: Callable[[], bool]
 ) -> None:
-    """Run a pickled step in a folder, tell its messages, and kill it when it is no longer wanted."""
+    """Run a pickled step in a folder, forward its messages, and kill it when it is no longer wanted."""
     environment = without_launcher(own_environment())
     environment = {name: value for name, value in environment.items() if name not in _THREADS} | threads
     command = [sys.executable, "-P", "-c", "from fairseq_ext.engine.steps import run_pickled; run_pickled()"]
@@ -211,7 +211,7 @@ def _run_in_process(
     _running.add(process)
     try:
         threading.Thread(target=_kill_when_unwanted, args=(process, is_wanted), daemon=True).start()
-        with suppress(BrokenPipeError), process.stdin as stdin:  # its end says why it did not read
+        with suppress(BrokenPipeError), process.stdin as stdin:  # the exit status explains why the process did not read
             stdin.write(work)
         for line in process.stderr:
             say(line.decode("utf-8", "replace").rstrip())

@@ -1,4 +1,4 @@
-"""Calling fairseq's command lines with the options of an experiment file."""
+"""Run fairseq's command-line tools with the options of an experiment file."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from fairseq_ext.inputs.errors import InputError, shown
 
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _UPDATE = re.compile(r"epoch (\d+): +(\d+) / (\d+) .*?\bloss=([\d.]+).*?\bnum_updates=(\d+)")
-_LAST_LINES, _LAST_BYTES = 20, 16 << 10  # of its messages
-# glibc gives large free blocks back to the kernel, which cleans and maps them anew for every batch; training on a CPU
-# spends a third to a half of its time on that, unless the process keeps them.
+_LAST_LINES, _LAST_BYTES = 20, 16 << 10  # of a log file
+# glibc returns large free blocks to the kernel, which clears and maps them again for every batch. Keeping them saves a
+# third to a half of the training time on a CPU.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 USER_DIR = Path(__file__).resolve().parents[1]
 
 
 def option_of(options: Mapping[str, Any], name: str) -> Any:
-    """An option of fairseq's, whose words may be joined by hyphens or underscores; None if it is not given."""
+    """Return one of fairseq's options, spelled with hyphens or underscores; None if it is not given."""
     return options.get(name, options.get(name.replace("-", "_")))
 
 
 def check_option(name: str, where: str) -> None:
-    """Check that this can be the name of one of fairseq's options."""
+    """Check that a string can be the name of a fairseq option."""
     if not _OPTION.fullmatch(name):
         raise InputError(f"{where}: {shown(name)} is no name of an option; use letters, digits, '-' and '_' only")
 
 
 def check_counts(options: Mapping[str, Any], names: Sequence[str], where: str) -> None:
-    """Check those options of fairseq's that this program counts with itself: whole numbers above zero, if given."""
+    """Check that the named options, if given, are positive integers."""
     for name in names:
         value = option_of(options, name)
-        # isinstance(True, int) holds.
+        # bool is a subclass of int.
         if value is not None and (type(value) is not int or value < 1):
             raise InputError(f"{where}: {name}: expected a whole number above 0, got {shown(value)}")
 
 
 def as_arguments(options: Mapping[str, Any]) -> list[str]:
-    """Options as a command line: ``{"lr": 0.1, "fp16": True}`` becomes ``--lr 0.1 --fp16``.
+    """Convert options to a command line: ``{"lr": 0.1, "fp16": True}`` becomes ``--lr 0.1 --fp16``.
 
-    False and None leave an option out; a list gives it several values.
+    Options that are False or None are left out. A list gives an option several values.
     """
     arguments: list[str] = []
     for key, value in options.items():
@@ -63,7 +63,7 @@ def as_arguments(options: Mapping[str, Any]) -> list[str]:
 
 
 def options_in(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each option, without its hyphens, with each of its values; with an empty one if it has none."""
+    """Yield each option, without its hyphens, with each of its values. An option without values has an empty value."""
     option, is_waiting = "", False
     for argument in arguments:
         if argument.startswith("--"):
@@ -81,23 +81,28 @@ def options_in(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def own_environment() -> dict[str, str]:
-    """The environment of a program that finds this package; fairseq loads faster where it comes second."""
+    """Return the environment for a program that imports this package."""
     path = os.pathsep.join([str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    # Warnings of fairseq's own dependencies about each other tell a user nothing.
+    # Users cannot act on warnings of fairseq's dependencies about each other.
     return os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
 
 
 def run_fairseq(
     tool: str, arguments: Sequence[str], output: Path | None = None, typed: str = "", messages: Path | None = None
 ) -> None:
-    """Run ``fairseq-TOOL``, which reads ``typed``, with this package as its user directory.
+    """Run ``fairseq-TOOL`` with this package as its user directory.
 
-    What it prints goes to ``output``, or where its messages go: these are added to a file, or go to stderr.
+    Args:
+        tool: name of the tool, such as ``train``.
+        arguments: options of the tool.
+        output: file for standard output; by default it goes where the messages go.
+        typed: text for standard input.
+        messages: file that the messages are appended to; stderr by default.
     """
-    # -P: a folder of the user's, say one named "examples", must not pass for a module.
+    # -P: a folder of the user, such as "examples", must not hide a module.
     command = [sys.executable, "-P", "-m", "fairseq_ext.tool", tool, *arguments, "--user-dir", str(USER_DIR)]
     environment = KEEP_MEMORY | own_environment()
-    # Each training under torchrun meets at a store of its own, not at the one they would share.
+    # Each training run under torchrun needs a separate store; torchrun's agent store would be shared.
     environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
     with ExitStack() as files:
         stderr = files.enter_context(messages.open("a", encoding="utf-8")) if messages else None
@@ -113,13 +118,13 @@ def run_fairseq(
 
 
 def run_training(label: str, arguments: Sequence[str], log: Path) -> None:
-    """Run ``fairseq-train``, tell how far it is on stderr, and add what it says itself to a file."""
+    """Run ``fairseq-train``, show its progress on stderr, and append its own messages to a log file."""
     with progress(label, partial(training_progress, log, arguments)):
         run_fairseq("train", [*arguments, "--log-format", "simple", "--log-interval", "100"], messages=log)
 
 
 def last_lines(path: Path) -> str:
-    """The end of a text file that may be being written, or nothing."""
+    """Return the end of a text file, which may still be growing; an empty string if it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LAST_BYTES))
@@ -129,7 +134,7 @@ def last_lines(path: Path) -> str:
 
 
 def training_progress(log: Path, arguments: Sequence[str]) -> tuple[float, str] | None:
-    """The part of its epochs or updates that a training of fairseq's has done, as its log's last lines say."""
+    """Return the fraction of epochs or updates that a training run has done, and a description, from its log."""
     found = _UPDATE.findall(last_lines(log))
     options = dict(options_in(arguments))
     epochs, updates = (float(options.get(name, 0)) for name in ("max-epoch", "max-update"))
@@ -143,8 +148,8 @@ def training_progress(log: Path, arguments: Sequence[str]) -> tuple[float, str] 
 
 
 def quieten_fairseq() -> None:
-    """Let nothing through but warnings: with fairseq loaded, every library says all that it could."""
-    logging.basicConfig()  # before one of them does, with a level of its own
+    """Show only warnings. Once fairseq is loaded, every library would log at its most verbose level."""
+    logging.basicConfig()  # first, before a library sets another level
     logging.getLogger().setLevel(logging.WARNING)
-    # What fairseq's own dependencies warn of tells a user nothing.
+    # Users cannot act on warnings of fairseq's dependencies.
     warnings.filterwarnings("ignore", module="torch")

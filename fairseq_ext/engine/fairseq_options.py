@@ -1,6 +1,6 @@
-"""Options of fairseq's commands: checked by fairseq's own parsers before the first step, and the files that they name.
+"""Options of fairseq's commands: validation by fairseq's own parsers before the first step, and files named in options.
 
-fairseq takes seconds to import, so its parsers run in a process of their own (:func:`main`).
+fairseq takes seconds to import, so its parsers run in a separate process (:func:`main`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fairseq_ext.inputs.errors import InputError, shown
 _READER = "import fairseq_ext.registration; from fairseq_ext.engine.fairseq_options import main; main()"
 # The program (``train`` or ``generate``) and its options, without the data directory.
 Spelled = tuple[str, Sequence[str]]
-# Stands for the data directory, which is not looked at.
+# Placeholder for the data directory, which is not read.
 _DATA = "data"
-_FLAG = re.compile(r"--?[A-Za-z]")  # a negative number is none
+_FLAG = re.compile(r"--?[A-Za-z]")  # a negative number is not an option
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 _ARGUMENT = re.compile(r"argument (-\S+): (.*)", re.DOTALL)
 _CHOICE = "invalid choice: '"
@@ -35,7 +35,7 @@ _MOST_NEAR = 3
 _WRITTEN = {"save-dir", "log-file", "tensorboard-logdir", "gates-output", "results-path", "plasma-path"}
 _CHECKPOINTS = {"restore-file", "finetune-from-model"}
 _NAMES_A_PATH = ("file", "path", "dir")
-# fairseq's default, which stands for the training's own.
+# fairseq's default: the last checkpoint of the same training run.
 _OWN_CHECKPOINT = "checkpoint_last.pt"
 _WITHOUT_RESULT = {
     "no-save": "no checkpoint would be kept",
@@ -47,35 +47,35 @@ _WITHOUT_RESULT = {
 
 @dataclass(frozen=True)
 class FairseqCommand:
-    """A command that a step will run, as far as its options are known already."""
+    """A fairseq command that a step will run, with the options known so far."""
 
     program: str  # ``train`` or ``generate``
     arguments: tuple[str, ...]  # without the data directory
-    place: Callable[[str], str] = field(compare=False)  # where an option is given, for messages: file and keys
-    extra: tuple[str, ...] = ()  # more options, from this program's own command line
+    place: Callable[[str], str] = field(compare=False)  # location of an option for messages: file and keys
+    extra: tuple[str, ...] = ()  # additional options from this program's command line
 
     @property
     def spelled(self) -> Spelled:
-        """What fairseq gets to see."""
+        """The program and all options, as passed to fairseq."""
         return self.program, (*self.arguments, *self.extra)
 
     def place_of(self, option: str) -> str:
-        """Where an option or a word is given."""
+        """Return where an option or a word is given."""
         is_typed = option in [argument.partition("=")[0] for argument in self.extra]
         return f"command line: {option}" if is_typed else self.place(option.lstrip("-"))
 
 
 class Mistake(NamedTuple):
-    """The first option, with its hyphens, that fairseq does not take; none if it is not one option that is wrong."""
+    """The first option that fairseq rejects, with its hyphens; an empty string if no single option is at fault."""
 
-    # The number of its command.
+    # Index of the command.
     command: int
     option: str
     text: str
 
 
 def check_commands(commands: Sequence[FairseqCommand]) -> None:
-    """Check that fairseq takes the options of commands, in one process for all; none is started without commands."""
+    """Check in one process that fairseq accepts the options of all commands. Start no process without commands."""
     different = list({command.spelled: command for command in reversed(commands)}.values())[::-1]
     found = first_mistake_in([command.spelled for command in different]) if different else None
     if found is not None:
@@ -84,7 +84,7 @@ def check_commands(commands: Sequence[FairseqCommand]) -> None:
 
 
 def first_mistake_in(commands: Sequence[Spelled]) -> Sequence | None:
-    """What :func:`first_mistake` returns, from a process that has fairseq loaded."""
+    """Return the result of :func:`first_mistake`, computed in a process with fairseq loaded."""
     result = run_child(
         [sys.executable, "-P", "-c", _READER],
         input=json.dumps(commands),
@@ -101,13 +101,13 @@ def first_mistake_in(commands: Sequence[Spelled]) -> Sequence | None:
 
 def main() -> None:
     """Read commands as JSON from stdin; write the first mistake in them, or null, to stdout."""
-    with redirect_stdout(sys.stderr):  # where --help goes, too
+    with redirect_stdout(sys.stderr):  # --help also prints there
         found = first_mistake(json.load(sys.stdin))
     print(json.dumps(found))
 
 
 def first_mistake(commands: Iterable[Spelled]) -> Mistake | None:
-    """Let fairseq read command lines, up to the first that it does not take."""
+    """Parse command lines with fairseq, and return the first mistake; None if all are accepted."""
     for number, (program, arguments) in enumerate(commands):
         if found := _mistake_in(program, arguments):
             return Mistake(number, found[0], f"fairseq-{program} {found[1]}")
@@ -115,7 +115,7 @@ def first_mistake(commands: Iterable[Spelled]) -> Mistake | None:
 
 
 def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | None:
-    """The option that is wrong in a command line, and what is wrong with it."""
+    """Return the option that is wrong in a command line, and the reason."""
     from fairseq import options
 
     parser = options.get_training_parser() if program == "train" else options.get_generation_parser()
@@ -127,7 +127,7 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
     if program == "train":
         if not {"-a", "--arch"} & {argument.partition("=")[0] for argument in arguments}:
             return "--arch", "needs an architecture"
-        # The base that is there may be one that is due to be trained anew; architectures would take its sizes.
+        # An existing base may be outdated, and architectures would read its sizes.
         line += ["--finetune-from-model", ""]
     try:
         _, unknown = options.parse_args_and_arch(parser, line, parse_known=True)
@@ -135,7 +135,7 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
         return _refused(str(error) or type(error).__name__, arguments, known)
     if not unknown:
         return None
-    # The last option before the first word that nothing takes is named.
+    # Report the last option before the first unknown word.
     word = unknown[0].partition("=")[0]
     if not _FLAG.match(word):
         before = [each.partition("=")[0] for each in arguments[: arguments.index(word)] if _FLAG.match(each)]
@@ -149,12 +149,12 @@ def _raise(message: str) -> NoReturn:
 
 
 def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]) -> tuple[str, str]:
-    """The option whose value cannot be read, or that a message of argparse is about, and what is wrong with it."""
+    """Return the option whose value cannot be read, or that argparse reports, and the reason."""
     for option, value in options_in(arguments):
         try:
             if value and (action := known.get(f"--{option}")) is not None and callable(action.type):
                 action.type(value)
-        except Exception:  # whatever fairseq's own readers raise
+        except Exception:  # fairseq's converters may raise any exception
             return f"--{option}", f"refuses its value {shown(value)}"
     found = _ARGUMENT.match(message)
     if found is None:
@@ -174,10 +174,10 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()) -> list[Path]:
-    """The files and directories that options name, whose contents a result depends on, but for those in known inputs.
+    """Return the files and directories named in options that a result depends on, except those in known inputs.
 
-    Those are all values that name a file, and the values of options whose last word is ``file``, ``path`` or
-    ``dir``, whether they are there or not; but not what options say to write.
+    These are all values that name an existing file, and the values of options whose last word is ``file``, ``path`` or
+    ``dir``, even if they do not exist. Output paths are excluded.
     """
     seen = {os.path.abspath(path) for path in known}
     found: list[Path] = []
@@ -200,12 +200,12 @@ def _paths_in(option: str, value: str) -> list[str]:
     parts = [value] if os.path.exists(value) else value.split(os.pathsep)
     if option.split("-")[-1] in _NAMES_A_PATH:
         return parts
-    # A word such as "adam" is no path because somebody has a directory of this name.
+    # The word "adam" is not a path even if a directory has that name.
     return [part for part in parts if os.path.isfile(part) or (os.sep in part and os.path.isdir(part))]
 
 
 def check_training_options(arguments: Sequence[str], where: str) -> None:
-    """Check that a training keeps its result, and starts from one checkpoint at most."""
+    """Check that a training run keeps its result, and starts from at most one checkpoint."""
     starts = []
     for option, value in options_in(arguments):
         if option in _WITHOUT_RESULT:

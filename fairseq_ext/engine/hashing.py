@@ -1,4 +1,4 @@
-"""SHA-256 of files and directories, each file read once a process as long as it stays as it is."""
+"""SHA-256 of files and directories. A process reads each file only once unless it changes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import time
 from pathlib import Path
 
-# A finished step's own record, which is no part of its contents.
+# Record of a finished step; not part of its contents.
 RECORD = "step.json"
 _CHUNK_BYTES = 1 << 20
-# File systems tell times in steps: a file changed this shortly ago may change again and keep its time.
+# File times have a limited resolution: a file changed this recently may change again without a new time.
 _SETTLED_NS = 2_000_000_000
 _Identity = tuple[int, ...]
 _known: dict[_Identity, str] = {}
 
 
 def hash_path(path: Path) -> str:
-    """SHA-256 of a file's bytes, or of a directory's relative names and bytes without its record."""
+    """Return the SHA-256 of a file's bytes, or of a directory's relative names and bytes without its record."""
     if path.is_file():
         return hash_file(path)
     digest = hashlib.sha256()
@@ -27,7 +27,7 @@ def hash_path(path: Path) -> str:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         before = os.fstat(file.fileno())
         identity = _identity(before)
@@ -43,7 +43,7 @@ def hash_file(path: Path) -> str:
 
 
 def relative_files(directory: Path) -> list[str]:
-    """The files below a directory by relative name, sorted, without its record."""
+    """Return the sorted relative names of the files below a directory, without its record."""
     files = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
     return sorted(name for name in files if name != RECORD)
 

@@ -1,6 +1,6 @@
-"""A script that was started by a Python without this project's libraries goes on with the one in ``.venv``.
+"""Restart a script with the Python in ``.venv`` if the current Python lacks the project's libraries.
 
-Read by any Python 3; it imports nothing of this package.
+Runs with any Python 3, and does not import this package.
 """
 
 import importlib.util
@@ -12,10 +12,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def use_own_python() -> None:
-    """Start the program again with the project's Python, unless this one has fairseq.
+    """Restart the program with the project's Python, unless the current one has fairseq.
 
     Raises:
-        SystemExit: if there is no such Python yet.
+        SystemExit: if the project's Python does not exist, or has no fairseq.
     """
     if importlib.util.find_spec("fairseq") is not None:
         return

@@ -1,7 +1,7 @@
-"""Several processes that run one command together, as torchrun and Slurm's srun start them.
+"""Multiple processes that run one command together, started by torchrun or Slurm's srun.
 
-Training is what they share; everything else is done by the first of them, and the others wait for it. If one fails
-the launcher must end the rest: torchrun does, srun with ``--kill-on-bad-exit``.
+They train together; the first process does everything else, and the other processes wait for it. If one fails, the
+launcher must end the rest: torchrun does, srun with ``--kill-on-bad-exit``.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from dataclasses import dataclass
 
 from fairseq_ext.engine.fairseq_cli import options_in
 
-# First the number of the process, then how many there are.
+# First the rank of the process, then the number of processes.
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# srun sets both; in a batch script outside of it there is one process, and SLURM_STEP_NUM_TASKS is missing.
+# srun sets both. A batch script itself is one process, without SLURM_STEP_NUM_TASKS.
 _SRUN = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
 _PORTS = range(20_000, 60_000)
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of this command, as this one, number ``rank`` from 0, sees them."""
+    """The processes that run this command; ``rank`` is the number of this process, from 0."""
 
     rank: int = 0
     count: int = 1
-    # ``torchrun`` or ``srun``.
+    # ``torchrun`` or ``srun``; None for a single process.
     launcher: str | None = None
 
     @property
     def is_first(self) -> bool:
-        """Whether this process owns what is built."""
+        """Whether this process builds the outputs."""
         return self.rank == 0
 
 
 def this_process(environment: Mapping[str, str] = os.environ) -> Processes:
-    """What the launcher says of this process."""
+    """Return the rank and count of processes that the launcher set."""
     for launcher, names in (("torchrun", _TORCHRUN), ("srun", _SRUN)):
         if all(name in environment for name in names):
             rank, count = (int(environment[name]) for name in names[:2])
@@ -46,26 +46,26 @@ def this_process(environment: Mapping[str, str] = os.environ) -> Processes:
 
 
 def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program that is none of the launcher's processes, such as a step on a worker under srun."""
+    """Return an environment without the launcher's variables, such as for a step on a worker under srun."""
     return {name: value for name, value in environment.items() if name not in (*_TORCHRUN, *_SRUN)}
 
 
 def distributed_arguments(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[str]:
-    """fairseq-train's options for training in these processes together; none where there is one.
+    """Return fairseq-train's options for distributed training in these processes; an empty list for a single process.
 
-    fairseq finds them by itself on some machines: not with one GPU each, nor on CPUs. What the user has given is not
-    repeated.
+    fairseq detects them itself only on some machines: not with one GPU each, nor on CPUs. Options given by the user are
+    not repeated.
     """
     processes = this_process(environment)
     if processes.launcher == "torchrun":
-        # torchrun's own store, at its port, still holds the keys of a training before; see run_fairseq.
+        # The store of torchrun, at its port, still holds keys of the previous training run; see run_fairseq.
         address = f"{environment['MASTER_ADDR']}:{int(environment['MASTER_PORT']) + 1}"
         device = environment.get("LOCAL_RANK", "0")
     elif processes.launcher == "srun":
-        # Every process must come to the same port without asking the others.
+        # All processes must compute the same port without communicating.
         port = dict(options_in(given)).get("distributed-port") or _PORTS[int(environment["SLURM_JOB_ID"]) % len(_PORTS)]
         address = f"{_first_host(environment['SLURM_STEP_NODELIST'])}:{port}"
-        # With --gpus-per-task each process sees its own GPU alone.
+        # With --gpus-per-task, each process sees only its own GPU.
         visible = environment.get("CUDA_VISIBLE_DEVICES", "").count(",") + 1
         device = str(int(environment["SLURM_LOCALID"]) % visible)
     else:
@@ -81,11 +81,11 @@ def distributed_arguments(given: Sequence[str], environment: Mapping[str, str] =
 
 
 def _first_host(nodes: str) -> str:
-    """The first of Slurm's list of nodes, such as ``gpu[03-07]``."""
+    """Return the first host in Slurm's node list, such as ``gpu[03-07]``."""
     command = ["scontrol", "show", "hostnames", nodes]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
 
 
 def cores() -> int:
-    """How many this process may use: a container, Slurm or taskset may leave it some of the machine's."""
+    """Return the number of cores available to this process, which a container, Slurm or taskset may limit."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

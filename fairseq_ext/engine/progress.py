@@ -1,4 +1,4 @@
-"""How far something long is, on stderr: a line written over on a terminal, else a line for every tenth."""
+"""Progress of a long task on stderr: an updated line on a terminal, otherwise a line every 10 %."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
-# The part that is done, and words for it; None as long as nothing is known.
+# Return the finished fraction and a description; None if the progress is not known yet.
 Look = Callable[[], tuple[float, str] | None]
 
 _TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 60.0
@@ -18,7 +18,7 @@ _TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 60.0
 
 @contextmanager
 def progress(label: str, look: Look) -> Iterator[None]:
-    """Tell meanwhile how far it is, as ``look`` sees it from another thread, and how long it will still take."""
+    """Show the progress, read by ``look`` in another thread, and the estimated remaining time."""
     stop = threading.Event()
     thread = threading.Thread(target=_follow, args=(label, look, stop), daemon=True)
     thread.start()
@@ -30,7 +30,7 @@ def progress(label: str, look: Look) -> Iterator[None]:
 
 
 def tell(line: str) -> None:
-    """Write a line to stderr, above the line that is written over."""
+    """Write a line to stderr, above the progress line."""
     tqdm.write(line, file=sys.stderr)
 
 
@@ -42,7 +42,7 @@ def _follow(label: str, look: Look, stop: threading.Event) -> None:
             if (seen := look()) is None:
                 continue
             if not bar.n:
-                bar.initial = seen[0]  # a training that goes on has not done this part now
+                bar.initial = seen[0]  # a resumed training run has not done this part now
             bar.n = seen[0]
             bar.set_description_str(f"{label}: {seen[1]}")
             if not on_terminal and seen[0] >= told + 0.1:

@@ -1,4 +1,4 @@
-"""What a step's directory was made from and what it holds: ``step.json``, the last file that a step writes."""
+"""Provenance and contents of a step's directory: ``step.json``, the last file that a step writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_ext.engine.hashing import RECORD, hash_file, hash_path, relative_files
 from fairseq_ext.inputs.errors import InputError
 
-# The key of a step's options that holds those of a command line, a list.
+# Key of a step's options that holds additional command-line options, a list.
 EXTRA = "extra"
 _MOST_CHANGES = 3
 _LONGEST_VALUE = 60
@@ -20,18 +20,18 @@ _LONGEST_VALUE = 60
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a directory is made from: the options of its step, and the SHA-256 of its inputs, in the step's order."""
+    """The origin of a directory: the options of its step, and the SHA-256 of its inputs, in the step's order."""
 
     options: Mapping[str, Any]
     inputs: Sequence[str]
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over options and inputs; the place of the inputs does not count."""
+        """SHA-256 of options and inputs; independent of the inputs' locations."""
         return hashlib.sha256(self._text().encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
-        """Itself, as JSON can hold it."""
+        """Return the provenance as JSON values."""
         return json.loads(self._text())
 
     def _text(self) -> str:
@@ -41,16 +41,16 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Record:
-    """The contents of ``step.json``; one of an earlier version has no hashes and no provenance."""
+    """The contents of ``step.json``; records of earlier versions have no hashes and no provenance."""
 
-    fingerprint: str  # of what the directory was made from
+    fingerprint: str  # of the directory's provenance
     sizes: Mapping[str, int]  # of its files in bytes, by relative name
-    hashes: Mapping[str, str]  # their SHA-256
+    hashes: Mapping[str, str]  # SHA-256 of its files, by relative name
     provenance: Provenance | None = None
 
 
 def write_record(directory: Path, provenance: Provenance) -> None:
-    """Record all files of a directory, which completes it."""
+    """Record all files of a directory. This completes the directory."""
     names = relative_files(directory)
     record = {
         "fingerprint": provenance.fingerprint,
@@ -62,7 +62,7 @@ def write_record(directory: Path, provenance: Provenance) -> None:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; an empty one if the file holds none."""
+    """Return the object in a JSON file; an empty dictionary if the file has no object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -71,7 +71,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_record(directory: Path) -> Record | None:
-    """The record of a directory; None if there is none that a step can have written."""
+    """Return the record of a directory; None if it is missing or invalid."""
     record = read_json_object(directory / RECORD)
     fingerprint: Any = record.get("fingerprint")
     sizes: Any = record.get("outputs")
@@ -82,20 +82,20 @@ def read_record(directory: Path) -> Record | None:
 
 
 def read_provenance(value: Any) -> Provenance | None:
-    """The provenance in a JSON file; None if there is none, as in files of earlier versions."""
+    """Return the provenance in a JSON value; None if it is missing, as in files of earlier versions."""
     found = value if isinstance(value, dict) else {}
     options, inputs = found.get("options"), found.get("inputs")
     return Provenance(options, inputs) if isinstance(options, dict) and isinstance(inputs, list) else None
 
 
 def is_finished(output: Path, fingerprint: str) -> bool:
-    """Whether a directory was completed with this fingerprint and still has all its files."""
+    """Return whether a directory was completed with this fingerprint and still has all its files."""
     record = read_record(output)
     return record is not None and record.fingerprint == fingerprint and has_all_files(output, record)
 
 
 def has_all_files(output: Path, record: Record) -> bool:
-    """Whether all recorded files are there in their sizes."""
+    """Return whether all recorded files exist with their recorded sizes."""
     try:
         return all((output / name).stat().st_size == size for name, size in record.sizes.items())
     except OSError:
@@ -103,7 +103,7 @@ def has_all_files(output: Path, record: Record) -> bool:
 
 
 def provenance_of(name: str, inputs: Sequence[Path], options: Mapping[str, Any]) -> Provenance:
-    """What a directory of this name is made from, as its inputs are now; the place of these does not count."""
+    """Return the provenance of a directory from the current contents of its inputs; their locations are ignored."""
     for path in inputs:
         if not path.exists():
             raise InputError(f"{name}: its input {path} does not exist; make it first")
@@ -111,7 +111,7 @@ def provenance_of(name: str, inputs: Sequence[Path], options: Mapping[str, Any])
 
 
 def _input_hash(path: Path) -> str:
-    """SHA-256 of an input's contents; a file that a step wrote must be as the step wrote it."""
+    """Return the SHA-256 of an input's contents. If a step wrote the file, check that it is unchanged."""
     for folder in (path, *path.parents):
         record = read_record(folder)
         if record is not None:
@@ -121,7 +121,7 @@ def _input_hash(path: Path) -> str:
 
 
 def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
-    """Check that files of a finished step are as its record says."""
+    """Check that files of a finished step match its record."""
     for name in names:
         file = output / name
         if not file.is_file() or hash_file(file) != record.hashes[name]:
@@ -132,7 +132,7 @@ def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
 
 
 def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
-    """The differences between two provenances, in one line; ``inputs`` are the names of the inputs."""
+    """Describe the differences between two provenances in one line; ``inputs`` are the names of the inputs."""
     old, new = (dict(_leaves(provenance.as_json()["options"])) for provenance in (before, now))
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     found = [f"{name} was {_shown(old.get(name))}, is {_shown(new.get(name))}" for name in names]
@@ -146,7 +146,7 @@ def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
 
 
 def _leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Each value as text, by the keys that lead to it."""
+    """Yield each value as text with the keys that lead to it."""
     for key, value in options.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{prefix}{key}: ")

@@ -1,4 +1,4 @@
-"""Stages: the parts of a whole experiment, each a list of steps, and which of them a command runs."""
+"""Stages of an experiment, each a list of steps, and the choice of stages to run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fairseq_ext.inputs.errors import InputError
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of an experiment, of the name that the command line calls it."""
+    """A part of an experiment, with its name on the command line."""
 
     name: str
-    # When all stages before it are done; what these left decides, for instance, which domains there are.
+    # Called when all earlier stages are done, because the steps may depend on their results, such as the domains.
     steps: Callable[[], list[Step]]
-    # The experiment file alone decides on its steps. With several jobs or a cluster, each of them runs as soon as its
-    # inputs are there, beside those of neighbouring stages.
+    # The steps depend only on the experiment file. With several jobs or a cluster, each step runs as soon as its inputs
+    # exist, together with steps of neighbouring stages.
     early: bool = False
 
 
 def check_stage_names(stages: Sequence[Stage], where: str) -> None:
-    """Check that no system, which is a stage of its name, is named like another stage of ``where``."""
+    """Check that no system has the name of another stage, since each system is a stage."""
     names = [stage.name for stage in stages]
     for name in names:
         if names.count(name) > 1:
@@ -33,7 +33,7 @@ def check_stage_names(stages: Sequence[Stage], where: str) -> None:
 def choose_stages(
     stages: Sequence[Stage], first: str | None = None, last: str | None = None, only: Sequence[str] = ()
 ) -> list[Stage]:
-    """The stages from ``first`` to ``last``, or ``only`` these, in their own order."""
+    """Return the stages from ``first`` to ``last``, or only those in ``only``, in their own order."""
     names = [stage.name for stage in stages]
     for option, wanted in (("--from", [first]), ("--to", [last]), ("--only", only)):
         for name in wanted:
@@ -59,9 +59,9 @@ def run_chosen(
     jobs: int = 1,
     scheduler: str | None = None,
 ) -> None:
-    """Run the stages that :func:`choose_stages` chooses, as :func:`~fairseq_ext.engine.steps.run_steps` does."""
+    """Run the stages that :func:`choose_stages` selects; see :func:`~fairseq_ext.engine.steps.run_steps`."""
     chosen = choose_stages(stages, first, last, only)
-    # A missing test set or a misspelt option is to be noticed before the first training, not after the last.
+    # Detect a missing test set or a misspelt option before the first training run.
     check_options([step for stage in chosen for step in stage.steps()])
     planned: list[Step] = []
     at_once = jobs > 1 or scheduler is not None

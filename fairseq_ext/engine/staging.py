@@ -1,12 +1,12 @@
-"""Staging directories: the hidden directory beside an output in which its step works.
+"""Staging directories: the hidden directory next to an output in which its step works.
 
 ::
 
     work/.mix.step/step-workspace.json      the fingerprint and the provenance
     work/.mix.step/unfinished/              becomes work/mix when complete
-    work/.mix.step/replaced/                was work/mix until then
+    work/.mix.step/replaced/                the previous work/mix
 
-No output's name starts with a dot, so nothing else has such a name.
+No output's name starts with a dot, so these names are not used otherwise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from fairseq_ext.engine.provenance import Provenance, read_json_object, read_provenance
 from fairseq_ext.inputs.errors import InputError
 
-# A process that was killed may take so long to end.
+# A killed process may take this long to end.
 _LOCK_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 
@@ -41,7 +41,7 @@ class Staging:
 
     @property
     def unfinished(self) -> Path:
-        """The directory being built."""
+        """The directory in which the step builds its output."""
         return self.folder / "unfinished"
 
     @property
@@ -49,19 +49,19 @@ class Staging:
         return self.folder / "step-workspace.json"
 
     def exists(self) -> bool:
-        """Whether a run works here, or was interrupted."""
+        """Return whether a run is in progress or was interrupted."""
         return self.folder.exists()
 
     def is_begun(self, fingerprint: str) -> bool:
-        """Whether a run with this fingerprint works here, or was interrupted."""
+        """Return whether a run with this fingerprint is in progress or was interrupted."""
         return self.unfinished.is_dir() and read_json_object(self._mark).get("fingerprint") == fingerprint
 
     def provenance(self) -> Provenance | None:
-        """That of an interrupted run, if there is one."""
+        """Return the provenance of an interrupted run; None if there is none."""
         return read_provenance(read_json_object(self._mark).get("made_from")) if self.unfinished.is_dir() else None
 
     def start(self, fingerprint: str, provenance: Provenance | None = None) -> Path:
-        """An empty directory to build in."""
+        """Create an empty directory to build in, and return its path."""
         self.clear()
         self.folder.mkdir()
         mark = {"fingerprint": fingerprint, "made_from": provenance and provenance.as_json()}
@@ -70,22 +70,22 @@ class Staging:
         return self.unfinished
 
     def finish(self) -> None:
-        """Replace the output. A kill in between leaves the old one, the new one or none."""
+        """Replace the output. If the process is killed, the old output, the new output or no output remains."""
         if self.output.exists() or self.output.is_symlink():
             self.output.rename(self.folder / "replaced")
         self.unfinished.rename(self.output)
         self.clear()
 
     def clear(self) -> None:
-        """Delete all that is here."""
+        """Delete the staging directory."""
         if self.exists():
             shutil.rmtree(self.folder)
 
 
 @contextmanager
 def locked(output: Path) -> Iterator[None]:
-    """Be the only process that builds an output."""
-    # The file stays: if it were removed, two processes could lock two files of one name.
+    """Hold an exclusive lock for building an output."""
+    # The file is kept: if it were removed, two processes could lock two files of the same name.
     with output.with_name(f".{output.name}.lock").open("a") as file:
         deadline = time.monotonic() + _LOCK_SECONDS
         while True:

@@ -1,9 +1,9 @@
-"""Steps: directories that are either finished or absent, and are built again only when they must be.
+"""Steps: directories that are either complete or absent, and are rebuilt only when necessary.
 
-A step builds one directory from inputs and options. It works in a staging directory beside it
+A step builds one directory from inputs and options. It works in a staging directory next to it
 (:mod:`fairseq_ext.engine.staging`), writes ``step.json`` (:mod:`fairseq_ext.engine.provenance`) as the last file, and
-is then renamed. So a directory under its own name is complete, however the machine went down, and running the same
-command again does only what is missing.
+renames the directory. So a directory under its final name is complete even after a crash, and running the same command
+again builds only missing directories.
 """
 
 from __future__ import annotations
@@ -43,26 +43,27 @@ from fairseq_ext.inputs.errors import InputError, is_environment
 _UP_TO_DATE = "up to date"
 _POLL_SECONDS = 0.5
 _MOST_AT_ONCE = 4  # without --jobs: each translation holds a model in memory
-# Commands of fairseq's that this process need not check again.
+# fairseq commands that this process has already checked.
 _accepted: set[FairseqCommand] = set()
 
 
 @dataclass(frozen=True)
 class Step:
-    """One directory, what it is made from, and how.
+    """A directory to build, with its inputs, its options and the function that builds it.
 
     Args:
         output: directory to build; its name is the step's name in messages.
         inputs: files and directories whose *contents* the result depends on, in a fixed order.
-        options: everything else the result depends on, as JSON can hold it. The program's own code is
-            not compared: give a version here and raise it when ``build`` comes to work differently.
-        build: fills the directory that it is given, and may return a line on what it made; cloudpickle takes it.
-        resumable: ``build`` continues from what an interrupted run with the same fingerprint left.
-        join: what further processes of the same command do in the directory of a resumable step meanwhile.
-        results: files that ``build`` must have made.
-        commands: of fairseq's; their options are checked before any step runs.
-        side_by_side: several such steps run at once, also without ``--jobs``.
-        trains: it trains, or chooses among trainings.
+        options: all other values that the result depends on, as JSON values. The program's own code is not compared:
+            include a version, and raise it when the results of ``build`` change.
+        build: function that fills the given directory and may return a one-line summary; must be picklable by
+            cloudpickle.
+        resumable: whether ``build`` continues an interrupted run with the same fingerprint.
+        join: function that other processes of the same command run in the directory of a resumable step.
+        results: names of files that ``build`` must create.
+        commands: fairseq commands of the step; their options are checked before any step runs.
+        side_by_side: whether several such steps run at once even without ``--jobs``.
+        trains: whether the step trains a model or chooses among trained models.
     """
 
     output: Path
@@ -77,14 +78,19 @@ class Step:
     trains: bool = field(default=False, compare=False)
 
     def provenance(self) -> Provenance:
-        """What the directory is made from, as its inputs are now."""
+        """Return the provenance of the directory from the current contents of its inputs."""
         return provenance_of(self.output.name, self.inputs, self.options)
 
 
 def run_step(step: Step, provenance: Provenance | None = None) -> bool:
-    """Build the directory of a step, whose provenance may be known; False if it is up to date already."""
+    """Build the directory of a step. Return False if it is already up to date.
+
+    Args:
+        step: step to run.
+        provenance: provenance of the step; computed if None.
+    """
     output, staging, provenance = step.output, Staging(step.output), provenance or step.provenance()
-    # Without the lock first: any number of processes may use a finished directory at once.
+    # Check without the lock first: any number of processes may use a finished directory at once.
     if is_finished(output, provenance.fingerprint) and not staging.exists():
         tell(f"{output.name}: {_UP_TO_DATE}")
         return False
@@ -111,7 +117,7 @@ def run_step(step: Step, provenance: Provenance | None = None) -> bool:
 
 
 def _beginning(step: Step, provenance: Provenance) -> tuple[bool, str]:
-    """Whether the build continues an interrupted one, and why it is needed."""
+    """Return whether the build continues an interrupted one, and the reason for building."""
     staging = Staging(step.output)
     if step.resumable and staging.is_begun(provenance.fingerprint):
         return True, "continuing an interrupted run"
@@ -126,7 +132,7 @@ def _beginning(step: Step, provenance: Provenance) -> tuple[bool, str]:
 
 
 def _refuse_foreign_files(output: Path) -> None:
-    """Refuse to replace a directory that holds more than a step wrote there."""
+    """Refuse to replace a directory with files that no step wrote."""
     record = read_record(output)
     if record is not None:
         others = [name for name in relative_files(output) if name not in record.sizes]
@@ -141,13 +147,13 @@ def _refuse_foreign_files(output: Path) -> None:
 
 
 def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, scheduler: str | None = None) -> None:
-    """Run the steps, or with ``dry_run`` only print what each of them would do (stdout).
+    """Run the steps, or with ``dry_run`` only print the plan to stdout.
 
-    One after the other in their order; with ``jobs`` or the ``scheduler`` of a Dask cluster several at once, each as
-    soon as its inputs are there. Of several processes that run the same command, the first builds the steps and the
-    others follow.
+    By default, steps run one after the other. With ``jobs`` or the ``scheduler`` of a Dask cluster, several run at
+    once, each as soon as its inputs exist. If several processes run the same command, the first builds the steps and
+    the other processes follow.
     """
-    quieten_fairseq()  # which some steps load into this process
+    quieten_fairseq()  # some steps load fairseq into this process
     processes = this_process()
     if (jobs > 1 or scheduler) and processes.count > 1:
         option = f"--scheduler {scheduler}" if scheduler else f"--jobs {jobs}"
@@ -167,7 +173,7 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, sc
 
 
 def _run_here(steps: Sequence[Step], jobs: int) -> None:
-    """Run steps on this machine: all with ``jobs`` at once, or in order but for those that may run side by side."""
+    """Run steps on this machine: in parallel with ``jobs``; otherwise in order, except for ``side_by_side`` steps."""
     groups = [(True, list(steps))] if jobs > 1 else groupby(steps, lambda step: step.side_by_side)
     for at_once, found in groups:
         group = list(found)
@@ -181,16 +187,16 @@ def _run_here(steps: Sequence[Step], jobs: int) -> None:
 
 
 def _places(jobs: int) -> int:
-    """How many steps run at once on this machine; without ``--jobs``, one on a GPU."""
+    """Return how many steps run at once on this machine; without ``--jobs``, 1 if there is a GPU."""
     if jobs > 1:
         return jobs
-    import torch  # takes seconds
+    import torch  # slow to import
 
     return 1 if torch.cuda.is_available() else min(cores(), _MOST_AT_ONCE)
 
 
 def run_here(step: Step, provenance: Provenance | None = None) -> None:
-    """Run a step in this process; a hindrance of the machine is an input error."""
+    """Run a step in this process. Errors of the environment, such as a full disk, become input errors."""
     try:
         run_step(step, provenance)
     except OSError as error:
@@ -200,7 +206,7 @@ def run_here(step: Step, provenance: Provenance | None = None) -> None:
 
 
 def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
-    """Run each step as soon as the steps that make its inputs are done; after a failure no other begins."""
+    """Run each step as soon as its inputs are built. After a failure, start no further steps."""
     before, done = _made_from(steps), set[int]()
     waiting, running = list(range(len(steps))), dict[Future, int]()
     try:
@@ -225,18 +231,18 @@ def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
 
 
 def _submit(step: Step, workers: Workers, threads: int) -> Future:
-    """Let a worker, one with a GPU if it trains or translates, run a step."""
-    import cloudpickle  # only for steps at once
+    """Submit a step to a worker; steps that train or translate need a GPU if there is one."""
+    import cloudpickle  # only needed for parallel steps
 
     executor = workers.gpu_executor if step.trains or step.side_by_side else workers.executor
     return submit_step(cloudpickle.dumps((step, step.provenance())), executor, threads, workers.topic)
 
 
 def run_pickled() -> None:
-    """Run the step on stdin, pickled with its provenance; an input error goes to stdout, messages to stderr."""
+    """Run the pickled step and provenance from stdin. Input errors go to stdout, messages to stderr."""
     quieten_fairseq()
     with os.fdopen(os.dup(1), "w") as answer:
-        os.dup2(2, 1)  # for whatever a step prints
+        os.dup2(2, 1)  # output that a step prints goes to stderr
         try:
             run_here(*pickle.load(sys.stdin.buffer))
         except InputError as error:
@@ -244,7 +250,7 @@ def run_pickled() -> None:
 
 
 def _made_from(steps: Sequence[Step]) -> list[set[int]]:
-    """For each step, the numbers of the steps before it whose outputs hold its inputs."""
+    """Return, for each step, the indices of earlier steps whose outputs contain its inputs."""
     numbers: dict[Path, int] = {}
     found = []
     for number, step in enumerate(steps):
@@ -254,7 +260,7 @@ def _made_from(steps: Sequence[Step]) -> list[set[int]]:
 
 
 def check_options(steps: Sequence[Step]) -> None:
-    """Let fairseq read the options of the commands that unfinished steps will run; once in all processes together."""
+    """Validate the fairseq options of unfinished steps with fairseq, in the first process only."""
     if not this_process().is_first:
         return
     waiting = [step for step in steps if not _accepted.issuperset(step.commands)]
@@ -263,17 +269,17 @@ def check_options(steps: Sequence[Step]) -> None:
 
 
 def _was_built(step: Step) -> bool:
-    """Whether a step is finished as far as can be said before those that it builds on have run."""
+    """Return whether a step is finished, as far as this is known before its inputs have been rebuilt."""
     if not step.output.is_dir() or not all(path.exists() for path in step.inputs):
         return False
     try:
         return is_finished(step.output, step.provenance().fingerprint)
-    except InputError:  # of an input that is damaged; the step itself will say so, or it is made anew
+    except InputError:  # an input is damaged; the step reports it when it runs, or the input is rebuilt
         return False
 
 
 def _follow_step(step: Step) -> None:
-    """Join in a step that another process of the same command builds, and return when it is finished."""
+    """Take part in a step that another process of the same command builds, and return when it is finished."""
     fingerprint, staging = step.provenance().fingerprint, Staging(step.output)
     join = step.join
     while not is_finished(step.output, fingerprint):
@@ -284,11 +290,11 @@ def _follow_step(step: Step) -> None:
 
 
 def print_plan(steps: Sequence[Step]) -> None:
-    """Print one line a step: whether it is finished or what would be done, its directory, and why."""
+    """Print one line per step: its state or action, its directory, and the reason."""
     to_build: set[Path] = set()
     for step in steps:
         act, why = "build", ""
-        # A step after one that will change cannot be judged before that one has run.
+        # A step after one that will change cannot be judged until that one has run.
         if not any(to_build & {path, *path.parents} for path in step.inputs):
             act, why = _planned(step)
         if act != _UP_TO_DATE:
@@ -305,15 +311,15 @@ def _planned(step: Step) -> tuple[str, str]:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The versions of packages that a step's result depends on, as one of its options."""
+    """Return the versions of packages that a step's result depends on, for its options."""
     return {name: version(name) for name in packages}
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside ``path`` that becomes ``path`` if the block ends without an error."""
+    """Yield a temporary path next to ``path``; it replaces ``path`` if the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix stays last because some writers (numpy, matplotlib) choose the format by it.
+    # Keep the suffix last: some writers (numpy, matplotlib) choose the format by it.
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         yield temporary

@@ -1,8 +1,8 @@
-"""Many independent tasks: on the cores of this machine, or on the machines of a Dask cluster.
+"""Independent tasks, run on the cores of this machine or on a Dask cluster.
 
-A task builds one directory. It works under a temporary name and renames the directory when it is
-complete, so a task is recognised as done by its directory alone, whoever ran it and however the last
-run ended. Which process runs a task changes nothing in what it writes.
+Each task builds one directory. It works under a temporary name and renames the directory when it is complete. So the
+existence of the directory shows that the task is done, even after an interrupted run. The results do not depend on the
+process that runs a task.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from fairseq_ext.engine.executors import cluster_workers, local_workers
 from fairseq_ext.engine.processes import cores
 from fairseq_ext.inputs.errors import InputError
 
-# Where a step keeps its tasks; no domain can be named like this.
+# Folder for a step's tasks; no domain can have this name.
 TASKS_DIR = ".tasks"
-# Builds task INDEX into the empty directory OUTPUT: task(index, output).
+# Function that builds task INDEX in the empty directory OUTPUT: task(index, output).
 Task = Callable[[int, Path], Any]
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Where tasks run; never changes a result."""
+    """Where tasks run; does not affect results."""
 
-    # Processes on this machine; 0 takes one a core.
+    # Number of processes on this machine; 0 for one per core.
     workers: int = 0
-    # Address (``tcp://HOST:PORT``) or file of a Dask cluster's scheduler, whose workers are used instead. They see the
-    # same file system and have this project on their ``PYTHONPATH``.
+    # Address (``tcp://HOST:PORT``) or file of a Dask scheduler, whose workers are used instead. They need the same file
+    # system and this project on their ``PYTHONPATH``.
     scheduler: str | None = None
 
 
@@ -42,16 +42,16 @@ THIS_MACHINE = Engine()
 
 
 def task_output(folder: Path, index: int) -> Path:
-    """The directory of a finished task."""
+    """Return the directory of a finished task."""
     return folder / f"{index:06d}"
 
 
 def move_outputs(tasks: Path, count: int, folder: Path) -> None:
-    """Move the files that the tasks made into one folder, in their sub-directories, and delete the tasks."""
+    """Move the files of all tasks into one folder, keeping their subdirectories, and delete the tasks."""
     for index in range(count):
         output = task_output(tasks, index)
         for path in sorted(output.rglob("*")):
-            if path.is_file():  # none is left there if an interrupted run came so far
+            if path.is_file():  # an interrupted run may have moved the files already
                 target = folder / path.relative_to(output)
                 target.parent.mkdir(exist_ok=True)
                 path.rename(target)
@@ -59,7 +59,7 @@ def move_outputs(tasks: Path, count: int, folder: Path) -> None:
 
 
 def remove_tasks(folder: Path) -> None:
-    """Delete the tasks' directories: all at once, so that a kill leaves none that looks done and is not."""
+    """Delete the tasks' directories. They are renamed first, so that an interruption leaves no incomplete task."""
     gone = folder.with_name(f"{folder.name}.gone")
     shutil.rmtree(gone, ignore_errors=True)
     folder.rename(gone)
@@ -75,14 +75,16 @@ def run_tasks(
     sizes: Sequence[int] | None = None,
     unit: str = "task",
 ) -> list[Any]:
-    """Run the tasks 0 to ``count - 1`` of a job that are not done yet; what these return, in no particular order.
+    """Run the unfinished tasks among 0 to ``count - 1``, and return their results in no particular order.
 
     Args:
-        task: must be picklable, and the paths it holds absolute, since other processes run it.
-        folder: where the results go (:func:`task_output`).
-        engine: where they run.
-        label: of the progress bar on stderr.
-        sizes: of each task, in ``unit``, which the bar counts; None for one each.
+        task: function to run; must be picklable and hold absolute paths, because other processes run it.
+        folder: directory for the results (:func:`task_output`).
+        count: number of tasks.
+        engine: where to run the tasks.
+        label: label of the progress bar on stderr.
+        sizes: size of each task in ``unit``, counted by the progress bar; 1 each by default.
+        unit: unit of the sizes in the progress bar.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = [index for index in range(count) if not task_output(folder, index).exists()]
@@ -97,7 +99,7 @@ def run_tasks(
 
 
 def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the result of each, as they are done."""
+    """Yield the index and the result of each task as it finishes."""
     count = min(engine.workers or cores(), len(missing))
     if engine.scheduler is None and count <= 1:
         for index in missing:
@@ -118,7 +120,7 @@ def _run_missing(task: Task, folder: Path, missing: list[int], engine: Engine) -
 
 def _run_task(task: Task, folder: Path, index: int) -> Any:
     output = task_output(folder, index)
-    # A name of its own, because an orphan of a killed run may still be writing.
+    # A unique name, because an orphan of a killed run may still be writing.
     partial = folder / f".{output.name}.{socket.gethostname()}.{os.getpid()}"
     shutil.rmtree(partial, ignore_errors=True)
     try:

@@ -1,7 +1,7 @@
-"""Changes to fairseq, with their reasons.
+"""Changes to fairseq, with reasons.
 
-Each module lists its own in ``PATCHES``: the object that has a function, the name of the function, and what makes the
-new function of the old one. This file loads nothing of fairseq.
+Each module lists its changes in ``PATCHES``: the object that has a function, the name of the function, and a function
+that wraps it. This file does not import fairseq.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from types import ModuleType
 from typing import Any
 
 Patch = tuple[Any, str, Callable[[Any], Any]]
-# Executes a module that was found.
+# Executes a module, as a loader's ``exec_module`` does.
 Execute = Callable[[ModuleType], None]
 WayOf = Callable[[str], Callable[[Execute], Execute] | None]
 
 
 def apply(patches: Iterable[Patch]) -> None:
-    """Replace functions of fairseq; a second time changes nothing."""
+    """Replace functions of fairseq. Applying a patch twice has no effect."""
     for owner, name, change in patches:
         function = getattr(owner, name)
         changes = getattr(function, "changes", ())
@@ -32,16 +32,16 @@ def apply(patches: Iterable[Patch]) -> None:
 
 
 def hook_modules(way_of: WayOf) -> None:
-    """Let modules that are imported from now on be executed in another way; a second time changes nothing.
+    """Change how modules imported from now on are executed. A second call has no effect.
 
-    ``way_of`` makes the function that executes a module of this name from Python's own; None for other modules.
+    ``way_of`` maps a module's name to a function that wraps Python's ``exec_module``; None leaves a module unchanged.
     """
     if not any(isinstance(finder, _Hook) and finder.way_of is way_of for finder in sys.meta_path):
         sys.meta_path.insert(0, _Hook(way_of))
 
 
 class _Hook(importlib.abc.MetaPathFinder):
-    """Finds what the finders after it find."""
+    """Delegate to the remaining finders, and wrap the loader of the module."""
 
     def __init__(self, way_of: WayOf) -> None:
         self.way_of = way_of

@@ -1,4 +1,4 @@
-"""Reading fairseq's checkpoints: a file's content is checked before fairseq builds anything from it."""
+"""Safe reading of fairseq checkpoints: the contents are checked before fairseq builds anything from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMES = {"i8": np.int64, "f8": np.float64}
 
 
 class PlainDType:
-    """Stands for ``numpy.dtype``: one of two kinds of numbers."""
+    """Stand-in for ``numpy.dtype`` that allows only int64 and float64."""
 
     def __init__(self, name: str, align: bool = False, copy: bool = True) -> None:
         if name not in _NAMES:
@@ -44,7 +44,7 @@ class PlainDType:
 
 
 class PlainArray(np.ndarray):
-    """Stands for ``numpy.ndarray``; written again, it is one."""
+    """Stand-in for ``numpy.ndarray``; it is pickled as a plain array."""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, is_fortran, data = state
@@ -58,18 +58,18 @@ class PlainArray(np.ndarray):
 
 
 def empty_array(kind: type, shape: tuple[int, ...], code: bytes) -> PlainArray:
-    """Stands for the function that numpy begins an array with; its state follows."""
+    """Stand-in for numpy's array constructor; the state follows."""
     return np.empty(0, np.int64).view(PlainArray)
 
 
 def plain_scalar(dtype: PlainDType, data: bytes) -> Any:
-    """Stands for the function that makes numpy's scalars."""
+    """Stand-in for numpy's scalar constructor."""
     if not isinstance(dtype, PlainDType) or not isinstance(data, bytes):
         raise pickle.UnpicklingError("a number of another form")
     return np.frombuffer(data, dtype.kind, count=1)[0]
 
 
-# numpy 1 wrote its functions under another name. Types come by the names of their own classes, too.
+# numpy 1 used another module name. Types also appear under the names of their own classes.
 ARRAY_TYPES: list = [
     *((empty_array, f"numpy.{core}.multiarray._reconstruct") for core in ("_core", "core")),
     *((plain_scalar, f"numpy.{core}.multiarray.scalar") for core in ("_core", "core")),
@@ -78,24 +78,24 @@ ARRAY_TYPES: list = [
 ]
 
 
-# All types that a fairseq checkpoint may hold besides tensors and plain containers. None of them runs code.
+# All types allowed in a fairseq checkpoint besides tensors and plain containers. None of them runs code.
 ALLOWED_TYPES: list = [
-    argparse.Namespace,  # the options of legacy models
+    argparse.Namespace,  # options of legacy models
     *ARRAY_TYPES,
-    # Workers send each other checkpoints with the configuration and a placeholder for each tensor.
+    # Workers exchange checkpoints with the configuration and a placeholder for each tensor.
     DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any,
     _TensorPlaceholder, collections.defaultdict, dict, list, int,
 ]  # fmt: skip
-# fairseq versions of 2018 and 2019 stored their training meters, which nothing reads.
+# fairseq versions of 2018 and 2019 stored training meters, which are not used.
 _METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")]
-# The plain data that a module stores besides its tensors (torch's `get_extra_state`); the module checks it.
+# Plain data of a module besides its tensors (torch's `get_extra_state`); the module checks it.
 _EXTRA_STATE = "_extra_state"
 
 
 def load_checkpoints_safely() -> None:
-    """Make fairseq's loading functions check a checkpoint first, and raise one-line errors that name the file.
+    """Make fairseq's loading functions check checkpoints first, and raise one-line errors with the file's name.
 
-    ``torch.load`` with ``weights_only`` unpickles only types on an allow-list. This adds those that fairseq needs.
+    ``torch.load`` with ``weights_only`` unpickles only allow-listed types. This adds the types that fairseq needs.
     """
     torch.serialization.add_safe_globals(ALLOWED_TYPES)
     apply(
@@ -108,9 +108,9 @@ def load_checkpoints_safely() -> None:
 
 
 def check_stored_bytes(path: Path) -> None:
-    """Compare the entries of a checkpoint with the checksums in its archive, which torch does not."""
+    """Verify the checksums in a checkpoint's archive, which torch does not check."""
     if not zipfile.is_zipfile(path):
-        return  # the format before PyTorch 1.6, which has no checksums
+        return  # formats before PyTorch 1.6 have no checksums
     with zipfile.ZipFile(path) as archive:
         damaged = archive.testzip()
     if damaged is not None:
@@ -118,15 +118,15 @@ def check_stored_bytes(path: Path) -> None:
 
 
 def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
-    """Check a checkpoint without building anything from it, but for its options that the user overrides."""
+    """Check a checkpoint without building anything from it; options that the user overrides are not checked."""
     with _one_line_errors(path):
         check_options(_read_state(path), overrides or {})
 
 
 def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights of a checkpoint, also of a fork of fairseq, and its model's and task's options as plain values.
+    """Return the weights of a checkpoint and the options of its model and task as plain values.
 
-    Nothing is built from them.
+    Checkpoints of forks of fairseq are supported. Nothing is built from them.
     """
     with _one_line_errors(path), torch.serialization.safe_globals([(_Meter, name) for name in _METERS]):
         state = _read_state(path)
@@ -134,14 +134,14 @@ def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[s
 
 
 class _Meter:
-    """Replaces the training meters of old checkpoints."""
+    """Stand-in for the training meters of old checkpoints."""
 
 
 def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
     """Write a checkpoint.
 
     Raises:
-        OSError: if the disk is full; torch alone raises an error about its own archive.
+        OSError: if the disk is full; without this, torch would raise an error about its archive.
     """
     try:
         with path.open("wb") as file:
@@ -161,7 +161,7 @@ def check_weights(weights: Mapping[Any, Any]) -> None:
             raise InputError(f"the entry {name!r} of its weights is {type(value).__name__}, expected a tensor")
         if value.layout != torch.strided or value.is_quantized or value.device.type != "cpu":
             raise InputError(f"the weight {name!r} is no plain tensor ({value.layout}, {value.dtype})")
-        # An expanded tensor of one stored number can have any size; checking it would take for ever.
+        # An expanded tensor of one stored number can have any size, and checking it could take forever.
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
             raise InputError(f"the weight {name!r} claims to have {value.numel()} numbers, but fewer are there")
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
@@ -169,7 +169,7 @@ def check_weights(weights: Mapping[Any, Any]) -> None:
 
 
 def _read_state(path: str | Path) -> dict[str, Any]:
-    """All entries of a checkpoint, with checked weights."""
+    """Return all entries of a checkpoint, with checked weights."""
     state = _load(PathManager.get_local_path(str(path)))
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise InputError("no fairseq checkpoint: it has no 'model' entry with weights")
@@ -178,7 +178,7 @@ def _read_state(path: str | Path) -> dict[str, Any]:
 
 
 def _load(path: str) -> Any:
-    """All entries of a file; the weights of a zip archive stay on disk until they are checked."""
+    """Return all entries of a file. The weights of a zip archive are memory-mapped until they are checked."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError("not a regular file; give the path of a .pt file")
     return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
@@ -198,7 +198,7 @@ def _one_line_errors(path: str | Path) -> Iterator[None]:
             f"{path}: refused, because it holds more than weights and options ({_reason(error)}); "
             "use a checkpoint that fairseq wrote"
         ) from None
-    # torch can raise anything on a damaged file.
+    # torch may raise any exception on a damaged file.
     except Exception as error:
         raise InputError(
             f"{path}: not a readable checkpoint ({_reason(error)}); it is truncated or of another kind"
@@ -210,7 +210,7 @@ def _checking(load: Callable[..., dict]) -> Callable[..., dict]:
         check_checkpoint(path, arg_overrides)
         try:
             state = load(path, arg_overrides, *args, **kwargs)
-        # fairseq upgrades old checkpoints here, and trusts their content.
+        # fairseq upgrades old checkpoints here without checking their contents.
         except Exception as error:
             raise InputError(f"{path}: not a readable checkpoint ({_reason(error)}); it is of another kind") from error
         forget_starting_files(state, arg_overrides or {})
@@ -237,7 +237,7 @@ def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _explaining(path: str, what: str) -> Iterator[None]:
-    """Turn errors about options of wrong types into one line. The cause stays on the exception."""
+    """Turn errors about options of wrong types into one line. The original exception is kept as the cause."""
     try:
         yield
     except Exception as error:
@@ -247,7 +247,7 @@ def _explaining(path: str, what: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """One line of an error, without torch's advice to switch its protection off."""
+    """Return one line of an error, without torch's advice to disable the protection."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     found = next((line for line in lines if "global" in line.lower()), lines[0] if lines else type(error).__name__)
     found = "it is not a file of weights alone" if "weights_only" in found else found

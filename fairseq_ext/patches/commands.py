@@ -1,4 +1,4 @@
-"""fairseq's commands start no programs, unpack archives safely, and end with one line where the input is at fault."""
+"""Make fairseq's commands start no programs, unpack archives safely, and report input errors in one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AS_TEXT = f"{InputError.__module__}.{InputError.__name__}: "
 
 
 def _ending(call_main: Callable[..., Any]) -> Callable[..., Any]:
-    """Most commands pass ``call_main``, which Hydra would otherwise give a traceback of its own."""
+    """End commands that use ``call_main`` with one line; Hydra would print a traceback."""
 
     def call_and_end(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -40,7 +40,7 @@ def _ending(call_main: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _explaining(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """``fairseq-generate``, and whatever fails before, ends in the interpreter's hook."""
+    """Print one line for errors outside ``call_main``, such as in ``fairseq-generate``, by the interpreter's hook."""
 
     def explain(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         line = _line_in(error) if _is_of_a_command(trace) else None
@@ -53,13 +53,13 @@ def _explaining(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _line_in(error: BaseException) -> str | None:
-    """The line of the input error that ended the program; None if it was something else."""
-    if isinstance(error, ProcessRaisedException):  # one of several processes; its traceback comes as text
+    """Return the line of the input error that ended the program; None for other errors."""
+    if isinstance(error, ProcessRaisedException):  # an error of a child process; its traceback is text
         lines = [line for line in str(error).splitlines() if line.startswith(_AS_TEXT)]
         return lines[-1].removeprefix(_AS_TEXT) if lines else None
     if isinstance(error, UnicodeDecodeError):
         return f"the input is not UTF-8 ({error.reason} at byte {error.start} of its part); convert it, e.g. with iconv"
-    found = input_error_in(error)  # fairseq wraps errors about checkpoints in exceptions of its own
+    found = input_error_in(error)  # fairseq wraps errors about checkpoints in other exceptions
     return None if found is None else line_of(found)
 
 
@@ -71,18 +71,21 @@ def _is_of_a_command(trace: TracebackType | None) -> bool:
 
 
 def _refuse_fasta(dataset: Any, path: str) -> NoReturn:
-    """fairseq counts the sequences by a shell command; a file ``train.fasta`` is enough to choose this reader."""
+    """Refuse FASTA files: fairseq counts their sequences with a shell command.
+
+    A file named ``train.fasta`` would select this reader.
+    """
     raise InputError(f"{fasta_file_path(path)}: data in FASTA files is not read; binarise text with fairseq-preprocess")
 
 
 class ContainedTarFile(tarfile.TarFile):
-    """Writes nothing outside the folder that it is unpacked into, no links that lead out, no devices."""
+    """Archive that extracts no files outside the target folder, no links that lead out of it, and no devices."""
 
     extraction_filter = staticmethod(tarfile.data_filter)
 
 
 def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | None]:
-    """fairseq would unpack a file of the user's, delete it, and put a folder in its place."""
+    """Refuse archive files: fairseq would unpack the user's file, delete it, and replace it with a folder."""
 
     def load_archive_file(archive_file: str) -> str | None:
         if os.path.isfile(archive_file):
@@ -96,7 +99,7 @@ def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | N
 
 
 def _naming_file(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
-    """Name a binarised file that is damaged, in one line."""
+    """Report a damaged binarised file in one line, with its name."""
 
     def make_or_explain(path: str, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -108,7 +111,7 @@ def _naming_file(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _close(dataset: Any) -> None:
-    """Close the file of a dataset, if it has come to open one."""
+    """Close the file of a dataset if it was opened."""
     buffer = getattr(dataset, "_bin_buffer_mmap", None)
     if buffer is not None:
         buffer._mmap.close()

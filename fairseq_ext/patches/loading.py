@@ -1,8 +1,8 @@
-"""fairseq loads in half the time: without scikit-learn and SciPy, and without looking for garbage meanwhile.
+"""Load fairseq in half the time, without scikit-learn and SciPy and with garbage collection off.
 
-The libraries take as long to load as torch. Four functions in two of fairseq's files need them: F1 and correlations of
-a criterion, ROC curves of a task for speech. And of the million objects that are made, which Python looks through again
-and again, none is garbage. This file loads nothing of fairseq's, since it must come first.
+These libraries take as long to load as torch. Only four functions in two of fairseq's files use them: F1 and
+correlations in a criterion, ROC curves in a speech task. Loading creates a million objects, which the garbage collector
+would scan repeatedly in vain. This file does not import fairseq, because it must run first.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _USERS_OF_LATE = {"fairseq.criterions.sentence_prediction", "fairseq.tasks.audio
 
 
 def load_fairseq_fast() -> None:
-    """Let fairseq and torch, where they are not loaded yet, load fast; the libraries come with the first call."""
+    """Make fairseq and torch load fast if they are not loaded yet; the libraries are imported at the first call."""
     hook_modules(_way_of)
 
 
 class Late:
-    """Stands for a module or a function by its full name, and finds it when it is called."""
+    """Proxy for a module or function, given by its full name and imported when called."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, name: str) -> Late:
-        if name.startswith("__"):  # what Python asks of any object
+        if name.startswith("__"):  # Python looks these names up on any object
             raise AttributeError(name)
         return Late(f"{self._name}.{name}")
 
@@ -55,14 +55,14 @@ def _without_collections(execute: Execute) -> Execute:
             execute(module)
         finally:
             if was_enabled:
-                gc.freeze()  # nor is it looked through later, or at the end
+                gc.freeze()  # exclude the objects from later collections as well
                 gc.enable()
 
     return execute_without_collections
 
 
 def _importing_late(execute: Execute) -> Execute:
-    """Give a module an ``import`` of its own; modules that it imports in turn keep Python's."""
+    """Give a module a separate ``import`` function; modules that it imports keep Python's."""
 
     def execute_importing_late(module: ModuleType) -> None:
         module.__dict__["__builtins__"] = vars(builtins) | {"__import__": _import}
@@ -76,12 +76,12 @@ def _import(name: str, *scope_and_names: Any) -> Any:
 
 
 def leave_compilers_out() -> None:
-    """Let torch load neither its compiler, two seconds, nor symbolic algebra where nothing is compiled.
+    """Keep torch from loading its compiler (two seconds) and symbolic algebra when nothing is compiled.
 
-    It would load the one with the first optimiser, to keep it away from these methods, and the other with the first
-    attention, to check a condition that may be symbolic.
+    torch would load the compiler with the first optimizer, to exclude these methods from compilation, and symbolic
+    algebra with the first attention, to check a condition that may be symbolic.
     """
-    import torch  # the package itself loads without
+    import torch  # importing this package must not load torch
     from torch.optim import Optimizer
 
     for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):

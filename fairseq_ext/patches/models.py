@@ -1,4 +1,4 @@
-"""fairseq's models: encoders keep their hooks, ``--decoding-precision``, and what models trained elsewhere need."""
+"""Changes to fairseq's models: encoder hooks, ``--decoding-precision``, and support for models trained elsewhere."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _FULL = "float32"
 
 @torch.jit.unused
 def _call(encoder: FairseqEncoder, net_input: dict[str, Any]) -> Any:
-    """Call an encoder itself, and not its ``forward`` past what is hooked onto it.
+    """Call the encoder instead of its ``forward``, so that its hooks run.
 
-    By such a hook, a model that does not route by domain leaves out what an ensemble's other models need.
+    With such a hook, a model that does not route by domain drops inputs that other models of an ensemble need.
     """
     return encoder(**{name: value for name, value in net_input.items() if name != "prev_output_tokens"})
 
 
 def _lowering(prepare: Callable[..., Any]) -> Callable[..., Any]:
-    """Models that are made ready for inference take the precision that their command asks for."""
+    """Apply the command's precision when a model is prepared for inference."""
 
     def prepare_and_lower(model: BaseFairseqModel, cfg: Any) -> None:
         prepare(model, cfg)
@@ -42,7 +42,7 @@ def _lowering(prepare: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lower_precision(model: nn.Module, precision: str) -> None:
-    """Turn the weights and products of a model in evaluation into ``bfloat16``, but not its residual stream."""
+    """Convert a model's weights and products to ``bfloat16`` for inference, but not its residual stream."""
     if precision == _FULL:
         return
     for module in model.modules():
@@ -64,12 +64,12 @@ def _with_autocast(forward: Callable[..., Any], device: str) -> Callable[..., An
 
 
 def _with_swish(known: Callable[[str], Any]) -> Callable[[str], Any]:
-    """fairseq knows the name, but returns a class in the place of a function."""
+    """Return the function for ``swish``; fairseq returns a class."""
     return lambda activation: F.silu if activation == SWISH else known(activation)
 
 
 def _with_bias(upgrade: Callable[..., Any]) -> Callable[..., Any]:
-    """A decoder gets the bias of the output layer that its checkpoint has, if any, as a constant."""
+    """Add the output-layer bias of a checkpoint, if it has one, to the decoder as a buffer."""
 
     def upgrade_state_dict_named(self: Any, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         bias = state_dict.get(f"{name}.{OUTPUT_BIAS}")
@@ -84,7 +84,7 @@ def _with_bias(upgrade: Callable[..., Any]) -> Callable[..., Any]:
 
 def _adding_bias(output_layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def add_bias(self: Any, features: Tensor) -> Tensor:
-        # Apart from the product, whose rounding then does not depend on the bias.
+        # Added after the product, so that its rounding does not depend on the bias.
         logits = output_layer(self, features)
         return logits.add_(getattr(self, OUTPUT_BIAS)) if hasattr(self, OUTPUT_BIAS) else logits
 

@@ -1,4 +1,4 @@
-"""Options of the command line, of YAML and of checkpoints are data: fairseq evaluates none of them."""
+"""Treat options of the command line, YAML and checkpoints as data: fairseq evaluates none of them."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ from fairseq_ext.inputs.json_file import values_in
 from fairseq_ext.patches import Execute, hook_modules
 
 _PACKAGES = {"fairseq", "fairseq_cli"}
-# What fairseq's own defaults are written with: "[(512, 3)] * 20 + [(1024, 3)] * 4".
+# Operators in fairseq's own defaults: "[(512, 3)] * 20 + [(1024, 3)] * 4".
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {ast.Add: operator.add, ast.Mult: operator.mul}
 
 
 class NotLiteralError(InputError, ValueError):
-    """A value that is more than numbers, text and containers; argparse names the option of a ``ValueError``."""
+    """A value that is not a literal; argparse names the option of a ``ValueError``."""
 
 
 def read_values_as_literals() -> None:
-    """Let every ``eval`` in fairseq's modules, loaded or not yet, be :func:`evaluate_literal`."""
+    """Replace every ``eval`` in fairseq's modules, loaded or not, with :func:`evaluate_literal`."""
     for module in list(sys.modules.values()):
-        spec = getattr(module, "__spec__", None)  # of a program too, which is not named after its file
+        spec = getattr(module, "__spec__", None)  # the module of a running program is named __main__, so use its spec
         if spec is not None and _way_of(spec.name):
             module.__dict__["eval"] = evaluate_literal
     hook_modules(_way_of)
 
 
 def evaluate_literal(text: str) -> Any:
-    """The value of a Python literal, or of sums and products of literals; ``TypeError`` if it is no text, as ``eval``.
+    """Return the value of a Python literal, or of sums and products of literals.
 
-    fairseq relies on that. Anything else, such as a name, a call or an attribute, is a :class:`NotLiteralError`.
+    Raises:
+        TypeError: if it is not text, like ``eval``; fairseq relies on that.
+        NotLiteralError: if it is anything else, such as a name, a call or an attribute.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected text, got {type(text).__name__}")
@@ -78,9 +80,9 @@ def _way_of(name: str) -> Callable[[Execute], Execute] | None:
     return _with_literals if name.partition(".")[0] in _PACKAGES else None
 
 
-# The models, tasks, criterions and subword encodings of fairseq that this package trains, imports or starts from.
-# None of them runs, fetches or writes anything when it is built. Names that another package registers stay allowed:
-# the user chose that package.
+# fairseq's models, tasks, criterions and subword encodings that this package trains, imports or starts from. Building
+# them runs, downloads or writes nothing. Names registered by another package are allowed, because the user chose that
+# package.
 ALLOWED_NAMES: dict[str, tuple[str, ...]] = {
     "model": ("transformer", "transformer_align", "transformer_lm", "roberta", "xlmr", "camembert", "gottbert"),
     "task": ("translation", "language_modeling", "masked_lm", "multilingual_masked_lm", "sentence_prediction"),
@@ -90,21 +92,21 @@ ALLOWED_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "bpe": ("byte_bpe", "bytes", "characters", "fastbpe", "gpt2", "hf_byte_bpe", "sentencepiece", "subword_nmt"),
 }
-# The keys that hold the name, in the order in which fairseq looks at them.
+# Keys that hold the name, in fairseq's order of lookup.
 _NAME_KEYS = {"model": ("_name", "arch"), "task": ("_name", "task"), "criterion": ("_name",), "bpe": ("_name",)}
-# Every checkpoint with GPT-2's subwords has these defaults of fairseq.
+# fairseq's defaults, contained in every checkpoint with GPT-2's subwords.
 _ALLOWED_ADDRESSES = {DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE}
 # Options that fairseq evaluates as Python.
 _EVALUATED = re.compile(r".*_cutoff|character_filters|.*_betas|.*_eps|xformers_att_config|wer_args")
 _MOST_OPTIONS = 100_000
-# fairseq-hydra-train stores its logging configuration. Nothing reads it.
+# Stored by fairseq-hydra-train, and not used.
 _LOGGING = "job_logging_cfg"
-# Paths that only the start of a training needs.
+# Paths only needed when training starts.
 _STARTING_FILES = ("encoder_embed_path", "decoder_embed_path", "finetune_from_model")
 
 
 def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Check the options from which fairseq would build a task and a model, but for the user's own that replace some."""
+    """Check the options from which fairseq would build a task and a model, except those that the user overrides."""
     for entry in ("args", "cfg"):
         if state.get(entry) is None:
             continue
@@ -120,7 +122,7 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
 
 
 def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a checkpoint's model, and those of its task that the model does not have, as plain values."""
+    """Return the options of a checkpoint's model, and the remaining ones of its task, as plain values."""
     budget = [_MOST_OPTIONS]
     if state.get("args") is not None:
         sections = [_plain(state["args"], budget)]
@@ -134,7 +136,7 @@ def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def forget_starting_files(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Clear the paths of embeddings and of the base checkpoint: the checkpoint holds all weights itself."""
+    """Clear the paths of embeddings and of the base checkpoint, because the checkpoint holds all weights."""
     for options in (state.get("args"), getattr(state.get("cfg"), "model", None)):
         for name in _STARTING_FILES:
             if name in overrides or getattr(options, name, None) is None:
@@ -147,7 +149,7 @@ def forget_starting_files(state: Mapping[str, Any], overrides: Mapping[str, Any]
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
-    """Options as plain containers, without resolving anything. The budget bounds containers that hold each other."""
+    """Convert options to plain containers without resolving anything. The budget limits cyclic containers."""
     budget[0] -= 1
     if budget[0] < 0:
         raise InputError(f"it has more than {_MOST_OPTIONS} options")
@@ -163,7 +165,7 @@ def _plain(value: Any, budget: list[int]) -> Any:
 
 
 def _names(options: Mapping[str, Any], is_flat: bool) -> Iterator[tuple[str, Any]]:
-    """The kinds and names of the classes that fairseq would build."""
+    """Yield the kinds and names of the classes that fairseq would build."""
     for kind, keys in _NAME_KEYS.items():
         section = options if is_flat else options.get(kind)
         if isinstance(section, dict):
@@ -185,7 +187,7 @@ def _check_name(kind: str, name: Any) -> None:
     }[kind]
     if not isinstance(name, str):
         raise InputError(f"its {kind} is {type(name).__name__}, expected a name")
-    # fairseq cannot build anything from a name that nobody registered.
+    # fairseq cannot build anything from an unregistered name.
     found = known.get(name, object)
     is_of_fairseq = found.__module__.partition(".")[0] == "fairseq"
     if is_of_fairseq and found not in [known[allowed] for allowed in ALLOWED_NAMES[kind]]:
@@ -200,8 +202,8 @@ def _check_text(key: str, text: str) -> None:
             evaluate_literal(text)
         except InputError as error:
             raise InputError(f"its option {key}: {error}") from None
-    # OmegaConf's interpolations read other options, the environment, or whatever a package registered. fairseq
-    # resolves its own before it saves.
+    # OmegaConf interpolations read other options, the environment or registered resolvers. fairseq resolves its own
+    # before saving.
     if "${" in text:
         raise InputError(f"its option {key} is computed ({text[:80]!r}); use a checkpoint that fairseq wrote")
     if "://" in text and text not in _ALLOWED_ADDRESSES and key != "distributed_init_method":

@@ -1,4 +1,4 @@
-"""Training: on CPUs, from a checkpoint that must exist, with gradients of active parameters, and a clean end."""
+"""Changes to training: CPUs, missing checkpoints, gradients of active parameters, and a clean exit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
 
 def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
-    """``fairseq-train`` heeds ``--cpu-processes``, and ``--bf16``, ``--fp16`` and ``--amp`` on a CPU."""
+    """Make ``fairseq-train`` support ``--cpu-processes``, and handle ``--bf16``, ``--fp16`` and ``--amp`` on a CPU."""
 
     def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
         if Path(main.__code__.co_filename).name != "train.py":
@@ -49,11 +49,11 @@ def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settle_precision(cfg: DictConfig) -> None:
-    """Turn what options of GPUs ask of a CPU into what it has."""
+    """Replace GPU precision options with their CPU equivalents, or refuse them."""
     common = cfg.common
     with open_dict(cfg):
         if common.bf16 and common.tpu and find_spec("torch_xla") is None:
-            common.tpu = False  # --bf16 implies it, and on a GPU must not
+            common.tpu = False  # --bf16 implies it, which is wrong on a GPU
         if common.tpu or not _is_on_cpu(cfg):
             return
         for option in ("fp16", "memory_efficient_fp16", "amp"):
@@ -67,7 +67,7 @@ def settle_precision(cfg: DictConfig) -> None:
 
 
 def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ) -> int:
-    """How many processes are to be started: those of ``--cpu-processes``, but for a GPU or another's processes."""
+    """Return the number of processes to start: ``--cpu-processes``, or 1 with a GPU or a distributed launcher."""
     count = cfg.task.get("cpu_processes", 1)
     if count < 1:
         raise InputError(f"--cpu-processes {count}: give 1 or more")
@@ -83,10 +83,10 @@ def _is_on_cpu(cfg: DictConfig) -> bool:
 
 
 def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> None:
-    """Train in processes of this machine, which end with this one; if one fails, all do, and its error is raised."""
+    """Train in processes on this machine, which end with this one. If one fails, all end, and its error is raised."""
     threads = max(1, torch.get_num_threads() // count)
-    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # of one that fails, its error says all
-    # A fork has all that is imported; elsewhere than on Linux libraries do not outlive one.
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # the child's error suffices
+    # A fork inherits all imports; outside Linux, libraries are not fork-safe.
     method = "fork" if sys.platform.startswith("linux") else "spawn"
     with tempfile.TemporaryDirectory() as folder:
         training = cfg.distributed_training
@@ -95,7 +95,7 @@ def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> No
             training.distributed_init_method = f"file://{folder}/store"
             training.distributed_backend, training.distributed_no_spawn = "gloo", True
             if training.ddp_backend in ("c10d", "pytorch_ddp"):
-                training.ddp_backend = "legacy_ddp"  # adapters that take no part have no gradient
+                training.ddp_backend = "legacy_ddp"  # inactive adapters have no gradient
         torch.multiprocessing.start_processes(
             _train, (os.getpid(), threads, cfg, main), count, join=True, start_method=method
         )
@@ -110,24 +110,24 @@ def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable
 
 
 def _without_meeting_place(cfg: DictConfig) -> DictConfig:
-    """The options as checkpoints keep them, which are the same wherever the processes met."""
+    """Remove the rendezvous address from the options, so that checkpoints do not depend on it."""
     cfg.distributed_training.distributed_init_method = None
     cfg.distributed_training.device_id = 0
     return cfg
 
 
-_OWN = "checkpoint_last.pt"  # fairseq's default, which stands for the training's own, if there is one yet
+_OWN = "checkpoint_last.pt"  # fairseq's default: the last checkpoint of the same training run, if it exists
 
 
 def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """A training refuses a start that is no file."""
+    """Refuse to start training from a missing file."""
 
     def check_and_load(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
         for option in ("restore_file", "finetune_from_model", "continue_once"):
             path = getattr(cfg, option, None)
             if path in (None, _OWN):
                 continue
-            if option == "restore_file":  # a process may have its own part
+            if option == "restore_file":  # each process may have a separate part
                 path = path.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
             if not PathManager.isfile(path):
                 option = option.replace("_", "-")
@@ -143,19 +143,19 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _end_if_complete(trainer: Any) -> None:
-    """Train no more if ``--max-update`` is reached; fairseq looks only after the next update."""
+    """Stop training if ``--max-update`` is already reached; fairseq checks this only after the next update."""
     options, done = trainer.cfg.optimization, trainer.get_num_updates()
     if 0 < options.max_update <= done:
         print(f"the checkpoint has all updates of --max-update {options.max_update}: nothing to train", file=sys.stderr)
-        options.stop_min_lr = math.inf  # which fairseq looks at before
+        options.stop_min_lr = math.inf  # fairseq checks it before the first update
 
 
 @contextmanager
 def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
-    """Let the task see what a checkpoint kept of the task it was trained with, as fairseq does only in inference.
+    """Check the task's vocabulary against the state in a checkpoint, which fairseq loads only for inference.
 
     Yields:
-        What it kept, once it is loaded.
+        Task state of the checkpoint, once it is loaded.
     """
     remembered: dict[str, Any] = {}
     load = checkpoint_utils.load_checkpoint_to_cpu
@@ -175,10 +175,10 @@ def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
 
 
 def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy beside the place and rename.
+    """Copy to a temporary name and rename.
 
-    fairseq saves one checkpoint and copies that over ``checkpoint_last.pt``, where training goes on from; a kill within
-    the copy would leave neither the old nor the new one.
+    fairseq saves one checkpoint and copies it over ``checkpoint_last.pt``, from which training resumes. If it were
+    killed during the copy, neither the old nor the new checkpoint would be left.
     """
 
     def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
@@ -191,11 +191,11 @@ def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
     return copy_whole
 
 
-_LONGEST_SECONDS = 10  # that a batch may take; longer, and the end is fairseq's own
+_LONGEST_SECONDS = 10  # limit for one batch; beyond it, fairseq exits as usual
 
 
 def _minding_exit(create: Callable[[Any], None]) -> Callable[[Any], None]:
-    """fairseq's threads that make batches end before the interpreter does, which would otherwise abort."""
+    """End fairseq's data threads before the interpreter exits, which would otherwise abort."""
 
     def create_and_mind_exit(iterator: Any) -> None:
         atexit.unregister(_stop_all)
@@ -208,18 +208,18 @@ def _minding_exit(create: Callable[[Any], None]) -> Callable[[Any], None]:
 def _stop_all() -> None:
     for thread in threading.enumerate():
         if isinstance(thread, BackgroundConsumer):
-            # It ends with the next batch, for which its queue has room from now on.
+            # It ends after the next batch, for which the queue now has room.
             thread._max_len, thread._queue.maxsize = 0, sys.maxsize
             with thread._queue.not_full:
                 thread._queue.not_full.notify_all()
             thread.join(_LONGEST_SECONDS)
 
 
-_MOST = 2**28  # numbers that are sent at once, fairseq's own limit
+_MOST = 2**28  # maximum buffer size in numbers, as in fairseq
 
 
 def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
-    """``--ddp-backend legacy_ddp`` leaves out parameters that have no gradient in any process."""
+    """Exclude parameters without a gradient in any process from ``--ddp-backend legacy_ddp``."""
 
     def exchange_active(self: Any) -> None:
         if self.accumulate_grads:
@@ -243,12 +243,12 @@ def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
-    """Say that a training has diverged, or that its data is of another vocabulary, where fairseq has a traceback."""
+    """Explain diverged training or data of another vocabulary, instead of fairseq's traceback."""
 
     def step_or_explain(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
         try:
             return train_step(trainer, *args, **kwargs)
-        # After infinite gradients, fairseq looks for their layer, and fails with StopIteration.
+        # After infinite gradients, fairseq searches for their layer and fails with StopIteration.
         except (FloatingPointError, StopIteration) as error:
             raise InputError(
                 f"update {trainer.get_num_updates() + 1}: the loss or its gradient is not a number: the training "

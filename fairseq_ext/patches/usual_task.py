@@ -1,4 +1,4 @@
-"""Where no ``--task`` is typed, the model and the data directory say which task it is."""
+"""Choose the task from the model and the data directory if ``--task`` is not given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS, LA
 from fairseq_ext.patches import Patch
 
 _TRANSLATION = "multi_domain_translation"
-# Models that fit one task alone.
+# Models that support a single task.
 TASK_OF_MODEL = {
     "transformer_domain_adapter": _TRANSLATION,
     "transformer_gated_adapter": _TRANSLATION,
@@ -40,7 +40,7 @@ def _with_task(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fitting_task(words: Sequence[str], default: str | None) -> str | None:
-    """The task of a command line that names none, or fairseq's default."""
+    """Return the task for a command line without ``--task``; fairseq's default if none is implied."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--arch", "-a", default="")
     arch = parser.parse_known_args([str(word) for word in words])[0].arch

@@ -1,1 +1,1 @@
-"""What ``scripts/benchmark.py`` measures: a file a verb, which names its cases; ``shared/`` runs them."""
+"""Benchmarks of ``scripts/benchmark.py``: one file per verb, which lists its cases; ``shared/`` runs them."""

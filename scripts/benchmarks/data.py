@@ -1,8 +1,8 @@
-"""Data at the paper's size: how an epoch begins in a rank, and how labels are opened and read.
+"""Data at the paper's size: the start of an epoch in one rank, and opening and reading labels.
 
-Lengths of sentence pairs are simulated, there is no text. An epoch begins with its table, the order, the filter and the
-batches, and with fairseq's iterator over them, while the batches of the epoch before are held. Memory is what a round
-takes above what was held before it (Linux).
+Lengths of sentence pairs are simulated; there is no text. Starting an epoch includes its table, order, filter and
+batches, and fairseq's iterator over them, while the batches of the previous epoch are held in memory. Memory is the
+increase during a round (Linux).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STATUS, _RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Lengths:
-    """As much of a corpus of sentence pairs as batches are planned by."""
+    """The parts of a corpus of sentence pairs that are needed to plan batches."""
 
     def __init__(self, sizes: np.ndarray) -> None:
         self.sizes = sizes
@@ -39,9 +39,9 @@ class Training:
     """Epochs of a simulated training set.
 
     Args:
-        rows: of an epoch, all domains together.
-        domains: each has half of the pairs of the one before.
-        upsampling: as the option of the task.
+        rows: rows of an epoch, over all domains.
+        domains: number of domains; each has half as many pairs as the previous one.
+        upsampling: value of the task's option.
     """
 
     def __init__(self, rows: int, domains: int, upsampling: str) -> None:
@@ -61,7 +61,7 @@ class Training:
         self.whole()
 
     def table(self) -> None:
-        """Draw the next epoch's."""
+        """Draw the table of the next epoch."""
         self.epoch += 1
         self.dataset.set_epoch(self.epoch)
 
@@ -75,7 +75,7 @@ class Training:
         self.batches = self.dataset.batch_by_size(self.kept, **_BATCH)
 
     def whole(self) -> None:
-        """All of it, as fairseq does it."""
+        """Start an epoch as fairseq does."""
         from fairseq.data.iterators import EpochBatchIterator
 
         self.table()
@@ -91,8 +91,12 @@ class Training:
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=11_000_000, help="sentence pairs of an epoch")
-    parser.add_argument("--domains", type=int, default=6, help="each with half of the pairs of the one before")
-    parser.add_argument("--upsampling", nargs="+", default=["none", "max"], help="none, max, temperature")
+    parser.add_argument(
+        "--domains", type=int, default=6, help="number of domains, each half as large as the previous one"
+    )
+    parser.add_argument(
+        "--upsampling", nargs="+", default=["none", "max"], help="values to measure: none, max, temperature"
+    )
     parser.add_argument("--labels", type=int, default=33_000_000, help="rows of the label file")
     parser.add_argument("--label-domains", type=int, default=6, help="columns of the label file")
 
@@ -115,14 +119,14 @@ def _prepare_epoch(name: str, upsampling: str, options: Namespace, folder: Path)
     )
 
 
-# What the cases of a group share.
+# Objects shared by the cases of a group.
 @lru_cache(maxsize=1)
 def _training(rows: int, domains: int, upsampling: str) -> Training:
     return Training(rows, domains, upsampling)
 
 
 def _lengths(count: int, rng: np.random.Generator) -> Lengths:
-    """Like those of subwords, source and target, 1 to 512."""
+    """Return lengths from 1 to 512, distributed like those of subwords, for source and target."""
     import numpy as np
 
     source = np.exp(rng.normal(3.1, 0.6, count))
@@ -151,12 +155,12 @@ def _read_batches(labels: Any) -> None:
     for rows in np.random.default_rng(1).integers(0, len(labels), (_BATCHES, _SENTENCES)):
         if hasattr(labels, "read_each"):
             labels.read_each([(labels, row) for row in rows])
-        else:  # before labels were checked as they are used
+        else:  # code that did not yet check labels on use
             np.stack([np.array(labels[row], dtype=np.float32) for row in rows])
 
 
 def _with_peak(run: Callable[[], Any]) -> Mapping[str, float]:
-    """The memory that a round takes, in MiB."""
+    """Run a round, and return its memory in MiB."""
     if not _RESET_PEAK.exists():
         run()
         return {}

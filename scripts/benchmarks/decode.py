@@ -1,8 +1,8 @@
-"""Translating with plain and gated adapters against the bare Transformer, greedily and by beam search.
+"""Translate with plain and gated adapters and the bare Transformer, by greedy and beam search.
 
-Models and sentences are random, every translation is of the same length. Plain adapters translate sentences of one
-domain, as in a test set of one domain, and of all domains mixed. Kernels and waits (operators for which a GPU's host
-would wait) are those of a forward pass and of one step of decoding.
+Models and sentences are random; all translations have the same length. Plain adapters translate sentences of one
+domain, as in a test set of one domain, and sentences of all domains mixed. Kernels and waits (operators for which a
+GPU's host would wait) are counted for a forward pass and for one decoding step.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ _BEAM = 5
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--size", choices=SIZES, default="paper", help="preset of the models")
-    parser.add_argument("--vocabulary", type=int, default=32000, help="symbols, tied embeddings")
-    parser.add_argument("--domains", type=int, default=6, help="D")
-    parser.add_argument("--sentences", type=int, default=32, help="of a batch; by beam search a quarter of them")
-    parser.add_argument("--tokens", type=int, default=32, help="tokens of each, source and target")
-    parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), help="those to measure")
-    parser.add_argument("--top", type=int, nargs="*", default=[], help="adapters that a gate chooses, besides all")
+    parser.add_argument("--vocabulary", type=int, default=32000, help="vocabulary size; embeddings are tied")
+    parser.add_argument("--domains", type=int, default=6, help="number of domains")
+    parser.add_argument(
+        "--sentences", type=int, default=32, help="sentences per batch; a quarter of them for beam search"
+    )
+    parser.add_argument("--tokens", type=int, default=32, help="tokens per sentence, in source and target")
+    parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), help="precisions to measure")
+    parser.add_argument(
+        "--top", type=int, nargs="*", default=[], help="numbers of adapters that a gate selects, in addition to all"
+    )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
 
 
@@ -60,7 +64,7 @@ def _prepare(system: str, precision: str, beam: int, sentences: int, options: Na
     chosen = {"gate_top_k": int(system.removeprefix(_TOP))} if system.startswith(_TOP) else None
     model = make_model(plain, options.size, options.vocabulary, options.domains, chosen)
     model = at_precision(model.to(options.device).eval(), precision)
-    # For plain adapters: the domain of every sentence.
+    # Step between the domains of successive sentences, for plain adapters.
     step = 1 if system.endswith("mixed") else 0
     domain_ids = [step * i % options.domains for i in range(sentences)] if plain == "AD" else None
     net_input = make_input(sentences, options.tokens, options.vocabulary, domain_ids, options.device)

@@ -1,7 +1,7 @@
-"""Many domains: gates that mix all adapters, or the best few of them; decoding, training, memory.
+"""Many domains: gates that mix all adapters or only the best few; decoding, training and memory.
 
-A training step is forward and backward with the criterion of gated adapters, or of the others, on one batch of random
-text; memory is the peak of a process of its own.
+A training step is a forward and backward pass with the system's criterion on one batch of random text. Memory is the
+peak of a separate process.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _DENSE = "dense"
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--size", choices=SIZES, default="paper", help="preset of the models")
-    parser.add_argument("--vocabulary", type=int, default=32000, help="symbols, tied embeddings")
-    parser.add_argument("--domains", type=int, nargs="+", default=[6, 16, 64], help="D")
-    parser.add_argument("--top", type=int, nargs="+", default=[0, 2, 1], help="adapters that a gate chooses; 0: all")
-    parser.add_argument("--sentences", type=int, default=16, help="of a batch in decoding")
-    parser.add_argument("--train-sentences", type=int, default=16, help="of a batch in training")
-    parser.add_argument("--tokens", type=int, default=24, help="tokens of each, source and target")
+    parser.add_argument("--vocabulary", type=int, default=32000, help="vocabulary size; embeddings are tied")
+    parser.add_argument("--domains", type=int, nargs="+", default=[6, 16, 64], help="numbers of domains")
+    parser.add_argument("--top", type=int, nargs="+", default=[0, 2, 1], help="adapters that a gate selects; 0: all")
+    parser.add_argument("--sentences", type=int, default=16, help="sentences per batch in decoding")
+    parser.add_argument("--train-sentences", type=int, default=16, help="sentences per batch in training")
+    parser.add_argument("--tokens", type=int, default=24, help="tokens per sentence, in source and target")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.set_defaults(rounds=2)
 
@@ -63,7 +63,7 @@ def _prepare_decoding(system: str, number: int, top: int, options: Namespace, fo
 
 
 def _prepare_training(system: str, number: int, top: int, options: Namespace, folder: Path) -> Ready:
-    """Forward and backward on one batch; a domain's sentences are as many as another's."""
+    """Prepare a forward and backward pass on one batch with equally many sentences per domain."""
     import torch
     from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
@@ -94,7 +94,7 @@ def _prepare_training(system: str, number: int, top: int, options: Namespace, fo
 
 
 def _open_gates(model: Any) -> Any:
-    """Random gates, so that sentences choose different adapters."""
+    """Randomise the gates, so that sentences select different adapters."""
     import torch
 
     for name, parameter in model.named_parameters():

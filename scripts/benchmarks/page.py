@@ -1,7 +1,7 @@
-"""Write the tables of docs/results/speed.md: measure what its marks name and no kept file has.
+"""Write the tables of docs/results/speed.md, and run the benchmarks named there that have no stored results.
 
-A mark is ``<!-- benchmark: VERB OPTION… -->``, and what stands from there to ``<!-- end -->`` is written anew, after
-each verb, so that nothing is lost when this is stopped.
+A marker is ``<!-- benchmark: VERB OPTION… -->``. The text between it and ``<!-- end -->`` is replaced after each verb,
+so that results survive an interruption.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ _MARK = re.compile(r"(<!-- benchmark: ([^\n]+) -->\n).*?(<!-- end -->)", re.DOTA
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, for every verb that has a table")
-    parser.add_argument("--results", type=Path, default=ROOT / "runs" / "speed", help="where JSON files are kept")
-    parser.add_argument("--anew", action="store_true", help="measure also what a kept file has")
-    parser.add_argument("--only", nargs="+", default=[], metavar="VERB", help="measure these; of the rest, keep tables")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page")
+    parser.add_argument(
+        "--against", type=Path, metavar="DIR", help="another checkout to compare with, for every verb with a table"
+    )
+    parser.add_argument("--results", type=Path, default=ROOT / "runs" / "speed", help="folder for JSON files")
+    parser.add_argument("--anew", action="store_true", help="measure again even if there are stored results")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="VERB", help="measure only these verbs; keep the other tables"
+    )
+    parser.add_argument("--page", type=Path, default=PAGE, help="page to update")
 
 
 def marked_commands(page: str) -> list[str]:
-    """What the marks of a page name, in order."""
+    """Return the commands in a page's markers, in order."""
     return [match[2] for match in _MARK.finditer(page)]
 
 
 def measure(options: Namespace) -> dict[str, Any]:
-    """Bring the page up to date; the commands that were measured now."""
+    """Update the page, and return the commands that were measured."""
     measured = []
     for command in marked_commands(options.page.read_text(encoding="utf-8")):
         words = shlex.split(command)
@@ -53,7 +57,7 @@ def measure(options: Namespace) -> dict[str, Any]:
 
 
 def section(command: str, result: Mapping[str, Any]) -> str:
-    """What stands between a mark and its end."""
+    """Return the text between a marker and its end."""
     return f"`scripts/benchmark.py {command}`: {machine_line(result)}.\n\n{table(result)}"
 
 

@@ -1,7 +1,7 @@
-"""Training of recurrent language models: all combinations against one on torch's own GRU.
+"""Train recurrent language models: all combinations, compared with torch's GRU.
 
 Every round is one update of each model (forward, backward, SGD) on random text. Defaults are the paper's sizes. torch's
-GRU is one call for all steps (cuDNN's on a GPU, and another cell: it resets after the matrix product).
+GRU processes all steps in one call (cuDNN on a GPU), and its cell differs: it resets after the matrix product.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 from benchmarks.shared.cases import Case, Ready
 
 UNIT = "words/s"
-# As in trainings that a pipeline starts; peaks are not measured.
+# As in training runs that a pipeline starts; peaks are not measured.
 ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 _TORCH = "nn.GRU"
 _COMBINATIONS = ("none", "fixed", "wvc", "wvs", "cvc", "wcvc", "cvs", "wcvs", "wvg", "cvg", "dagru")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--embed-dim", type=int, default=300, help="width of word vectors, both kinds")
-    parser.add_argument("--hidden-dim", type=int, default=600, help="units")
-    parser.add_argument("--vocabulary", type=int, default=10000, help="words")
-    parser.add_argument("--rows", type=int, default=20, help="rows of a batch")
-    parser.add_argument("--length", type=int, default=40, help="tokens of a row")
+    parser.add_argument("--embed-dim", type=int, default=300, help="width of both kinds of word vectors")
+    parser.add_argument("--hidden-dim", type=int, default=600, help="hidden units")
+    parser.add_argument("--vocabulary", type=int, default=10000, help="vocabulary size")
+    parser.add_argument("--rows", type=int, default=20, help="rows per batch")
+    parser.add_argument("--length", type=int, default=40, help="tokens per row")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--matmul-precision", default="highest", help="as in the tasks' option of this name")
+    parser.add_argument("--matmul-precision", default="highest", help="value of the tasks' option of this name")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -39,7 +39,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
 
 
 def _prepare(name: str, options: argparse.Namespace, folder: Path) -> Ready:
-    """One update on T×B random tokens."""
+    """Prepare one update on T×B random tokens."""
     import torch
     import torch.nn.functional as F
 
@@ -60,7 +60,7 @@ def _prepare(name: str, options: argparse.Namespace, folder: Path) -> Ready:
 
 
 def _torch_model(options: argparse.Namespace) -> Any:
-    """Word vectors, torch's GRU and an output layer."""
+    """Return a model of word vectors, torch's GRU and an output layer."""
     from torch import Tensor, nn
 
     class TorchLanguageModel(nn.Module):
@@ -77,7 +77,7 @@ def _torch_model(options: argparse.Namespace) -> Any:
 
 
 def _combined_model(name: str, options: argparse.Namespace) -> Any:
-    """The same with general-domain word vectors."""
+    """Return a model with additional general-domain word vectors."""
     import torch
     import torch.nn.functional as F
     from torch import Tensor, nn

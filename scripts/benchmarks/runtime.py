@@ -1,9 +1,9 @@
-"""How fast exported systems translate beside CTranslate2, the same sentences in turn, in one run.
+"""Compare the translation speed of exported systems with CTranslate2, in turn on the same sentences.
 
-CTranslate2 has no adapters: it translates with the plain base, exported as a system of its own. `pip install
-ctranslate2` brings it. With `--shape`, models of random weights and of that size take the place of the systems' own.
-All of them then write translations of one length. `--networks` also measures classifiers that would choose the domain
-in front of a translation: encoders of random weights on the same sentences.
+CTranslate2 does not support adapters: it translates with the plain base, exported as a separate system. Install it with
+`pip install ctranslate2`. With `--shape`, the systems' models are replaced with random models of that size, and all
+translations have the same length. `--networks` also measures classifiers that could select the domain before
+translation: encoders with random weights on the same sentences.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _SIX_LAYERS_OF_512: dict[str, Any] = {
     for name, value in {"embed_dim": 512, "ffn_embed_dim": 2048, "layers": 6, "attention_heads": 8}.items()
 } | {"decoder_input_dim": 512, "decoder_output_dim": 512}
 _POST_NORM = {"encoder_normalize_before": False, "decoder_normalize_before": False}
-# Symbols, and options of the model.
+# Vocabulary size, and options of the model.
 SHAPES: dict[str, tuple[int, dict[str, Any]]] = {
     "paper": (32000, _SIX_LAYERS_OF_512),
     "opus-mt": (58101, {**_SIX_LAYERS_OF_512, **_POST_NORM, "activation_fn": "swish"}),
 }
 RANDOM_LENGTH = 30
-# Encoders that classify: layers, width, heads, symbols.
+# Encoders that classify: layers, width, heads, vocabulary size.
 NETWORKS = {
     "MiniLM": (6, 384, 12, 30522),
     "RoBERTa base": (12, 768, 12, 50265),
@@ -40,14 +40,14 @@ Translate = Callable[[Sequence[str]], list[str]]
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("text", type=Path, help="sentences, one a line")
-    parser.add_argument("references", type=Path, help="their translations")
+    parser.add_argument("text", type=Path, help="file of sentences, one per line")
+    parser.add_argument("references", type=Path, help="file of reference translations")
     parser.add_argument("systems", nargs="+", help="exported systems")
     parser.add_argument("--base", type=Path, help="exported system without adapters, for CTranslate2")
     parser.add_argument("--shape", choices=sorted(SHAPES), help="size of random models to measure")
-    parser.add_argument("--networks", action="store_true", help="measure classifiers, too")
-    parser.add_argument("--threads", type=int, default=1, help="that translate, of both")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    parser.add_argument("--networks", action="store_true", help="also measure classifiers")
+    parser.add_argument("--threads", type=int, default=1, help="threads of both translators")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; the best is reported")
 
 
 def measure(options: Namespace) -> dict[str, Any]:
@@ -84,11 +84,11 @@ def measure(options: Namespace) -> dict[str, Any]:
 
 
 def _random(system: Path, shape: str, out: Path) -> Path:
-    """Export a system again with a model of random weights and another size; its text and domains stay."""
+    """Export a system again with a random model of another size; its text processing and domains are kept."""
     import torch
     from fairseq.models import ARCH_MODEL_REGISTRY
 
-    import fairseq_ext.hub  # noqa: F401  what the checkpoint names
+    import fairseq_ext.hub  # noqa: F401  registers classes named in the checkpoint
     from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
     from fairseq_ext.runtime.manifest import read_manifest
     from fairseq_ext.translators.exported import Parts, writing
@@ -115,7 +115,7 @@ def _random(system: Path, shape: str, out: Path) -> Path:
 
 
 def _enlarge_dictionaries(data: Path, languages: Sequence[str], symbols: int) -> Any:
-    """Fill up the dictionaries of a folder, which are alike, with symbols that no text has; returns one."""
+    """Extend the two identical dictionaries of a folder with unused symbols, and return one."""
     from fairseq.data import Dictionary
 
     dictionary = Dictionary.load(str(data / f"dict.{languages[0]}.txt"))
@@ -140,7 +140,7 @@ def _runtime(system: Path, precision: str, threads: int) -> Translate:
 
 
 def _networks(system: Path, lines: Sequence[str], threads: int) -> dict[str, Translate]:
-    """Encoders that classify the lines; their number of pieces is the system's."""
+    """Return encoders that classify the lines, segmented as in the system."""
     from fairseq_ext.runtime.translator import SystemTranslator
 
     text = SystemTranslator.load(system).text
@@ -149,7 +149,7 @@ def _networks(system: Path, lines: Sequence[str], threads: int) -> dict[str, Tra
 
 
 def _network(name: str, lengths: Sequence[int], threads: int) -> Translate:
-    """An encoder's classes of sentences of so many pieces, in batches of like length."""
+    """Return an encoder that classifies sentences of the given lengths, in batches of similar length."""
     import torch
     from transformers import BertConfig, BertForSequenceClassification
 
@@ -181,7 +181,7 @@ def _network(name: str, lengths: Sequence[int], threads: int) -> Translate:
 def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Translate:
     import ctranslate2  # type: ignore[import-not-found]
 
-    import fairseq_ext.hub  # noqa: F401  what the checkpoint names
+    import fairseq_ext.hub  # noqa: F401  registers classes named in the checkpoint
     from fairseq_ext.runtime.translator import SystemTranslator
 
     system = SystemTranslator.load(base)

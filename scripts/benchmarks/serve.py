@@ -1,9 +1,9 @@
-"""Load on a served system: equal to translating offline, how fast, what clients that leave do to it.
+"""Load-test a served system: equality with offline translation, speed, and the effect of disconnecting clients.
 
-`equal` starts fairseq-ext serve, sends the lines of FILE from N clients at once, by every route in turn, and compares
-with what the same system answers offline, one call for all; then fairseq-interactive translates them by the default
-route on the same cores. `load` sends lines for some minutes while a client is killed every second, watches the memory,
-then stops the service under load.
+`equal` starts fairseq-ext serve, sends the lines of FILE from N parallel clients, with each route in turn, and compares
+the answers with offline translation in a single call. Then fairseq-interactive translates them with the default route
+on the same cores. `load` sends lines for some minutes while a client is killed every second, monitors the memory, and
+stops the service under load.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A client to be killed: it sends a request of several texts and waits.
+# A client to be killed: it sends a request with several texts and waits.
 _VICTIM = """
 import socket, sys
 port, body = int(sys.argv[1]), sys.argv[2].encode()
@@ -42,7 +42,7 @@ client.recv(1)
 
 @dataclass
 class Tally:
-    """What clients saw: statuses, seconds of each answered request, answers by text and route."""
+    """Statistics of the clients: statuses, seconds per answered request, answers by text and route."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Tally:
 
 
 class Server:
-    """The service as a process of its own, on any free port."""
+    """The service in a separate process, on a free port."""
 
     def __init__(self, options: Namespace) -> None:
         command = [sys.executable, "-m", "fairseq_ext.cli", "serve", str(options.exported), "--port", "0"]
@@ -76,12 +76,12 @@ class Server:
         self.port = int(found[1])
 
     def rss(self) -> float:
-        """Resident memory in MiB."""
+        """Return resident memory in MiB."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
 
     def cpu(self) -> float:
-        """Seconds that its threads have computed."""
+        """Return the CPU time of its threads in seconds."""
         times = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
@@ -111,7 +111,7 @@ async def client(port: int, work: Any, tally: Tally, expected: dict[tuple[str, s
         return
     for text, route in work:
         await asyncio.sleep(0)
-        if reader.at_eof():  # the service stops, and has answered all that it took
+        if reader.at_eof():  # the service stops after answering all accepted requests
             break
         start = time.perf_counter()
         try:
@@ -128,7 +128,7 @@ async def client(port: int, work: Any, tally: Tally, expected: dict[tuple[str, s
 
 
 def offline(options: Namespace, work: Sequence[tuple[str, str]]) -> tuple[dict[tuple[str, str], Any], float]:
-    """What the system answers in one call, and the sentences a second of computing."""
+    """Return the answers of a single offline call, and sentences per second of computing time."""
     from fairseq_ext.runtime.requests import Request
     from fairseq_ext.runtime.translator import SystemTranslator
 
@@ -139,7 +139,7 @@ def offline(options: Namespace, work: Sequence[tuple[str, str]]) -> tuple[dict[t
 
 
 def interactive(options: Namespace, lines: Sequence[str]) -> dict[str, Any]:
-    """fairseq-interactive, started and fed all lines, in batches of the service's size."""
+    """Run fairseq-interactive on all lines, in batches of the service's size."""
     folder = options.exported
     manifest = json.loads((folder / "system.json").read_text(encoding="utf-8"))
     # fmt: off
@@ -167,7 +167,7 @@ def interactive(options: Namespace, lines: Sequence[str]) -> dict[str, Any]:
 
 
 def children_cpu() -> float:
-    """Seconds that processes started here, and ended, have computed."""
+    """Return the CPU time of finished child processes in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -206,7 +206,7 @@ def equal(options: Namespace, lines: Sequence[str], routes: Sequence[str]) -> di
 
 
 def compare(options: Namespace, lines: Sequence[str], route: str) -> dict[str, Any]:
-    """One route, so that fairseq-interactive can take part."""
+    """Measure a single route, so that fairseq-interactive is comparable."""
     found = interactive(options, lines)
     texts = found.pop("texts", {})
     result = equal(options, lines, [route])
@@ -258,17 +258,17 @@ def load(options: Namespace, lines: Sequence[str], routes: Sequence[str]) -> dic
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("what", choices=["equal", "compare", "load"])
-    parser.add_argument("exported", type=Path, help="directory that fairseq-ext export made")
+    parser.add_argument("exported", type=Path, help="exported system")
     parser.add_argument("file", type=Path, help="lines to translate")
-    parser.add_argument("--lines", type=int, default=1400, help="so many of the file, spread over it")
-    parser.add_argument("--clients", type=int, default=64, help="at once")
-    parser.add_argument("--minutes", type=float, default=30, help="of load")
-    parser.add_argument("--threads", type=int, default=1, help="of the model")
-    parser.add_argument("--routes", nargs="+", default=["base"], help="in turn")
+    parser.add_argument("--lines", type=int, default=1400, help="number of lines to use, spread over the file")
+    parser.add_argument("--clients", type=int, default=64, help="number of parallel clients")
+    parser.add_argument("--minutes", type=float, default=30, help="duration of the load test in minutes")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the model")
+    parser.add_argument("--routes", nargs="+", default=["base"], help="routes to measure, in turn")
 
 
 def measure(options: Namespace) -> dict[str, Any]:
-    """What was asked for, by name."""
+    """Run the measurements that were requested, by name."""
     lines = [line for line in options.file.read_text(encoding="utf-8").splitlines() if line.strip()]
     lines = [lines[number * len(lines) // options.lines] for number in range(min(options.lines, len(lines)))]
     if options.what == "compare":

@@ -1,6 +1,6 @@
-"""Seconds that the tools take to start: their --help, which fairseq's and ours print when all is imported.
+"""Measure the start-up time of the tools by their --help, which is printed after all imports.
 
-Each is a process of its own, begun with nothing; seconds of cores say more than the clock's where others use them too.
+Each run is a new process. CPU time is more reliable than elapsed time on a busy machine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _PYTHON = (sys.executable, "-P")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--fairseq", nargs="*", default=list(_FAIRSEQ), help="fairseq's tools, with our user directory")
-    parser.add_argument("--verbs", nargs="*", default=list(VERBS), help="of fairseq-ext")
+    parser.add_argument(
+        "--fairseq", nargs="*", default=list(_FAIRSEQ), help="tools of fairseq to measure, with our user directory"
+    )
+    parser.add_argument("--verbs", nargs="*", default=list(VERBS), help="verbs of fairseq-ext to measure")
 
 
 def cases(options: Namespace) -> list[Case]:

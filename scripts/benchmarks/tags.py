@@ -1,6 +1,6 @@
-"""How exactly tags and placeholders are kept, and what that costs in chrF.
+"""Measure how accurately tags and placeholders are kept, and the cost in chrF.
 
-Tags are put around words drawn by chance; placeholders are the text's own.
+Tags are put around randomly chosen words; placeholders are those in the text.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _TAG = re.compile(r"</?[gx][^>]*>")
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("system", type=Path, help="exported system")
-    parser.add_argument("text", type=Path, help="sentences, one a line")
-    parser.add_argument("references", type=Path, help="their translations")
-    parser.add_argument("--sentences", type=int, default=500, help="drawn from the text, of each kind")
-    parser.add_argument("--precision", default="float32", choices=("float32", "int8"), help="of the system")
+    parser.add_argument("text", type=Path, help="file of sentences, one per line")
+    parser.add_argument("references", type=Path, help="file of reference translations")
+    parser.add_argument("--sentences", type=int, default=500, help="sentences to draw from the text, of each kind")
+    parser.add_argument("--precision", default="float32", choices=("float32", "int8"), help="precision of the system")
 
 
 def measure(options: Namespace) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def measure(options: Namespace) -> dict[str, Any]:
 
 
 def _tagged(line: str, rng: random.Random) -> str:
-    """A line with two pairs, one inside the other or behind it, and a tag that stands alone."""
+    """Return the line with two pairs of tags, nested or consecutive, and a standalone tag."""
     words = line.split()
     first, second, third, fourth = sorted(rng.choices(range(len(words) + 1), k=4))
     pairs = rng.choice([[(first, fourth), (second, third)], [(first, second), (third, fourth)]])
@@ -90,7 +90,7 @@ def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -
 
 
 def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
-    """What is translated where nothing is translated across a mark."""
+    """Yield the parts between marks, which are translated separately."""
     from fairseq_ext.runtime.pieces import MARKUP, PLACEHOLDER, cut
 
     for outer, is_outside in cut(MARKUP, line):
@@ -100,7 +100,7 @@ def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_kept(source: str, found: str) -> bool:
-    """Whether each mark is there as often as in the source, and tags are nested."""
+    """Return whether each mark occurs as often as in the source, and tags are nested."""
     from fairseq_ext.runtime.pieces import PLACEHOLDER
 
     marks = [Counter(_TAG.findall(text) + [each[0] for each in PLACEHOLDER.finditer(text)]) for text in (source, found)]

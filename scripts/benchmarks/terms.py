@@ -1,7 +1,7 @@
-"""What terms cost: how many translations keep them, and chrF, beside the same system without terms.
+"""Measure the cost of terms: the share of translations that keep them, and chrF compared with no terms.
 
-A term is a word of a source sentence with a word of its reference: the two that go together most in the training text
-(Dice coefficient), as a terminologist would find them.
+A term is a word of a source sentence with a word of its reference: the pair with the highest Dice coefficient in the
+training text, as a terminologist might choose it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LEAST_DICE, _LEAST_PAIRS = 0.3, 5
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("system", type=Path, help="exported system")
-    parser.add_argument("text", type=Path, help="sentences, one a line")
-    parser.add_argument("references", type=Path, help="their translations")
-    parser.add_argument("training", type=Path, nargs=2, help="sentences and translations that terms are found in")
-    parser.add_argument("--sentences", type=int, default=500, help="that have a term, drawn from the text")
-    parser.add_argument("--precision", default="float32", choices=("float32", "int8"), help="of the system")
-    parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="of a sentence, at most")
+    parser.add_argument("text", type=Path, help="file of sentences, one per line")
+    parser.add_argument("references", type=Path, help="file of reference translations")
+    parser.add_argument("training", type=Path, nargs=2, help="sentences and translations for finding terms")
+    parser.add_argument("--sentences", type=int, default=500, help="sentences with a term to draw from the text")
+    parser.add_argument("--precision", default="float32", choices=("float32", "int8"), help="precision of the system")
+    parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="maximum numbers of terms per sentence")
 
 
 def measure(options: Namespace) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _terms(pairs: Sequence[tuple[str, str]], training: Iterable[Path]) -> list[list[tuple[str, str]]]:
-    """For each pair the words that go together, each once, the surest first."""
+    """Return, for each pair, the words that correspond, each once, most certain first."""
     sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     both: Counter[tuple[str, str]] = Counter()
     for texts in zip(*map(_lines, training), strict=True):

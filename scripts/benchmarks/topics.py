@@ -1,7 +1,7 @@
-"""A mixture of softmaxes against a plain output layer: time and memory on random states and targets.
+"""Compare a mixture of softmaxes with a plain output layer: time and memory on random states and targets.
 
-Z + 1 softmaxes should cost little more time than their arithmetic, forward and backward, and no more memory however
-many they are. Defaults are the small experiment's size; the paper's are ``--width 768 --vocabulary 50257``.
+Z + 1 softmaxes should take little more time than their arithmetic, forward and backward, and no additional memory for
+any Z. Defaults are the small experiment's sizes; the paper's are ``--width 768 --vocabulary 50257``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _PLAIN = "plain layer"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--width", type=int, default=192, help="H, of the states")
-    parser.add_argument("--vocabulary", type=int, default=8000, help="V, symbols")
-    parser.add_argument("--tokens", type=int, default=1024, help="tokens of a batch")
-    parser.add_argument("--topics", type=int, nargs="+", default=[1, 5, 20], help="Z")
-    parser.add_argument("--chunk", type=int, default=1024, help="rows of logits at a time")
+    parser.add_argument("--width", type=int, default=192, help="width H of the states")
+    parser.add_argument("--vocabulary", type=int, default=8000, help="vocabulary size V")
+    parser.add_argument("--tokens", type=int, default=1024, help="tokens per batch")
+    parser.add_argument("--topics", type=int, nargs="+", default=[1, 5, 20], help="numbers of topics Z")
+    parser.add_argument("--chunk", type=int, default=1024, help="rows of logits per chunk")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -35,7 +35,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
 
 
 def _plain_layer(options: argparse.Namespace, folder: Path) -> Ready:
-    """Forward and backward of a language model's output layer that is fine-tuned with the model below."""
+    """Prepare forward and backward passes of an output layer that is fine-tuned with the model below it."""
     import torch.nn.functional as F
 
     hidden, targets, weight = _random_tensors(options)
@@ -49,7 +49,7 @@ def _plain_layer(options: argparse.Namespace, folder: Path) -> Ready:
 
 
 def _mixture(options: argparse.Namespace, num_topics: int, average_states: bool, folder: Path) -> Ready:
-    """The same of a mixture on a frozen model, whose states need no gradient."""
+    """Prepare the same for a mixture on a frozen model, whose states need no gradient."""
     from fairseq_ext.modules.topics import MixtureOfSoftmaxes, TopicSteering
 
     hidden, targets, weight = _random_tensors(options)
@@ -77,6 +77,9 @@ def _random_tensors(options: argparse.Namespace) -> tuple[Any, Any, Any]:
 
 
 def _arithmetic(options: argparse.Namespace, num_softmaxes: int, num_topics: int) -> int:
-    """Multiplications a token: three products with W_V a softmax (both gradients), two with A_z a topic (its own)."""
+    """Return multiplications per token.
+
+    There are three products with W_V per softmax (both gradients), and two with A_z per topic (its own gradient).
+    """
     weights = 2 * (num_topics + 1) * options.width if num_topics else 0
     return 3 * num_softmaxes * options.vocabulary * options.width + 2 * num_topics * options.width**2 + weights

@@ -1,8 +1,8 @@
-"""Training by fairseq's trainer on a generated data directory, words a second between updates.
+"""Train with fairseq's trainer on a generated data directory, and measure words per second between updates.
 
-fairseq-train runs as it does for a user, from command line to log; between rounds its processes stand still. One
-process of all threads is compared with a process a thread, each with batches of its own. Sizes: small (3+2 layers of
-192, 4,000 symbols, 3,000 tokens a batch), wide (4+2 of 320, 8,000, 6,000), paper (6+6 of 512, 32,000, 3,000).
+fairseq-train runs as for a user, from command line to log; its processes pause between rounds. One process with all
+threads is compared with one process per thread, each with separate batches. Sizes: small (3+2 layers of 192, 4,000
+symbols, 3,000 tokens per batch), wide (4+2 of 320, 8,000, 6,000), paper (6+6 of 512, 32,000, 3,000).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from benchmarks.shared.models import ARCHS, domain_names, make_dictionary
 
 UNIT = "words/s"
 ENVIRONMENT = {
-    # As trainings that a pipeline starts.
+    # As in training runs that a pipeline starts.
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-    # Otherwise asking whether there is a GPU keeps a fork of this process from using it.
+    # Otherwise, checking for a GPU would prevent forks of this process from using it.
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }
 _LENGTH = (4, 24)  # of sentences, in tokens
@@ -31,11 +31,11 @@ class Size:
     """A model and its batches.
 
     Attributes:
-        preset: what the names of fairseq's architectures end with.
-        options: of the model, besides.
-        vocabulary: symbols.
-        max_tokens: of a batch of one process.
-        updates: of a round.
+        preset: suffix of the names of fairseq's architectures.
+        options: additional options of the model.
+        vocabulary: vocabulary size.
+        max_tokens: tokens per batch of one process.
+        updates: updates per round.
     """
 
     preset: str
@@ -59,17 +59,19 @@ SIZES = {
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=["small", "wide", "paper"], help="models")
-    parser.add_argument("--systems", nargs="+", choices=list(ARCHS), default=["MIX"], help="what trains")
+    parser.add_argument("--systems", nargs="+", choices=list(ARCHS), default=["MIX"], help="systems to train")
     parser.add_argument(
-        "--precisions", nargs="+", default=["float32", "bfloat16"], help="also float16 with --device cuda"
+        "--precisions", nargs="+", default=["float32", "bfloat16"], help="precisions; float16 only with --device cuda"
     )
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="that share the threads, or the GPUs")
-    parser.add_argument("--top", type=int, nargs="+", default=[0], help="adapters that a gate chooses; 0: all")
-    parser.add_argument("--domains", type=int, default=6, help="D")
-    parser.add_argument("--max-tokens", type=int, help="of a batch (default: the size's)")
-    parser.add_argument("--sentences", type=int, default=20000, help="in the data directory")
-    parser.add_argument("--updates", type=int, help="of a round (default: the size's)")
-    parser.add_argument("--num-workers", type=int, default=0, help="processes that make batches beside a training")
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1, 2], help="numbers of processes, which share the threads or GPUs"
+    )
+    parser.add_argument("--top", type=int, nargs="+", default=[0], help="adapters that a gate selects; 0: all")
+    parser.add_argument("--domains", type=int, default=6, help="number of domains")
+    parser.add_argument("--max-tokens", type=int, help="tokens per batch (default: the size's)")
+    parser.add_argument("--sentences", type=int, default=20000, help="sentences in the data directory")
+    parser.add_argument("--updates", type=int, help="updates per round (default: the size's)")
+    parser.add_argument("--num-workers", type=int, default=0, help="processes that prepare batches")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.set_defaults(threads=2, rounds=2)
 
@@ -120,7 +122,7 @@ def _prepare(system: str, size: str, count: int, precision: str, top: int, optio
 
 
 def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[str]:
-    """fairseq-train's, but for the data, the device and the batch."""
+    """Return arguments of fairseq-train, without data, device and batch."""
     import fairseq_ext.registration  # noqa: F401
     from fairseq_ext.engine.fairseq_cli import USER_DIR
     from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
@@ -135,7 +137,7 @@ def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[st
 
 
 def _cpu_precision(precision: str) -> list[str]:
-    """The option of the tasks; code that has it not computes in float32."""
+    """Return the option of the tasks for the precision on a CPU; code without it computes in float32."""
     from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationConfig
 
     if "cpu_precision" in {item.name for item in fields(MultiDomainTranslationConfig)}:
@@ -146,7 +148,7 @@ def _cpu_precision(precision: str) -> list[str]:
 
 
 def _make_data(folder: Path, vocabulary: int, options: Namespace) -> Path:
-    """A data directory of random sentences, the same every time."""
+    """Write a reproducible data directory of random sentences, and return its path."""
     import numpy as np
     import torch
     from fairseq.data import indexed_dataset

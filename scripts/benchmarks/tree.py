@@ -1,14 +1,14 @@
-"""Hierarchical adapters against the bare language model: scoring and training on random weights and text.
+"""Compare hierarchical adapters with the bare language model: scoring and training on random weights and text.
 
-A path of T nodes should cost little more time than its arithmetic, however large the tree is around it. Defaults are
-the paper's many-domain set-up (§4.3): GPT-2's smallest size, T = 8, b = 64, blocks of 800 tokens, one and two paths.
-A training step is one of the whole model over one path, or of a single layer's adapters alone, on states and gradients
-that are given: forward, backward, --clip-norm 1 and Adam. The peak is what a step takes beyond the weights and what
-Adam remembers of the nodes so far.
+A path of T nodes should take little more time than its arithmetic, for any size of the tree. Defaults are the paper's
+many-domain setup (§4.3): GPT-2's smallest size, T = 8, b = 64, blocks of 800 tokens, one and two paths. A training step
+trains the whole model over one path, or only a single layer's adapters on given states and gradients: forward,
+backward, --clip-norm 1 and Adam. The peak is the memory of a step, without the weights and Adam's state of the nodes so
+far.
 
-Many domains are the leaves of one binary tree: a block of each is scored over its own path, and chooses one and two
-paths by some and by all of its tokens, among clusters of 100 dimensions; each choice by itself, or all at once. Their
-peak is what that takes beyond the weights.
+Many domains are the leaves of one binary tree. A block of each is scored over its path, and selects one and two paths
+by some or all of its tokens, among clusters of 100 dimensions, either separately or all at once. The peak is the memory
+without the weights.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from benchmarks.shared.models import make_dictionary
 UNIT = "tokens/s"
 _BARE = "bare model"
 _PATHS = {"1 path": ["a"], "2 paths": ["a", "b"]}
-_models_of_domains: list[Any] = []  # one, which all cases of many domains share
+_models_of_domains: list[Any] = []  # a single model, shared by all cases of many domains
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", default="gpt2", choices=["gpt2", "small", "tiny"], help="architecture preset")
-    parser.add_argument("--vocabulary", type=int, default=50257, help="symbols")
-    parser.add_argument("--depth", type=int, default=8, help="nodes of a path")
+    parser.add_argument("--vocabulary", type=int, default=50257, help="vocabulary size")
+    parser.add_argument("--depth", type=int, default=8, help="nodes per path")
     parser.add_argument("--bottleneck-dim", type=int, default=64, help="inner width of a node's adapter")
     parser.add_argument("--nodes", type=int, nargs="+", default=[15, 49, 200, 599], help="sizes of the trees")
-    parser.add_argument("--tokens", type=int, default=800, help="tokens of a block")
-    parser.add_argument("--domains", type=int, default=300, help="leaves of the tree of many domains")
-    parser.add_argument("--domain-tokens", type=int, default=64, help="tokens of a domain's block")
-    parser.add_argument("--choose-tokens", type=int, default=16, help="first tokens by which paths are chosen, too")
+    parser.add_argument("--tokens", type=int, default=800, help="tokens per block")
+    parser.add_argument("--domains", type=int, default=300, help="leaves of the tree with many domains")
+    parser.add_argument("--domain-tokens", type=int, default=64, help="tokens per block of a domain")
+    parser.add_argument(
+        "--choose-tokens", type=int, default=16, help="number of first tokens for the additional choice of paths"
+    )
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -71,7 +73,7 @@ def _domain_cases(options: Namespace) -> list[Case]:
 
 
 def _prepare(options: Namespace, size: int, paths: list[str], folder: Path) -> Ready:
-    """Scoring of one block; the bare model is the same one over no path."""
+    """Prepare scoring of one block; the bare model is the same model without a path."""
     import torch
 
     torch.manual_seed(2)
@@ -89,7 +91,7 @@ def _prepare(options: Namespace, size: int, paths: list[str], folder: Path) -> R
 
 
 def _prepare_step(options: Namespace, size: int, folder: Path) -> Ready:
-    """An update of the adapters on one path of the whole model."""
+    """Prepare an update of the adapters on one path of the whole model."""
     import torch
     import torch.nn.functional as F
 
@@ -106,7 +108,7 @@ def _prepare_step(options: Namespace, size: int, folder: Path) -> Ready:
 
 
 def _prepare_layer_step(options: Namespace, size: int, folder: Path) -> Ready:
-    """The same of the adapters of one layer, whose states need no gradient."""
+    """Prepare an update of the adapters of one layer, whose inputs need no gradient."""
     import torch
 
     width = 768 if options.size == "gpt2" else 192
@@ -121,7 +123,7 @@ def _prepare_layer_step(options: Namespace, size: int, folder: Path) -> Ready:
 def _make_bank(embed_dim: int, bottleneck_dim: int, num_nodes: int) -> Any:
     try:
         from fairseq_ext.modules.node_bank import NodeBank
-    except ModuleNotFoundError:  # trees had the bank of all other adapters
+    except ModuleNotFoundError:  # older code: trees used the other adapters' bank
         from fairseq_ext.modules.adapter_bank import AdapterBank
 
         return AdapterBank(embed_dim, bottleneck_dim, num_nodes, shared_norm=True)
@@ -135,7 +137,7 @@ def _ready_step(model: Any, loss: Callable[[], Any]) -> Ready:
 
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = FairseqAdam(FairseqAdamConfig(lr=[1e-3], adam_betas="(0.9, 0.999)", tpu=False), trained)
-    # Only what it does around a step; without data it cannot be made.
+    # Only methods around a step are needed; the constructor would need data.
     task = MultiDomainLanguageModelingTask.__new__(MultiDomainLanguageModelingTask)
 
     def step() -> None:
@@ -155,8 +157,8 @@ def _weights_of(model: Any) -> Figures:
 
 
 def _with_peak(work: Callable[[], None]) -> Figures:
-    """Do it, and tell what memory it took at most."""
-    with suppress(OSError):  # Linux takes this as the order to forget the peak
+    """Run the work, and return its peak memory."""
+    with suppress(OSError):  # writing 5 resets the peak on Linux
         Path("/proc/self/clear_refs").write_text("5")
     before = _resident_mib("VmRSS")
     work()
@@ -164,7 +166,7 @@ def _with_peak(work: Callable[[], None]) -> Figures:
 
 
 def _resident_mib(kind: str) -> float:
-    """Memory of this process now (VmRSS), or the peak (VmHWM); 0 where the system does not tell."""
+    """Return this process's current memory (VmRSS) or peak (VmHWM); 0 if the system does not provide it."""
     with suppress(OSError):
         found = re.search(rf"^{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
         return int(found[1]) / 1024 if found else 0.0
@@ -172,7 +174,7 @@ def _resident_mib(kind: str) -> float:
 
 
 def _tree_with_paths(depth: int, nodes: int) -> Any:
-    """Two paths of ``depth`` nodes that part below the root, and leaves at the root to make up the number."""
+    """Return a tree with two paths of ``depth`` nodes that split below the root, filled up with leaves at the root."""
     from fairseq_ext.inputs.domain_tree import DomainTree
 
     names = ["root"]
@@ -198,7 +200,7 @@ def _binary_tree(num_leaves: int) -> Any:
 
 
 def _prepare_domains(options: Namespace, work: Callable[..., None], folder: Path) -> Ready:
-    """A block of every leaf of a binary tree; all cases have the same model."""
+    """Prepare a block for every leaf of a binary tree; all cases share a model."""
     import torch
 
     if not _models_of_domains:
@@ -269,7 +271,7 @@ def _make_model(tree: Any, options: Namespace) -> Any:
 
 
 def _flops_per_token(model: Any, nodes: int, options: Namespace) -> float:
-    """Multiplications and additions of a forward pass (Kaplan et al. 2020; hierarchical adapters §2.4)."""
+    """Return multiplications and additions of a forward pass (Kaplan et al. 2020; hierarchical adapters §2.4)."""
     decoder = model.decoder
     dense = sum(p.numel() for n, p in decoder.layers.named_parameters() if p.dim() == 2 and ".adapter." not in n)
     attention = len(decoder.layers) * options.tokens * decoder.embed_dim  # each token sees half of its block

@@ -1,8 +1,9 @@
-"""A folder of wheels with which ``scripts/check_gpu.sh`` works where there is torch, and no network.
+"""Build a folder of wheels for running ``scripts/check_gpu.sh`` on a machine with torch but without network access.
 
-Run by ``scripts/check_gpu.sh --bundle``, here; what it makes travels with the project. fairseq is built without the
-extensions that are compiled against torch, of which nothing here uses any, so that it fits any torch; and for another
-Python if that is installed here. If it is not, fairseq's source goes into the folder, and is built where it is used.
+Run by ``scripts/check_gpu.sh --bundle`` on this machine; the folder is copied with the project. fairseq is built
+without the extensions compiled against torch, which this project does not use, so that it works with any torch. It is
+built for another Python if that is installed here; otherwise the folder contains fairseq's source, which is built on
+the target machine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fairseq_ext.inputs.errors import InputError, run_command
 WHEELS = ROOT / "runs" / "wheels"
 MOST_MIB = 60
 _LEFT_OUT = re.compile("[^/]+/(examples|fairseq/examples|tests)/")
-# What training, translating and the tests marked gpu import, and what that imports itself, in the versions that are
+# Packages imported by training, translating and the tests marked gpu, with their dependencies, in the versions
 # installed here.
 NEEDED = (
     *("hydra-core", "omegaconf", "antlr4-python3-runtime", "regex", "sacrebleu", "portalocker", "tabulate", "colorama"),
@@ -34,7 +35,7 @@ NEEDED = (
     *("pytest", "pluggy", "iniconfig", "pygments", "hypothesis", "sortedcontainers", "cython", "setuptools", "wheel"),
 )
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
-# In place of torch.utils.cpp_extension while fairseq's setup.py runs: extensions that need torch are not built.
+# Replaces torch.utils.cpp_extension in fairseq's setup.py: extensions that need torch are not built.
 _NO_TORCH = """
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
@@ -51,8 +52,10 @@ class BuildExtension(build_ext):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/check_gpu.sh --bundle", description=__doc__)
-    parser.add_argument("--python", default=f"{sys.version_info[0]}.{sys.version_info[1]}", help="of the GPU's machine")
-    parser.add_argument("--wheels", type=Path, default=WHEELS, help="the folder, which is made anew")
+    parser.add_argument(
+        "--python", default=f"{sys.version_info[0]}.{sys.version_info[1]}", help="Python version of the GPU's machine"
+    )
+    parser.add_argument("--wheels", type=Path, default=WHEELS, help="folder to write; replaced if it exists")
     options = parser.parse_args()
     if not re.fullmatch(r"3\.\d+", options.python):
         raise InputError(f"--python: {options.python!r} is no version such as 3.12")
@@ -72,7 +75,7 @@ def main() -> None:
 
 
 def download(folder: Path, version: str) -> None:
-    """Wheels of NEEDED; what has none for this Python, and is pure Python, is built."""
+    """Download the wheels of NEEDED; build pure Python packages without a wheel for this Python."""
     import importlib.metadata
 
     pinned = [f"{name}=={importlib.metadata.version(name)}" for name in NEEDED]
@@ -84,7 +87,7 @@ def download(folder: Path, version: str) -> None:
 
 
 def fairseq_source(folder: Path) -> Path:
-    """fairseq's source without its examples, which would be most of it."""
+    """Return the path of fairseq's source, without its large examples."""
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     wanted = next(line for line in lines if line.startswith("fairseq-fixed"))
     with tempfile.TemporaryDirectory() as name:
@@ -99,7 +102,7 @@ def fairseq_source(folder: Path) -> Path:
 
 
 def build_fairseq(source: Path, python: str, folder: Path) -> None:
-    """A wheel of it for a Python, which needs its headers and a C++ compiler, in an environment of its own."""
+    """Build a fairseq wheel for a Python, which needs its headers and a C++ compiler, in a separate environment."""
     with tempfile.TemporaryDirectory() as name:
         subprocess.run([python, "-m", "venv", f"{name}/venv"], check=True)
         built_by = f"{name}/venv/bin/python"
@@ -116,12 +119,12 @@ def build_fairseq(source: Path, python: str, folder: Path) -> None:
 
 
 def find_python(version: str) -> str | None:
-    """A Python of this version on this machine."""
+    """Return the path of a Python of this version on this machine; None if there is none."""
     if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
         return sys.executable
     installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
     for found in (shutil.which(f"python{version}"), *map(str, installed)):
-        # What pyenv puts on the path answers only for versions that are switched on.
+        # pyenv's shims only work for enabled versions.
         if found and not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
             return found
     return None
@@ -131,7 +134,7 @@ def pip(command: str, *words: object) -> None:
     """Run pip on single packages.
 
     Raises:
-        InputError: if it fails, with its message before.
+        InputError: if it fails; pip's message is shown above.
     """
     quiet = ["--quiet", "--disable-pip-version-check", "--no-deps"]
     _run([sys.executable, "-m", "pip", command, *quiet, *map(str, words)])

@@ -1,10 +1,10 @@
-"""What only a GPU can show: the tests marked gpu, training and translating at the paper's size, in one table.
+"""Run all checks that need a GPU: the tests marked gpu, training and translating at the paper's size, in one table.
 
-Run by ``scripts/check_gpu.sh``, in under 15 minutes. Training: MIX, AD, GAD (dense, and of the best two adapters) in
-float32, bfloat16 and float16, on one GPU and, where there are several, on all. Translating: the same systems in
-float32 and float16; kernels of a decoding step, operators that synchronise, how often the host waited for the GPU in
-it, memory on the GPU.
-``--cpu`` does all that on the processor with tiny models, to try the script itself.
+Run by ``scripts/check_gpu.sh``, in under 15 minutes. Training: MIX, AD, GAD (dense, and with the best two adapters) in
+float32, bfloat16 and float16, on one GPU and, if there are several, on all. Translating: the same systems in float32
+and float16; with kernels of a decoding step, synchronising operators, how often the host waited for the GPU, and GPU
+memory.
+``--cpu`` runs everything on the CPU with tiny models, to test the script.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from benchmarks.shared.verbs import parse
 from fairseq_ext.inputs.errors import InputError, run_command
 
 _MARK = "mark.gpu"
-# Seconds that each part may take: together less than 15 minutes.
+# Time limits of the parts in seconds: less than 15 minutes in total.
 _LIMITS = {"tests": 180, "train": 420, "decode": 240}
 _PAPER = "--size paper --vocabulary 32000"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/check_gpu.sh", description=__doc__)
-    parser.add_argument("--cpu", action="store_true", help="try the script without a GPU, with tiny models")
-    parser.add_argument("--results", type=Path, default=ROOT / "runs" / "gpu", help="where tables and JSON files go")
-    parser.add_argument("--verb", choices=["train", "decode"], help=argparse.SUPPRESS)  # the part of this process
+    parser.add_argument("--cpu", action="store_true", help="test the script without a GPU, with tiny models")
+    parser.add_argument("--results", type=Path, default=ROOT / "runs" / "gpu", help="folder for tables and JSON files")
+    parser.add_argument("--verb", choices=["train", "decode"], help=argparse.SUPPRESS)  # the part to run
     options = parser.parse_args()
     gpus = gpu_names()
     if not gpus and not options.cpu:
@@ -48,7 +48,7 @@ def main() -> None:
     for part in _LIMITS:
         start = time.monotonic()
         text = run_tests(options.cpu) if part == "tests" else run_part(part, options)
-        # At once: if time runs out, what is done is there already.
+        # Write each part at once, in case time runs out.
         with page.open("a", encoding="utf-8") as file:
             file.write(f"\n{text}\n{part} took {time.monotonic() - start:.0f} s\n")
     print(page.read_text(encoding="utf-8"))
@@ -57,14 +57,14 @@ def main() -> None:
 
 
 def gpu_names() -> list[str]:
-    """The GPUs that torch sees."""
+    """Return the names of the GPUs that torch sees."""
     import torch
 
     return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
 def run_tests(is_trial: bool) -> str:
-    """The tests marked gpu, in a line."""
+    """Run the tests marked gpu, and return a one-line summary."""
     files = sorted({str(path) for path in (ROOT / "tests").rglob("test_*.py") if _MARK in path.read_text("utf-8")})
     if is_trial:
         return f"Tests: {len(files)} file(s) with tests marked gpu, skipped without a GPU\n"
@@ -75,7 +75,7 @@ def run_tests(is_trial: bool) -> str:
 
 
 def run_part(verb: str, options: argparse.Namespace) -> str:
-    """A table, or why there is none; what failed has said so on stderr."""
+    """Return the table of a part, or the reason for failure; errors are printed to stderr."""
     table_file = options.results / f"{verb}.md"
     table_file.unlink(missing_ok=True)
     words = ["--verb", verb, "--results", str(options.results), *(["--cpu"] if options.cpu else [])]
@@ -88,7 +88,7 @@ def run_part(verb: str, options: argparse.Namespace) -> str:
 
 
 def measure(verb: str, num_gpus: int, options: argparse.Namespace) -> None:
-    """One verb of the benchmark; its table and JSON into the folder of results."""
+    """Run one verb of the benchmark, and write its table and JSON to the results folder."""
     words = [verb, *arguments(verb, num_gpus, options.cpu).split()]
     result: dict[str, Any] = results.measure(parse(words), words)
     results.write_result(options.results / f"{verb}.json", result)
@@ -97,7 +97,7 @@ def measure(verb: str, num_gpus: int, options: argparse.Namespace) -> None:
 
 
 def arguments(verb: str, num_gpus: int, is_trial: bool) -> str:
-    """Options of the benchmark's verb."""
+    """Return options of the benchmark's verb."""
     if verb == "train":
         common = "--systems MIX AD GAD --top 0 2 --rounds 1"
         if is_trial:
@@ -111,7 +111,7 @@ def arguments(verb: str, num_gpus: int, is_trial: bool) -> str:
 
 
 def _run(command: list[str], part: str, **options: Any) -> subprocess.CompletedProcess[str] | None:
-    """Run a part; None if it took too long."""
+    """Run a part; return None on a timeout."""
     try:
         return subprocess.run(command, cwd=ROOT, text=True, timeout=_LIMITS[part], check=False, **options)
     except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
-"""Unpack those wheels of ``scripts/check_gpu.sh --bundle`` that this Python has not, and print where they are.
+"""Unpack the wheels of ``scripts/check_gpu.sh --bundle`` that this Python lacks, and print their folder.
 
-Read by the Python of the GPU's machine, before anything of this project's can be imported.
+Runs with the Python of the GPU's machine, before this project can be imported.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "runs" / "wheels"
 PACKAGES = ROOT / "runs" / f"packages-{sys.version_info[0]}.{sys.version_info[1]}"
-# fairseq imports names of them with all of its modules, and calls none here; they would be larger than all the rest.
+# Large packages of which fairseq only imports names, without calling them here.
 _NAMES_ONLY = {"sklearn": "metrics", "scipy": "stats"}
-# Here the version matters, whatever else is there.
+# Packages that must have this version, even if another one is installed.
 _EXACT = {"hydra_core", "omegaconf", "antlr4_python3_runtime", "fairseq_fixed"}
 
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def is_missing(name: str) -> bool:
-    """Whether a package has to be unpacked."""
+    """Return whether a package has to be unpacked."""
     if name in _EXACT:
         return True
     try:

@@ -1,1 +1,1 @@
-"""What the verbs of ``scripts/benchmark.py`` share."""
+"""Shared code of the verbs of ``scripts/benchmark.py``."""

@@ -1,4 +1,4 @@
-"""What a verb measures: cases, each of which does the same work in every round."""
+"""Cases of a verb, each of which does the same work in every round."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ Figures = Mapping[str, float]
 
 
 class MissingError(Exception):
-    """The code at hand has not what a case measures; the message says what."""
+    """Raised if the measured code does not support a case; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A case whose models and files are there.
+    """A case with its models and files prepared.
 
     Attributes:
-        run: does the work of one round. What it returns joins the round's figures, in place of those of the same name
-            that were taken around it: ``wall`` and ``cpu`` seconds, ``rate`` (work a second), ``peak``
-            (MiB).
+        run: function that does the work of one round. The figures that it returns are added to the round's figures, and
+            override those of the same name: ``wall`` and ``cpu`` seconds, ``rate`` (work per second), ``peak`` (MiB).
         facts: figures that are the same in every round.
-        close: called when no round is left.
+        close: function called after the last round.
     """
 
     run: Callable[[], Figures | None]
@@ -32,16 +31,16 @@ class Ready:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to measure, in a process that has the code of one checkout on its path.
+    """One thing to measure, in a process with the code of one checkout on its path.
 
     Attributes:
-        name: unique within the verb.
-        prepare: makes it ready, in an empty folder of its own; imports what is heavy. It may use only what the oldest
-            checkout to compare with has, and raises :class:`MissingError` for the rest.
-        amount: work of a round, for the rate; None where seconds are what is told.
-        baselines: names of the cases whose rates this one's is told by, in the same code; of the same group.
-        group: cases of one group take turns; those of another begin when all of its rounds are done.
-        own_process: also run one round in a process of its own, for its peak memory.
+        name: name, unique within the verb.
+        prepare: function that prepares the case in a separate empty folder, and imports heavy modules. It may only use
+            features of the oldest checkout to compare, and raises :class:`MissingError` otherwise.
+        amount: work per round, for the rate; None if seconds are reported.
+        baselines: names of cases of the same group and code, relative to which the rate is reported.
+        group: name of a group; cases of a group alternate, and groups run one after the other.
+        own_process: whether to also run one round in a separate process, for its peak memory.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Cleaning one benchmark corpus by this project's pipeline and by OpusFilter, as alike as they can be told to."""
+"""Clean one benchmark corpus with this project's pipeline and with OpusFilter, as similarly as possible."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _DOMAIN = "BENCH"
 _SAMPLE_SECONDS = 0.2
 _MAX_JOINED = 200
 _KEEP_EVERY = 100
-# Without this, every process of OpusFilter starts a BLAS thread a core for the tiny products of language
-# identification, and where the cores are busy they wait for each other: it took up to 50 times as long.
+# Otherwise, every process of OpusFilter starts one BLAS thread per core for the tiny products of language
+# identification. On busy cores they wait for each other, which took up to 50 times as long.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-# By what happens to a pair, given it and some earlier one: the share of pairs to which it does.
+# Kinds of noise: the share of pairs, and a function of a pair and some earlier pair.
 NOISE: Mapping[str, tuple[float, Callable[[Pair, Pair], Pair]]] = {
     "sides swapped": (0.02, lambda pair, other: Pair(pair.target, pair.source)),
     "target in the source language": (0.03, lambda pair, other: Pair(pair.source, other.source)),
@@ -45,13 +45,13 @@ NOISE: Mapping[str, tuple[float, Callable[[Pair, Pair], Pair]]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """What both tools shall do.
+    """Work for both tools.
 
     Attributes:
-        folder: holds the benchmark corpus.
+        folder: folder of the benchmark corpus.
         langs: source and target language.
-        without: names in :func:`equivalents`, and "normalise", that are left out.
-        workers: processes.
+        without: names in :func:`equivalents`, and "normalise", to leave out.
+        workers: number of processes.
     """
 
     folder: Path
@@ -60,15 +60,15 @@ class Task:
     workers: int
 
 
-# From the task and an empty folder: a command, and the two files it will write there.
+# Maps the task and an empty folder to a command and the two files that it will write there.
 MakeCommand = Callable[[Task, Path], tuple[list[str], list[Path]]]
 
 
 def equivalents(langs: tuple[str, str]) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """By filter, our options and the filters of OpusFilter that do the same.
+    """Return our options and the equivalent filters of OpusFilter, by filter.
 
-    Options are chosen so that decisions are as alike as they can be (OpusFilter's limits are often exclusive; both
-    language models are langid's). What is left: we pass long addresses, ignore digits and punctuation in
+    Options are chosen so that decisions are as similar as possible (OpusFilter's limits are often exclusive; both
+    language models are langid's). Remaining differences: we let long addresses pass, ignore digits and punctuation in
     ``identical``, and in ``agreement`` OpusFilter compares the sequence of non-zero digits and drops any tag.
     """
     from fairseq_ext.cleaning.characters import scripts_of
@@ -106,7 +106,7 @@ def equivalents(langs: tuple[str, str]) -> dict[str, tuple[dict[str, Any], list[
 
 
 def our_command(task: Task, work_dir: Path) -> tuple[list[str], list[Path]]:
-    """The command that cleans with this repository, and the files it writes."""
+    """Return the command that cleans with this repository, and the files that it writes."""
     import yaml
 
     filters = {name: ours for name, (ours, _) in equivalents(task.langs).items() if name not in task.without}
@@ -128,7 +128,7 @@ def our_command(task: Task, work_dir: Path) -> tuple[list[str], list[Path]]:
 
 
 def opusfilter_command(executable: Path, task: Task, work_dir: Path) -> tuple[list[str], list[Path]]:
-    """The same for OpusFilter."""
+    """Return the corresponding command of OpusFilter, and the files that it writes."""
     import yaml
     from sacremoses import MosesPunctNormalizer
 
@@ -167,13 +167,13 @@ def opusfilter_command(executable: Path, task: Task, work_dir: Path) -> tuple[li
 def make_pairs(base: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
     """Yield the benchmark corpus.
 
-    Turn 0 of a pair is the pair itself, every other turn another variant. All turns are mixed from the start,
-    so any part of the corpus looks like the whole.
+    Turn 0 of a pair is the pair itself; every further turn is another variant. Turns are mixed from the start, so any
+    part of the corpus resembles the whole.
 
     Args:
-        base: the pairs to make it of.
-        count: how many pairs to make.
-        seed: another one makes another corpus.
+        base: pairs to build the corpus from.
+        count: number of pairs to make.
+        seed: random seed.
     """
     generator = random.Random(seed)
     order = list(base)
@@ -207,7 +207,7 @@ def _spoil(pair: Pair, other: Pair, chance: float) -> Pair:
 
 
 def run_measured(command: Sequence[str], outputs: Sequence[Path], work_dir: Path) -> dict[str, float]:
-    """Run a command to its end: seconds, those of cores, the largest memory of its processes, the pairs it kept.
+    """Run a command, and return seconds, CPU seconds, peak memory of its processes, and pairs kept.
 
     Raises:
         InputError: if it fails or writes sides of different lengths.
@@ -239,15 +239,15 @@ def run_measured(command: Sequence[str], outputs: Sequence[Path], work_dir: Path
 
 
 def _session_bytes(session: int) -> int:
-    """Sum of the PSS of a session's processes: pages that several share count once."""
+    """Return the sum of the PSS of a session's processes, which counts shared pages once."""
     total = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            # After the name, which is in brackets and may hold spaces: state, parent, group, session.
+            # After the name, which is in brackets and may contain spaces: state, parent, group, session.
             if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) != session:
                 continue
             found = re.search(r"^Pss:\s+(\d+) kB", (entry / "smaps_rollup").read_text(), re.MULTILINE)
-        except (OSError, IndexError):  # it has ended meanwhile
+        except (OSError, IndexError):  # the process has ended
             continue
         total += 1024 * int(found[1]) if found else 0
     return total
@@ -273,7 +273,7 @@ def prepare(options: Namespace, count: int, make_command: MakeCommand, folder: P
     task = Task(folder, langs, options.without, options.workers)
 
     def run() -> Figures:
-        # Nothing may be left of an earlier run: both tools take finished steps for granted.
+        # Remove results of earlier runs, because both tools skip finished steps.
         with tempfile.TemporaryDirectory(dir=folder) as name:
             command, outputs = make_command(task, Path(name))
             figures = run_measured(command, outputs, Path(name))

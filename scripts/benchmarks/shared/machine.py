@@ -1,4 +1,4 @@
-"""On what was measured: the processor, its units for bfloat16, the libraries, the code."""
+"""Description of the machine: processor, bfloat16 units, libraries and code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = ("avx512_bf16", "amx_bf16", "amx_int8", "avx512_vnni", "bf16")
 
 
 def machine_facts() -> dict[str, Any]:
-    """What a reader needs to judge figures by; keys are always the same."""
+    """Return facts about the machine that readers need to interpret figures; the keys are always the same."""
     name, flags = _processor()
     return {
         "processor": name,
@@ -30,7 +30,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def _processor() -> tuple[str, set[str]]:
-    """Its name and what it can do, where the system tells."""
+    """Return the processor's name and flags, if the system provides them."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -41,7 +41,7 @@ def _processor() -> tuple[str, set[str]]:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that a checkout is of, or the folder's name where no git tells."""
+    """Return the commit of a checkout, or the folder's name without git."""
     if not (folder / ".git").exists():
         return folder.name
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty"]

@@ -1,4 +1,4 @@
-"""Translation models of random weights, and sentences for them."""
+"""Translation models with random weights, and sentences for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EOS = 2
 
 
 def make_dictionary(size: int) -> Any:
-    """A dictionary of so many symbols."""
+    """Return a dictionary of a given size."""
     from fairseq.data import Dictionary
 
     dictionary = Dictionary()
@@ -26,24 +26,24 @@ def make_dictionary(size: int) -> Any:
 
 
 def domain_names(number: int) -> list[str]:
-    """So many domains, in their order."""
+    """Return a given number of domain names, in order."""
     return [f"domain{i:02}" for i in range(number)]
 
 
 def make_model(
     system: str, size: str, vocabulary: int, num_domains: int, options: Mapping[str, Any] | None = None
 ) -> Any:
-    """A random model of a preset, with tied embeddings.
+    """Return a random model of a preset, with tied embeddings.
 
     Args:
         system: one of ARCHS.
-        size: one of SIZES; the paper's is 6+6 layers of 512.
-        vocabulary: symbols.
-        num_domains: D.
-        options: of the adapters, such as ``{"gate_top_k": 2}``.
+        size: one of SIZES; the paper's is 6+6 layers of width 512.
+        vocabulary: vocabulary size.
+        num_domains: number of domains D.
+        options: options of the adapters, such as ``{"gate_top_k": 2}``.
 
     Raises:
-        MissingError: if the code has not such an option.
+        MissingError: if the code does not support an option.
     """
     import torch
     from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
@@ -66,14 +66,14 @@ def make_model(
 def make_input(
     sentences: int, tokens: int, vocabulary: int, domain_ids: Any = None, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Random sentences of one length, as a model's forward pass takes them.
+    """Return random sentences of equal length as inputs of a model's forward pass.
 
     Args:
-        sentences: B.
-        tokens: T, of each.
-        vocabulary: symbols.
-        domain_ids: B numbers for plain adapters; None for other systems.
-        device: where they are.
+        sentences: number of sentences B.
+        tokens: length T of each sentence.
+        vocabulary: vocabulary size.
+        domain_ids: B domain IDs for plain adapters; None for other systems.
+        device: device of the tensors.
     """
     import torch
 
@@ -87,12 +87,12 @@ def make_input(
 
 
 def generation(model: Any, net_input: Mapping[str, Any], beam: int, tokens: int) -> Callable[[], dict[str, float]]:
-    """Search for translations of exactly so many tokens."""
+    """Return a function that searches for translations of exactly ``tokens`` tokens."""
     import torch
     from fairseq.sequence_generator import SequenceGenerator
 
     model.eval().make_generation_fast_()
-    # One end of sentence is counted beside them.
+    # The end of sentence is counted in addition.
     search = SequenceGenerator(
         [model], model.decoder.dictionary, beam_size=beam, min_len=tokens - 1, max_len_b=tokens - 1
     )
@@ -107,7 +107,7 @@ def generation(model: Any, net_input: Mapping[str, Any], beam: int, tokens: int)
 
 
 def finish(device: Any) -> dict[str, float]:
-    """Wait for what a GPU was asked to do, and tell the most memory that was taken there since it was asked last."""
+    """Wait for a GPU's pending work, and return the peak memory since the last call."""
     import torch
 
     if torch.device(device).type != "cuda":
@@ -119,9 +119,9 @@ def finish(device: Any) -> dict[str, float]:
 
 
 def operator_facts(model: Any, net_input: Mapping[str, Any]) -> dict[str, int]:
-    """Kernels, and operators that synchronise, of a forward pass and of a step of decoding.
+    """Return the numbers of kernels and of synchronising operators in a forward pass and in a decoding step.
 
-    On a GPU also how often torch itself says that the host waited in that step.
+    On a GPU, also return how often torch reports that the host waited in that step.
     """
     import torch
     from fairseq.sequence_generator import EnsembleModel
@@ -153,7 +153,7 @@ def operator_facts(model: Any, net_input: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _host_waits(run: Callable[[], Any], device: str) -> dict[str, int]:
-    """How often torch says that the host waits for a GPU; nothing on another device."""
+    """Return how often torch reports that the host waits for a GPU; an empty dictionary on other devices."""
     import torch
 
     if device != "cuda":

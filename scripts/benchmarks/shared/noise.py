@@ -1,7 +1,7 @@
-"""What filters find of known noise, and how many good pairs they cost, by which their limits can be judged.
+"""Measure how much known noise filters detect, and how many good pairs they drop, for setting their limits.
 
-Every noise changes all pairs that it can change, so that the share that is found is known exactly; those that it would
-leave as they are (numbers in a pair without digits) do not count. Partners and phrases follow from a seed.
+Each kind of noise is applied to all pairs that it changes, so the detected share is exact. Pairs that it would not
+change (numbers in a pair without digits) are not counted. Partners and phrases are determined by a seed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fairseq_ext.metrics.tables import Column, Table
 
 GOOD = "good pairs, lost"
 TOGETHER = "all together"
-# One sentence each of Czech, French, German, Italian, Spanish, Swedish, Russian and Turkish: few pairs of languages
-# have more than one of these.
+# One sentence each in Czech, French, German, Italian, Spanish, Swedish, Russian and Turkish: most language pairs
+# include at most one of these.
 _FOREIGN = (
     "Včera večer jsme dlouho čekali na poslední vlak do města.",
     "Hier soir, nous avons longtemps attendu le dernier train pour la ville.",
@@ -39,16 +39,16 @@ _BOILERPLATE_WORDS = range(5, 9)
 
 @dataclass(frozen=True)
 class Example:
-    """A good pair, and what it can be spoilt with.
+    """A good pair, with material for corrupting it.
 
     Attributes:
-        source: of the pair.
-        target: of the pair.
-        following: the pair of the next line.
+        source: source of the pair.
+        target: target of the pair.
+        following: pair of the next line.
         other: another pair.
-        alike: another pair, whose target is about as long.
-        boilerplate: a sentence of the target language.
-        foreign: a sentence of another language.
+        alike: another pair, whose target has a similar length.
+        boilerplate: sentence of the target language.
+        foreign: sentence of another language.
     """
 
     source: str
@@ -63,16 +63,16 @@ class Example:
 def draw_examples(
     corpora: Sequence[Sequence[Pair]], num_pairs: int, min_words: int = 4, seed: int = 1
 ) -> tuple[list[Example], list[list[Pair]]]:
-    """Draw good pairs evenly from some domains, and give what is left of them to learn from.
+    """Draw good pairs evenly from domains, and return the remaining pairs for learning.
 
     Args:
-        corpora: by domain its pairs, in the corpus's order.
-        num_pairs: of all domains together; a small domain gives at most half of its pairs.
-        min_words: least number of words of both sides.
-        seed: another one draws others.
+        corpora: pairs of each domain, in the corpus's order.
+        num_pairs: total number of pairs; a small domain gives at most half of its pairs.
+        min_words: minimum number of words on both sides.
+        seed: random seed.
 
     Returns:
-        the examples; by domain the other pairs, in order, without any that equal one of the examples.
+        The examples; and the remaining pairs of each domain in order, without pairs equal to an example.
     """
     generator = random.Random(seed)
     following: dict[Pair, Pair] = {}
@@ -97,7 +97,7 @@ def draw_examples(
 
 
 def choose_pairs(corpora: Sequence[Sequence[Pair]], num_pairs: int, seed: int) -> list[Pair]:
-    """Draw pairs evenly from some domains, all of one that has too few."""
+    """Draw pairs evenly from domains; use all pairs of domains with too few."""
     generator = random.Random(seed)
     share = num_pairs // len(corpora)
     return [pair for corpus in corpora for pair in generator.sample(list(corpus), min(share, len(corpus)))]
@@ -112,7 +112,7 @@ def _next_in(order: Sequence[Pair]) -> dict[Pair, Pair]:
 
 
 def _cut(text: str, part: float) -> str:
-    """The first words of a text, as it is if no word or no other were left."""
+    """Return the first words of a text; unchanged if none or all words would be left."""
     words = text.split()
     kept = round(part * len(words))
     return " ".join(words[:kept]) if 0 < kept < len(words) else text
@@ -125,7 +125,7 @@ def _half_untranslated(example: Example) -> str:
 
 
 def misread(text: str, encoding: str) -> str:
-    """UTF-8 read in another encoding, and then imported, where control characters become spaces."""
+    """Decode UTF-8 in another encoding, and import it as text, which turns control characters into spaces."""
     characters = text.encode().decode(encoding, errors="replace")
     return collapse("".join(char if char.isprintable() else " " for char in characters))
 
@@ -134,11 +134,11 @@ def _shift_digits(text: str) -> str:
     return re.sub("[0-9]", lambda digit: str((int(digit[0]) + 1) % 10), text)
 
 
-# What the target becomes.
+# Corruptions of the target.
 _TARGETS: dict[str, Callable[[Example], str]] = {
     "misaligned: a random target": lambda each: each.other.target,
     "misaligned: a target of the same length": lambda each: each.alike.target,
-    # Lists of sentences may have several translations of one in a row.
+    # Lists of sentences may have several translations of one sentence in a row.
     "misaligned: the next line's target": lambda each: (
         each.following.target if each.following.source != each.source else each.target
     ),
@@ -156,7 +156,7 @@ _TARGETS: dict[str, Callable[[Example], str]] = {
 
 
 def add_noise(examples: Sequence[Example]) -> dict[str, list[Pair]]:
-    """By noise, the pairs that it changes as it leaves them."""
+    """Return the changed pairs for each kind of noise."""
     spoilt = {name: [(each, Pair(each.source, spoil(each))) for each in examples] for name, spoil in _TARGETS.items()}
     spoilt["source cut to half"] = [(each, Pair(_cut(each.source, 0.5), each.target)) for each in examples]
     spoilt["sides swapped"] = [(each, Pair(each.target, each.source)) for each in examples]
@@ -169,14 +169,14 @@ def add_noise(examples: Sequence[Example]) -> dict[str, list[Pair]]:
 def measure(
     cleaning: Cleaning, examples: Sequence[Example], learn_from: Sequence[Pair], langs: tuple[str, str], title: str
 ) -> Table:
-    """The share of good and of spoilt pairs that each filter drops alone, and that all drop together, in percent.
+    """Measure the share of good and corrupted pairs that each filter drops alone, and all filters together, in percent.
 
     Args:
-        cleaning: what is done to them; nothing is de-duplicated.
-        examples: the good pairs.
-        learn_from: other pairs of the same corpora, for what the filters have to learn.
+        cleaning: cleaning options; duplicates are kept.
+        examples: good pairs.
+        learn_from: other pairs of the same corpora, from which filters learn.
         langs: source and target language.
-        title: of the table.
+        title: title of the table.
     """
     sets = {GOOD: [Pair(each.source, each.target) for each in examples], **add_noise(examples)}
     with tempfile.TemporaryDirectory() as folder:

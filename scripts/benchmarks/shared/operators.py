@@ -1,4 +1,4 @@
-"""What a piece of code asks of a device: the kernels that it starts, and the times that it waits for their results."""
+"""Count the kernels that code starts on a device, and how often it waits for their results."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Their result, or the shape of it, depends on numbers that only the device has.
+# Operators whose result, or its shape, depends on values on the device.
 _WAITING = {
     *("_local_scalar_dense", "is_nonzero", "item", "equal", "nonzero", "masked_select", "repeat_interleave"),
     *("unique_dim", "unique_consecutive", "_unique", "_unique2", "bincount"),
 }
-# They start no kernel, and torch does not call them views either.
+# Operators that start no kernel, but that torch does not classify as views.
 _FREE = {
     *("detach", "alias", "lift_fresh", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"),
     "_unsafe_view",
@@ -23,15 +23,15 @@ _FREE = {
 
 
 class OperatorCount(TorchDispatchMode):
-    """Counts while it is entered.
+    """Count operators while the context is active.
 
     Args:
-        device: whose operators count. On ``meta``, which computes nothing, code takes the ways of an accelerator; the
-            answer to what it wants to read there is yes, or 1, and what never left the host is free.
+        device: device whose operators count. On ``meta``, which computes nothing, code takes the paths of an
+            accelerator; values read from the device are True or 1, and operators on the host are not counted.
 
     Attributes:
-        kernels: operators that are no views, by name.
-        waits: those that synchronise, by name; copies to the host among them.
+        kernels: counts of operators other than views, by name.
+        waits: counts of synchronising operators, including copies to the host, by name.
     """
 
     def __init__(self, device: str = "cpu") -> None:
@@ -55,7 +55,7 @@ class OperatorCount(TorchDispatchMode):
 
 
 def count_operators(run: Callable[[], Any], device: str = "cpu") -> OperatorCount:
-    """What a call asks of a device."""
+    """Count the operators of a call on a device."""
     with OperatorCount(device) as count:
         run()
     return count
@@ -67,7 +67,7 @@ def _goes_to_host(name: str, args: Any, kwargs: Any) -> bool:
 
 
 def _indexes_by_mask(name: str, args: Any) -> bool:
-    """Whether the result's size depends on how many are true."""
+    """Return whether the result's size depends on the values of a mask."""
     lists = (
         [each for each in args if isinstance(each, list | tuple)] if name.startswith(("index", "_index_put")) else []
     )

@@ -1,4 +1,4 @@
-"""Models in the number types that decoding can use."""
+"""Models in the numeric types supported for decoding."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ PRECISIONS = ("float32", "bfloat16")
 
 
 def at_precision(model: Any, precision: str) -> Any:
-    """The model with its weights in a type.
+    """Return the model with its weights in a numeric type.
 
     Raises:
-        MissingError: if the code has not such a type.
+        MissingError: if the code does not support the type.
     """
     if precision == "float32":
         return model

@@ -1,4 +1,4 @@
-"""What was measured, as JSON for the next to compare with."""
+"""Store measurements as JSON, for later comparisons."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fairseq_ext.inputs.errors import InputError
 
 
 def chosen_cases(options: Namespace) -> list[Case]:
-    """The cases of a verb that ``--only`` leaves, and those that they are told by.
+    """Return the cases of a verb that match ``--only``, and their baselines.
 
     Raises:
-        InputError: if none is left.
+        InputError: if no case matches.
     """
     cases = verb_module(options.verb).cases(options)
     wanted = {case.name for case in cases if not options.only or any(text in case.name for text in options.only)}
@@ -32,11 +32,12 @@ def chosen_cases(options: Namespace) -> list[Case]:
 
 
 def measure(options: Namespace, words: Sequence[str]) -> dict[str, Any]:
-    """Measure what a command line asks for.
+    """Run the measurements of a command line.
 
     Returns:
-        ``verb``, ``words``, ``machine``, ``options``; ``codes`` (the commit of each), ``unit``, ``baselines`` and
-        ``series`` (see :func:`~benchmarks.shared.runner.measure_cases`) of a verb with cases, ``found`` of another.
+        ``verb``, ``words``, ``machine``, ``options``; for a verb with cases also ``codes`` (the commit of each),
+        ``unit``, ``baselines`` and ``series`` (see :func:`~benchmarks.shared.runner.measure_cases`), otherwise
+        ``found``.
     """
     module = verb_module(options.verb)
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
@@ -53,7 +54,7 @@ def measure(options: Namespace, words: Sequence[str]) -> dict[str, Any]:
 
 
 def write_result(path: Path, result: Mapping[str, Any]) -> None:
-    """Write it, whole or not at all."""
+    """Write a result atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.partial")
     temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
@@ -61,10 +62,10 @@ def write_result(path: Path, result: Mapping[str, Any]) -> None:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What :func:`write_result` wrote.
+    """Read a result of :func:`write_result`.
 
     Raises:
-        InputError: naming the file, if it is something else.
+        InputError: if the file has other contents; the message names the file.
     """
     try:
         result = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Runs cases in turn: A B A B …, each checkout's in a process of its own that lives through all rounds."""
+"""Run cases in turn: A B A B …; each checkout has a separate process for all rounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairseq_ext.inputs.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE, BEFORE = "here", "before"
-# Without this, glibc keeps freed memory for itself and the peak says more of it than of the model.
+# Otherwise glibc keeps freed memory, which would dominate the peak.
 _GIVE_BACK_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
@@ -31,7 +31,7 @@ class WorkerProcess:
         self.code = code
         wrapper = [sys.executable, "-I", "-S", children.__file__, str(os.getpid())]
         worker = [sys.executable, "-P", "-m", "benchmarks.shared.worker", str(folder), *words]
-        # The code to measure comes before all that this process finds.
+        # The code to measure comes first on the path.
         path = os.pathsep.join([str(code), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         self._process = subprocess.Popen(
             [*wrapper, *worker],
@@ -42,7 +42,7 @@ class WorkerProcess:
         )
 
     def ask(self, name: str) -> dict[str, Any]:
-        """One round of a case; an empty name closes what is open.
+        """Run one round of a case; an empty name closes open cases.
 
         Raises:
             InputError: if the process ends.
@@ -60,7 +60,7 @@ class WorkerProcess:
         return json.loads(answer)
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -69,10 +69,10 @@ class WorkerProcess:
 
 
 def checkouts(options: Namespace) -> dict[str, Path]:
-    """The folders whose code is measured, by what they are called.
+    """Return the folders with the code to measure, by name.
 
     Raises:
-        InputError: if the other one holds no code of this project.
+        InputError: if the other folder does not contain this project's code.
     """
     if options.against is None:
         return {HERE: ROOT}
@@ -84,17 +84,17 @@ def checkouts(options: Namespace) -> dict[str, Path]:
 def measure_cases(
     cases: Sequence[Case], options: Namespace, words: Sequence[str], environment: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """All rounds of all cases.
+    """Run all rounds of all cases.
 
     Args:
-        cases: of the verb, in order.
-        options: those of the verb, and the common ones.
-        words: the command line that these are from.
-        environment: variables of the processes that measure.
+        cases: cases of the verb, in order.
+        options: options of the verb, and common options.
+        words: command line that the options were parsed from.
+        environment: variables for the measuring processes.
 
     Returns:
-        for each case and code, in order: ``case``, ``code``, ``rounds`` (their figures, without the one that warms
-        up), ``facts``, ``peak`` (MiB, of a process of its own, if asked for); or ``missing``.
+        For each case and code, in order: ``case``, ``code``, ``rounds`` (figures, without the warm-up round),
+            ``facts``, ``peak`` (MiB, of a separate process, if requested); or ``missing``.
     """
     threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     environment = {**dict.fromkeys(threads, str(options.threads)), **environment}
@@ -124,7 +124,7 @@ def _measure_group(
                 continue
             answer = worker.ask(case.name)
             entry.update({key: answer[key] for key in ("missing", "facts") if key in answer})
-            if turn and "figures" in answer:  # the first one warms up
+            if turn and "figures" in answer:  # the first round is a warm-up
                 entry["rounds"].append(_with_rate(answer["figures"], case))
         print(f"{cases[0].group} round {turn} of {rounds}".lstrip(), file=sys.stderr)
     for worker in workers.values():

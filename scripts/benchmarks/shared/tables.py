@@ -1,4 +1,4 @@
-"""What was measured as a table in Markdown: medians, with the range in brackets, and ratios of each round."""
+"""Format measurements as a Markdown table: medians with ranges in brackets, and ratios per round."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from benchmarks.shared.runner import BEFORE, HERE
 
 Entry = Mapping[str, Any]
-_ABSENT = "–"  # the code has it not
+_ABSENT = "–"  # not supported by the code
 
 
 def ratios(ours: Entry, theirs: Entry, figure: str) -> list[float]:
-    """How many times as fast one is as the other, round by round.
+    """Return the speed ratio of two entries in each round.
 
     Args:
-        ours: an entry of :func:`~benchmarks.shared.runner.measure_cases`.
-        theirs: what it is compared with.
-        figure: ``rate``, of which more is faster, or seconds: ``wall`` or ``cpu``.
+        ours: entry of :func:`~benchmarks.shared.runner.measure_cases`.
+        theirs: entry to compare with.
+        figure: ``rate`` (higher is faster), or seconds: ``wall`` or ``cpu``.
     """
     pairs = zip(ours["rounds"], theirs["rounds"], strict=True)
     if figure == "rate":
@@ -28,14 +28,14 @@ def ratios(ours: Entry, theirs: Entry, figure: str) -> list[float]:
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
-    """The median, and lowest and highest in brackets."""
+    """Return the median, with the lowest and highest value in brackets."""
     if len(values) == 1:
         return f"{values[0]:,.{digits}f}"
     return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
 
 
 def machine_line(result: Mapping[str, Any]) -> str:
-    """On what, in a sentence."""
+    """Describe the machine in a sentence."""
     machine, options = result["machine"], result["options"]
     units = f" ({', '.join(machine['units'])})" if machine["units"] else ""
     words = [f"{machine['usable_cores']} cores of {machine['processor']}{units}", f"torch {machine['torch']}"]
@@ -47,9 +47,9 @@ def machine_line(result: Mapping[str, Any]) -> str:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """All cases of a verb, a row each; what no case has is no column.
+    """Return a table with one row per case; columns without values are left out.
 
-    Of the code before there are no columns: speeds are told by ratios, other figures where they were different.
+    The previous code has no columns: its speed is shown as ratios, and other figures only if they differ.
     """
     found = {(entry["case"], entry["code"]): entry for entry in result["series"]}
     names = dict.fromkeys(case for case, _ in found)
@@ -60,7 +60,7 @@ def table(result: Mapping[str, Any]) -> str:
 
 
 def _columns(result: Mapping[str, Any], found: Mapping[tuple[str, str], Entry]) -> dict[str, Callable[[str], str]]:
-    """By heading, what makes the cell of a case."""
+    """Return functions that format the cells of a case, by heading."""
     has_rates = any("rate" in figures for entry in found.values() for figures in entry["rounds"])
     speed = "rate" if has_rates else "wall"
     facts = dict.fromkeys(fact for entry in found.values() for fact in entry.get("facts", {}))
@@ -108,7 +108,7 @@ def _peak(entry: Entry) -> str:
 def _times_before(
     found: Mapping[tuple[str, str], Entry], baselines: Mapping[str, Sequence[str]], figure: str, entry: Entry
 ) -> str:
-    """By the same case; by what it is told by, if the code before has it not."""
+    """Return the ratios to the same case in the previous code; to its baseline if the previous code lacks the case."""
     name = entry["case"]
     before = found.get((name, BEFORE))
     if before and "missing" in before and baselines[name]:

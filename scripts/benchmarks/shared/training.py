@@ -1,4 +1,4 @@
-"""fairseq-train in processes of its own, which stand still between the rounds of a benchmark."""
+"""Run fairseq-train in separate processes that pause between the rounds of a benchmark."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _CLOCK = os.sysconf("SC_CLK_TCK")
 
 
 class Training:
-    """A training that runs by so many updates at a time; forked, so that fairseq is loaded once.
+    """A training run that advances by a given number of updates; forked, so that fairseq is loaded once.
 
     Args:
-        arguments: fairseq-train's.
-        folder: for what it says on stderr.
-        processes: that train together, by gloo; 1 to leave that to fairseq.
-        threads: of each.
+        arguments: arguments of fairseq-train.
+        folder: folder for its stderr output.
+        processes: number of processes that train together with gloo; 1 leaves the choice to fairseq.
+        threads: threads per process.
     """
 
     def __init__(self, arguments: Sequence[str], folder: Path, processes: int, threads: int) -> None:
-        import fairseq_cli.train  # noqa: F401  (here, once for all)
+        import fairseq_cli.train  # noqa: F401  (imported here, once for all processes)
 
         self._messages = folder / "messages"
         reading, writing = os.pipe()
@@ -44,10 +44,10 @@ class Training:
         os.close(writing)
 
     def go_on(self, updates: int) -> Figures:
-        """Let it make one update, then so many that count.
+        """Run one uncounted update, then ``updates`` measured ones.
 
         Raises:
-            RuntimeError: if it ends.
+            RuntimeError: if the training run ends.
         """
         self._drop_lines()
         os.killpg(self._pids[0], signal.SIGCONT)
@@ -59,7 +59,7 @@ class Training:
         return {"wall": wall, "cpu": cpu, "rate": words / wall, "peak": sum(map(_peak_mib, self._pids))}
 
     def close(self) -> None:
-        """End it."""
+        """End the training run."""
         os.killpg(self._pids[0], signal.SIGKILL)
         for pid in self._pids:
             os.waitpid(pid, 0)
@@ -79,7 +79,7 @@ class Training:
         return pid
 
     def _next_update(self) -> float:
-        """Wait for the line of an update, and return its words."""
+        """Wait for the log line of an update, and return its words."""
         while True:
             line, found, self._rest = self._rest.partition(b"\n")
             if not found:
@@ -92,7 +92,7 @@ class Training:
                 return float(json.loads(update[0])["wpb"])
 
     def _drop_lines(self) -> None:
-        """What it said before it stood still."""
+        """Discard output from before the pause."""
         self._rest = b""
         os.set_blocking(self._lines.fileno(), False)
         while self._lines.read(1 << 16):
@@ -101,7 +101,7 @@ class Training:
 
 
 def _train(words: Sequence[str], threads: int) -> NoReturn:
-    """Become fairseq-train."""
+    """Turn this process into fairseq-train."""
     import logging
 
     import torch
@@ -109,7 +109,7 @@ def _train(words: Sequence[str], threads: int) -> NoReturn:
 
     status = 1
     try:
-        # As fairseq-train logs.
+        # fairseq-train logs to stdout.
         sys.stdout = os.fdopen(1, "w", buffering=1)
         logging.basicConfig(level=logging.INFO, stream=sys.stdout, force=True)
         torch.set_num_threads(threads)
@@ -133,7 +133,7 @@ def _free_port() -> int:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """What the threads of a process have computed; 0 where the system does not tell."""
+    """Return the CPU time of a process's threads; 0 if the system does not provide it."""
     try:
         times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     except OSError:

@@ -1,7 +1,7 @@
-"""The process in which the code of one checkout is measured: asked for one round at a time.
+"""Process in which the code of one checkout is measured, one round per request.
 
-``python -m benchmarks.shared.worker FOLDER VERB OPTION…``, a case's name in JSON a line on its standard input, what was
-measured on its standard output. An empty name closes what the last ones have opened.
+``python -m benchmarks.shared.worker FOLDER VERB OPTION…`` reads case names as JSON from standard input, one per line,
+and writes measurements to standard output. An empty name closes open cases.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.shared.verbs import parse, verb_module
 
 
 class Worker:
-    """Cases of a verb, made ready when they are asked for first."""
+    """Cases of a verb, prepared at the first request."""
 
     def __init__(self, folder: Path, cases: list[Case]) -> None:
         self.folder = folder
@@ -27,7 +27,7 @@ class Worker:
         self.ready: dict[str, Ready | MissingError] = {}
 
     def close(self) -> dict[str, Any]:
-        """Let go of what was made ready; the answer to an empty name."""
+        """Close all prepared cases; the answer to an empty name."""
         for ready in self.ready.values():
             if isinstance(ready, Ready):
                 ready.close()
@@ -35,7 +35,7 @@ class Worker:
         return {}
 
     def answer(self, name: str) -> dict[str, Any]:
-        """One round of a case: its figures and facts, or what is missing for it."""
+        """Run one round of a case, and return its figures and facts, or what it lacks."""
         if name not in self.ready:
             self.ready[name] = self._prepare(self.cases[name])
         ready = self.ready[name]
@@ -56,19 +56,19 @@ class Worker:
 
 
 def cpu_seconds() -> float:
-    """What this process and those it started, and that ended, have computed."""
+    """Return the CPU time of this process and its finished child processes."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def peak_mib() -> float:
-    """Peak memory of this process, or of the largest it started, in MiB."""
+    """Return the peak memory of this process or of its largest child, in MiB."""
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes on macOS, KiB elsewhere
 
 
 def main() -> None:
-    # What anything prints goes to stderr; stdout is for answers.
+    # Printed output goes to stderr; stdout is for answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     folder, *words = sys.argv[1:]
