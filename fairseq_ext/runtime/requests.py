@@ -14,10 +14,12 @@ class Request:
     """A text to translate.
 
     Attributes:
-        text: raw text, neither normalised nor tokenised.
+        text: raw text, neither normalised nor tokenised. It may contain marks of tags and placeholders, see
+            :mod:`fairseq_ext.runtime.pieces`.
         route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's default route.
         prefix: text with which the translation begins. If the text is split into sentences, it applies to each.
-        terms: terms with required translations, in addition to those of the translator, which they override.
+        terms: terms with required translations, in addition to those of the translator. They override terms with the
+            same source.
     """
 
     text: str

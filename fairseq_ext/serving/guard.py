@@ -30,7 +30,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# Paths that need no token: health, languages, and the page, which asks for the token.
+# Paths open to everyone: health, languages, and the page, which asks for the token.
 _OPEN = re.compile(r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|frontend/settings)")
 # Paths whose body may contain the token, which the endpoint then checks.
 _IN_BODY = re.compile(r"(/d/[^/]+)?/(translate|detect)")
