@@ -1,6 +1,6 @@
-"""fairseq's command lines with this package: ``python -m fairseq_ext.tool train …`` for ``fairseq-train …``.
+"""fairseq's commands with this package: ``python -m fairseq_ext.tool train …`` for ``fairseq-train …``.
 
-This package comes first here, so that fairseq loads in half the time.
+This package is imported before fairseq, which halves fairseq's loading time.
 """
 
 import ctypes
@@ -14,23 +14,23 @@ _TRIM_SECONDS = 30.0
 
 
 def main() -> None:
-    """Run the tool that the first word names with those that follow."""
-    # Before the rest of fairseq: it says where messages go.
+    """Run the tool named by the first argument with the remaining arguments."""
+    # Import the tool before the rest of fairseq: it configures logging.
     tool = importlib.import_module(f"fairseq_cli.{sys.argv.pop(1)}")
     import fairseq_ext.registration  # noqa: F401
 
     sys.argv[0] = str(tool.__file__)
-    # Processes that it spawns begin with it, and find this package by --user-dir.
+    # Spawned processes start with the tool as their main module, and load this package by --user-dir.
     sys.modules["__main__"].__spec__ = tool.__spec__
     give_back_at_times()
     tool.cli_main()
 
 
 def give_back_at_times() -> None:
-    """Let this process, and those that it forks, give free memory back twice a minute, if it was told to keep it.
+    """Return free memory to the system twice a minute if the allocator is configured to keep it.
 
-    Kept for good, the pieces between what stays become too small for the next batch, and the process grows to several
-    times what it needs.
+    This also applies to forked processes. Without it, memory fragments until the process uses several times what it
+    needs.
     """
     from fairseq_ext.engine.fairseq_cli import KEEP_MEMORY
 

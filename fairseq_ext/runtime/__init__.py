@@ -1,1 +1,1 @@
-"""Translating with an exported system by ONNX Runtime, numpy and sentencepiece: without torch, without fairseq."""
+"""Translation with an exported system using ONNX Runtime, NumPy and SentencePiece, without PyTorch and fairseq."""

@@ -1,6 +1,6 @@
-"""What an exported system is: its manifest ``system.json``, with size and SHA-256 of every file, and its own.
+"""The manifest ``system.json`` of an exported system.
 
-docs/using.md lists the files.
+It lists the size and SHA-256 of every file, and the SHA-256 of its own content. docs/using.md describes the files.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE, read_strictly
 
-FORMAT = 3  # 2 had no attention in the decoder's graph
+FORMAT = 3  # format 2 had no attention output in the decoder graph
 MANIFEST_FILE = "system.json"
 CHECKPOINT_FILE = "model.pt"
 CLASSIFIER_FOLDER = "classifier"
 FLOAT32, INT8 = "float32", "int8"
-# The graphs of a precision: encoder and decoder.
+# Encoder and decoder graph by precision.
 GRAPH_FILES = {FLOAT32: ("encoder.onnx", "decoder.onnx"), INT8: ("encoder.int8.onnx", "decoder.int8.onnx")}
-# What a route may be besides a domain.
+# Routes other than domains.
 GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
-# Options of the search that an export keeps: the type, the least and the greatest value of each.
+# Search options stored in an export: type, minimum and maximum.
 SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
     "beam": (int, 1, 1000),
     "lenpen": (float, -100, 100),
@@ -66,18 +66,20 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an exported system is.
+    """Description of an exported system.
 
     Attributes:
-        name: of the system, or of a run of it.
-        domains: their names, in the order of rows.
-        text: how text is normalised before it is cut into pieces; None for not at all.
-        generation: options of the search, of :data:`SEARCH_OPTIONS`.
-        classifier: kind of the classifier in ``classifier/``.
-        data_fingerprint: of the training data.
-        scores: of the test sets by output, metric and column.
-        versions: of the libraries that it was exported with.
-        files: all others of the directory, by relative name.
+        name: name of the system, or of one of its runs.
+        languages: source and target language.
+        domains: domain names, in the order of the adapters.
+        architecture: fairseq architecture of the model.
+        text: normalisation of text before subword segmentation; None for no normalisation.
+        generation: search options, see :data:`SEARCH_OPTIONS`.
+        classifier: kind of the classifier in ``classifier/``; None without a classifier.
+        data_fingerprint: fingerprint of the training data.
+        scores: scores on the test sets, by output, metric and column.
+        versions: versions of the libraries used for the export.
+        files: all other files of the directory, by relative path.
     """
 
     name: str
@@ -94,12 +96,12 @@ class Manifest:
 
     @property
     def content(self) -> dict[str, Any]:
-        """As plain data."""
+        """The manifest as a dictionary for JSON."""
         return {**dataclasses.asdict(self), "text": self.text and self.text.model_dump()}
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of an exported system, after a check of what it says and of the sizes of its files."""
+    """Read the manifest of an exported system, and check its content and the sizes of the files it lists."""
     path = directory / MANIFEST_FILE
     if not directory.is_dir():
         raise InputError(f"{directory}: no such directory; give one that fairseq-ext export made")
@@ -121,7 +123,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def verify(directory: Path) -> Manifest:
-    """Read all files of an exported system again."""
+    """Read the manifest of an exported system, and verify the checksums of all files."""
     manifest = read_manifest(directory)
     for name, record in manifest.files.items():
         if hash_file(directory / name) != record.sha256:
@@ -130,7 +132,7 @@ def verify(directory: Path) -> Manifest:
 
 
 def parse(content: dict[str, Any], path: Path) -> Manifest:
-    """A manifest of an object that JSON held."""
+    """Return the manifest that a parsed JSON object describes."""
     manifest = read_strictly(Manifest, content, path)
     check_domain_names(manifest.domains, f"{path}: domains")
     for name in (DOMAINS_FILE, VOCABULARY_FILE, *(name for names in GRAPH_FILES.values() for name in names)):
@@ -140,5 +142,5 @@ def parse(content: dict[str, Any], path: Path) -> Manifest:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 of a manifest's content, however it is laid out."""
+    """Return the SHA-256 of a manifest's content, independent of the JSON layout."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The tokens of XML, as they are written: no entity is expanded, and nothing that is not understood is changed."""
+"""Lossless XML tokenizer: entities are not expanded, and unknown constructs are kept unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield tags, comments and the text between them; joined, they are the document."""
+    """Yield tags, comments and the text between them. Joined, they give the document."""
     end = 0
     while end < len(text):
         found = _TOKEN.match(text, end)
@@ -28,7 +28,7 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def name_of(token: str) -> str:
-    """The name of a tag without its prefix; empty for all else."""
+    """Return the name of a tag without its prefix, or an empty string if the token is not a tag."""
     found = _NAME.match(token)
     return found[1].rpartition(":")[2] if found else ""
 
@@ -42,17 +42,17 @@ def is_end(token: str) -> bool:
 
 
 def is_empty(token: str) -> bool:
-    """Whether a tag is an element of its own, ``<x/>``."""
+    """Return whether a tag is self-closing, ``<x/>``."""
     return token.endswith("/>")
 
 
 def attribute(tag: str, name: str) -> str | None:
-    """An attribute of a tag, as it is written."""
+    """Return the value of an attribute as written, or None."""
     return next((found[2] or found[3] or "" for found in _ATTRIBUTE.finditer(tag) if found[1] == name), None)
 
 
 def with_attribute(tag: str, name: str, value: str) -> str:
-    """A start tag in which an attribute has a value."""
+    """Return a start tag with an attribute set."""
     for found in _ATTRIBUTE.finditer(tag):
         if found[1] == name:
             return f'{tag[: found.start()]}{name}="{value}"{tag[found.end() :]}'
@@ -61,7 +61,11 @@ def with_attribute(tag: str, name: str, value: str) -> str:
 
 
 def element(unit: Sequence[str], name: str) -> tuple[int, int] | None:
-    """Where the first child of a name is among the tokens of an element: its first, and the one past its last."""
+    """Return the token range (start, end) of the first child with a given name, or None.
+
+    Args:
+        unit: tokens of the parent element.
+    """
     depth = 0
     begin = None
     for index, token in enumerate(unit):
@@ -79,7 +83,7 @@ def element(unit: Sequence[str], name: str) -> tuple[int, int] | None:
 
 
 def units(stream: Iterator[str], name: str) -> Iterator[str | list[str]]:
-    """Yield tokens one by one, but all tokens of an element of a name in one list."""
+    """Yield tokens one by one, except elements with a given name, which are yielded as lists of tokens."""
     for token in stream:
         if not is_start(token) or name_of(token) != name or is_empty(token):
             yield token

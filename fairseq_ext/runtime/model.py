@@ -1,4 +1,4 @@
-"""The two graphs of an exported model, and what they hand on from step to step."""
+"""The encoder and decoder graphs of an exported model, and the decoding state."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import onnxruntime
 
 from fairseq_ext.inputs.errors import InputError
 
-_NEVER = np.float32(-1e9)  # as the graphs' own masks
-_STEPS = 4  # for which there is room at first, and by which it grows at least
+_NEVER = np.float32(-1e9)  # same value as in the graphs' masks
+_STEPS = 4  # initial capacity of the caches in steps, and the minimum by which they grow
 
 
-# How the adapters of B sentences are weighted, as inputs of a graph: ``given``, B×D, with adapters; and ``is_forced``,
-# B×1, 1 where gates give way to these, with gates.
+# Graph inputs that weight the adapters of B sentences: ``given`` (B×D) for models with adapters, and ``is_forced``
+# (B×1) for models with gates, 1 where ``given`` replaces the weights of the gates.
 Route = dict[str, np.ndarray]
 
 
 class Model:
-    """Encoder and decoder, read from files. Several threads may use one."""
+    """Encoder and decoder, loaded from ONNX files. Several threads may share one instance."""
 
     def __init__(self, encoder: Path, decoder: Path, threads: int = 1, device: str = "cpu") -> None:
         self._encoder, self._decoder = (_session(path, threads, device) for path in (encoder, decoder))
@@ -34,25 +34,25 @@ class Model:
         self.num_adapters = inputs["given"][1] if "given" in inputs else 0
 
     def encode(self, tokens: np.ndarray, route: Route) -> dict[str, np.ndarray]:
-        """Outputs of the encoder by name, of B×S tokens."""
+        """Run the encoder on B×S tokens, and return its outputs by name."""
         found = self._encoder.run(None, {"tokens": tokens, **route})
         return dict(zip(self.encoder_outputs, found, strict=True))
 
     def step(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs of the decoder by name."""
+        """Run the decoder, and return its outputs by name."""
         return dict(zip(self.decoder_outputs, self._decoder.run(None, feed), strict=True))
 
 
 class State:
-    """What the decoder knows of B sentences with up to W hypotheses each.
+    """Decoding state of B sentences with up to W hypotheses each.
 
-    Keys and values stay where the step wrote them that computed them. Which are a hypothesis's own, its mask says.
+    Cached keys and values are never moved. The mask of a hypothesis selects its own.
     """
 
     def __init__(self, model: Model, tokens: np.ndarray, route: Route, beam: int) -> None:
         self.model, self.beam, self.steps = model, beam, 0
         encoded = model.encode(tokens, route)
-        self.gates = encoded.pop("gates", None)  # B×L×D, the encoder's
+        self.gates = encoded.pop("gates", None)  # weights of the encoder's gates, B×L×D
         self.fixed = {**encoded, **route}
         size = len(tokens)
         self.mask = np.full((size, 1, 1, _STEPS * beam), _NEVER, np.float32)
@@ -63,9 +63,12 @@ class State:
             self.totals = np.zeros((size, 1, *model.totals[2:]), np.float32)
 
     def advance(self, tokens: np.ndarray, columns: np.ndarray, most: int) -> dict[str, np.ndarray]:
-        """The decoder's outputs for the last tokens of all hypotheses, B×W, or B×1 at the first step.
+        """Run one decoder step, and return its outputs.
 
-        The probabilities of the ``most`` best tokens are in them, and those of ``columns``, N×E.
+        Args:
+            tokens: last token of each hypothesis, B×W; at the first step B×1.
+            columns: tokens whose log probabilities are returned in any case, N×E.
+            most: number of best tokens to return.
         """
         if self.steps * self.beam + self.beam > self.mask.shape[3]:
             self._grow()
@@ -91,7 +94,7 @@ class State:
         return found
 
     def follow(self, parents: np.ndarray) -> None:
-        """Let hypothesis w of sentence b go on from hypothesis ``parents[b, w]``: B×W."""
+        """Continue hypothesis w of sentence b from hypothesis ``parents[b, w]``; ``parents`` is B×W."""
         rows = np.arange(len(parents))[:, None]
         self.mask = self.mask[rows, 0, parents][:, None]
         self.mask[rows, 0, np.arange(self.beam), self.steps * self.beam + parents] = 0
@@ -100,7 +103,7 @@ class State:
         self.steps += 1
 
     def keep(self, rows: np.ndarray) -> None:
-        """Go on with these sentences alone."""
+        """Keep only the given sentences."""
         self.fixed = {name: value[rows] for name, value in self.fixed.items()}
         self.keys = [each[rows] for each in self.keys]
         self.values = [each[rows] for each in self.values]
@@ -115,7 +118,7 @@ class State:
 
 
 def padded(rows: Sequence[np.ndarray], pad: int) -> np.ndarray:
-    """Rows of tokens as one array, B×T."""
+    """Pad rows of tokens to one array, B×T."""
     found = np.full((len(rows), max(map(len, rows))), pad, np.int64)
     for own, row in zip(found, rows, strict=True):
         own[: len(row)] = row
@@ -125,10 +128,10 @@ def padded(rows: Sequence[np.ndarray], pad: int) -> np.ndarray:
 def attend(
     model: Model, sources: np.ndarray, route: Route, targets: Sequence[np.ndarray], first: int
 ) -> list[np.ndarray]:
-    """How the decoder attends to the source where it is about to write each token of given translations.
+    """Return the decoder's attention to the source before each token of the given translations.
 
     Shape:
-        sources: B×S, padded; result: B of T×S, rows sum to one
+        sources: B×S, padded; result: B arrays of T×S, rows sum to one
     """
     state = State(model, sources, route, 1)
     before = padded([np.array([first, *target[:-1]]) for target in targets], first)
@@ -144,7 +147,7 @@ def _session(path: Path, threads: int, device: str) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
-    # Threads that wait for work in a loop would take the cores from other processes.
+    # Spinning threads would take the cores from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.partition(":")[0])
     if provider not in onnxruntime.get_available_providers():

@@ -1,7 +1,8 @@
-"""A text in pieces: what is translated, with marks for tags and placeholders, and what stands between and is kept.
+"""Split a text into parts to translate and parts to keep, and mark tags and placeholders.
 
-Tags are what a model does not see, and placeholders what it does and has to repeat. The mark of a tag is one private
-character of Unicode, which says whether it opens, closes or stands alone; a placeholder stands between two others.
+The model does not see tags; it sees placeholders and has to repeat them. A tag is marked by one private-use Unicode
+character, which encodes whether the tag opens, closes or stands alone. A placeholder is enclosed in two other such
+characters.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from dataclasses import dataclass
 
 from fairseq_ext.runtime.markup import is_empty, is_end, name_of
 
-MOST_TAGS = 0x4000  # of a text
+MOST_TAGS = 0x4000  # per text
 OPEN, CLOSE, ALONE = ((chr(0xF0000 + kind * MOST_TAGS), chr(0xF0000 + (kind + 1) * MOST_TAGS - 1)) for kind in range(3))
-_BEGIN, _END = "\U000fc000", "\U000fc001"  # of a placeholder
+_BEGIN, _END = "\U000fc000", "\U000fc001"  # around a placeholder
 PRIVATE = f"[{OPEN[0]}-{_END}]"
-# A placeholder, a tag, or a stray character.
+# A placeholder, a tag, or a stray private-use character.
 MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
-# Comments and the like; elements whose content is no text, with XLIFF's and TMX' for the codes of another format; tags.
+# Comments and similar; elements without translatable content, including the inline codes of XLIFF and TMX; tags.
 _TAG = rf"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>
     |<(?P<raw>script|style|ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.*?</(?P=raw)\s*>|<[!/]?[A-Za-z]{_REST}>|{PRIVATE}"""
 MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE | re.VERBOSE)
@@ -29,12 +30,12 @@ PLACEHOLDER = re.compile(
     |%(?:\d+\$)?[-#0+]*\d*(?:\.\d+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsan@YymBbHIMSpAjZ]\b  # %s %1$.2f %Y-%m
     |%L?\d+\b  # Qt's %1
     |\$?\{[\w.:!,-]*\}|\{\{.*?\}\}  # {0} {name:>3} ${x} {{x}}
-    |\[X\d+X\]  # what Weblate sends for a placeholder
+    |\[X\d+X\]  # Weblate's stand-in for a placeholder
     |https?://[^\s<>"]+[^\s<>".,;:!?)\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+""",
     re.VERBOSE,
 )
 _BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-# Tags of HTML that end a sentence. All others are within one.
+# HTML tags that end a sentence. All other tags are inline.
 _BLOCK = re.compile(
     r"""address|article|aside|audio|base|blockquote|body|br|button|canvas|caption|col|colgroup|dd|details|dialog|div|dl|dt
     |fieldset|figcaption|figure|footer|form|h[1-6]|head|header|hr|html|iframe|input|legend|li|link|main|menu|meta|nav
@@ -42,46 +43,46 @@ _BLOCK = re.compile(
     |title|tr|ul|video""",
     re.VERBOSE | re.IGNORECASE,
 )
-# Codes that open and close what no element does.
+# Elements of XLIFF and TMX that stand for the opening and closing half of a pair of tags.
 _OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 
 def mark(kind: tuple[str, str], number: int) -> str:
-    """The mark of a tag; that which closes has the number of that which opens."""
+    """Return the mark of a tag. The closing mark of a pair has the number of the opening one."""
     return chr(ord(kind[0]) + number)
 
 
 def is_alone(mark: str) -> bool:
-    """Whether a mark, or no mark, is of a tag that stands alone."""
+    """Return whether a mark belongs to a tag that stands alone. The empty string is no mark."""
     return ALONE[0] <= mark <= ALONE[1]
 
 
 def keep(placeholder: str) -> str:
-    """A placeholder, marked as such."""
+    """Mark a placeholder."""
     return f"{_BEGIN}{placeholder}{_END}"
 
 
 def without_marks(text: str) -> str:
-    """A text as its reader sees it: placeholders, but no tags."""
+    """Remove the marks of tags, and keep placeholders without their marks."""
     return MARK.sub(lambda found: found[1] or "", text)
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A text cut up."""
+    """A text, split into parts to keep and parts to translate."""
 
-    parts: tuple[str, ...]  # what is kept at even places, what is translated, with its marks, at odd ones
-    tags: tuple[dict[str, str], ...]  # of each text that is translated, by mark
-    is_markup: bool  # whether the text is written as HTML and XML have it, & as &amp;
+    parts: tuple[str, ...]  # even indices: parts to keep; odd indices: texts to translate, with marks
+    tags: tuple[dict[str, str], ...]  # tags of each text to translate, by mark
+    is_markup: bool  # whether the text is HTML or XML, where & is written as &amp;
 
     @property
     def texts(self) -> list[str]:
-        """What is to be translated."""
+        """Texts to translate."""
         return list(self.parts[1::2])
 
     def join(self, translations: Sequence[str]) -> str:
-        """The text with its translations."""
+        """Return the whole text with the translations inserted."""
         parts = list(self.parts)
         parts[1::2] = [self._written(text, tags) for text, tags in zip(translations, self.tags, strict=True)]
         return "".join(parts)
@@ -92,7 +93,11 @@ class Pieces:
 
 
 def split(text: str, *, markup: bool = False) -> Pieces:
-    """Cut a text at line breaks and at the tags that end a sentence; ``markup`` is HTML or XML, with ``&amp;``."""
+    """Split a text at line breaks and at tags that end a sentence.
+
+    Args:
+        markup: whether the text is HTML or XML, where ``&`` is written as ``&amp;``.
+    """
     parts, tags, kept = [], [], ""
     for run, end in runs(text):
         before, words, after, own = _words_of(run, markup=markup)
@@ -104,12 +109,12 @@ def split(text: str, *, markup: bool = False) -> Pieces:
     return Pieces((*parts, kept), tuple(tags), markup)
 
 
-# What is written of a text, and whether it is text and not a tag.
+# Text and tags, each with a flag that is True for text.
 _Run = list[tuple[str, bool]]
 
 
 def runs(text: str) -> Iterator[tuple[_Run, str]]:
-    """Yield what may be translated as one, and the tag or line break that ends it."""
+    """Yield each run of text and inline tags, and the tag or line break that ends it."""
     run: _Run = []
     for part, is_text in cut(MARKUP, text):
         for inner, goes_on in cut(_BREAK, part) if is_text else [(part, _is_inline(part))]:
@@ -126,10 +131,10 @@ def _is_inline(tag: str) -> bool:
 
 
 def _words_of(run: _Run, *, markup: bool) -> tuple[str, str, str, dict[str, str]]:
-    """What of a run is translated, what stands before and after, and the tags by their marks."""
+    """Return the text before, the text to translate, the text after, and the tags by mark."""
     marks = _marks(run)
     begin, end = 0, len(run)
-    while begin < end:  # what stands at the edges needs no place in the translation
+    while begin < end:  # tags and blanks at the edges need no alignment with the translation
         first, last = marks[begin], marks[end - 1]
         if is_alone(first) or not (first or run[begin][0].strip()):
             begin += 1
@@ -155,9 +160,9 @@ def _protected(text: str, *, markup: bool) -> str:
 
 
 def _marks(run: _Run) -> list[str]:
-    """A mark for each tag: pairs that are nested have those that open and close."""
+    """Return the mark of each tag, empty for text. Properly nested pairs get opening and closing marks."""
     marks = [""] * len(run)
-    waiting: list[tuple[str, int]] = []  # tags that open, by name
+    waiting: list[tuple[str, int]] = []  # name and index of open tags
     for place, (tag, is_text) in enumerate(run):
         if is_text:
             continue
@@ -176,7 +181,7 @@ def _marks(run: _Run) -> list[str]:
 
 
 def cut(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, bool]]:
-    """Yield what matches a pattern, with False, and what is between, with True."""
+    """Yield the matches of a pattern with False, and the text between them with True."""
     start = 0
     for found in pattern.finditer(text):
         yield text[start : found.start()], True

@@ -1,7 +1,8 @@
-"""Marks of a text in its translation; for what they are see :mod:`fairseq_ext.runtime.pieces`.
+"""Insert the marks of a source text into its translation; see :mod:`fairseq_ext.runtime.pieces` for marks.
 
-Tags are put there by attention: a pair around the words that attend most to what stood between, one that stands alone
-between the words that attend to its neighbours. Each stands there once, and they are nested as in the source.
+Attention determines the places of tags. A pair encloses the words that attend most to its content in the source. A tag
+that stands alone is placed between the words that attend to its neighbours. Every tag is inserted exactly once, nested
+as in the source.
 """
 
 from __future__ import annotations
@@ -14,35 +15,39 @@ import numpy as np
 
 from fairseq_ext.runtime.pieces import CLOSE, MARK, MOST_TAGS, OPEN
 
-LONGEST_KEPT = 12  # pieces of a placeholder that a model has to repeat
+LONGEST_KEPT = 12  # maximum subwords of a placeholder that the model has to repeat
 
 
 @dataclass
 class Mark:
-    """What is put into a translation: a tag, or a placeholder that the model does not see."""
+    """A tag, or a placeholder hidden from the model, to insert into a translation."""
 
     text: str
-    begin: int  # where it is in the source's text without marks
-    end: int  # where its end tag is; the same for one that stands alone
+    begin: int  # its position in the source text without marks
+    end: int  # position of its end tag; equal to begin for a tag that stands alone
     closing: str = ""  # the end tag
-    inner: list[Mark] = field(default_factory=list)  # what is between
+    inner: list[Mark] = field(default_factory=list)  # marks between start tag and end tag
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A text, read."""
+    """A text with marks, after reading."""
 
-    original: str  # with its marks
-    text: str  # without those that the model does not see
-    marks: list[Mark] = field(default_factory=list)  # that are put into the translation
-    kept: dict[str, int] = field(default_factory=dict)  # placeholders that the model repeats, with how often
+    original: str  # text with all marks
+    text: str  # text as the model sees it
+    marks: list[Mark] = field(default_factory=list)  # marks to insert into the translation
+    kept: dict[str, int] = field(default_factory=dict)  # placeholders that the model has to repeat, with their counts
 
     @classmethod
     def read(cls, text: str, can_keep: Callable[[str], bool]) -> Marked:
-        """Read a text with marks; a placeholder that the model cannot keep is put into the translation as a tag is."""
+        """Read a text with marks.
+
+        Args:
+            can_keep: whether the model can repeat a placeholder; other placeholders are treated like tags.
+        """
         plain, end = "", 0
         kept: dict[str, int] = {}
-        # The marks of the pairs that are open, the outermost, which is the text, first.
+        # Open pairs, outermost first. The first entry stands for the whole text.
         stack = [Mark("", 0, 0)]
         for found in MARK.finditer(text):
             plain += text[end : found.start()]
@@ -60,7 +65,7 @@ class Marked:
                 mark.closing, mark.end = tag, len(plain)
             elif tag or placeholder:
                 stack[-1].inner.append(Mark(tag or placeholder, len(plain), len(plain)))
-        while len(stack) > 1:  # one that is not closed, as a sentence of several may have, stands alone
+        while len(stack) > 1:  # a pair may be split between sentences: an unclosed tag stands alone
             half = stack.pop()
             stack[-1].inner += half.inner
             half.inner = []
@@ -68,16 +73,15 @@ class Marked:
 
 
 class Placing:
-    """Puts marks into a translation.
+    """Inserts marks into a translation.
 
     Args:
-        kept: placeholders of both, within which nothing is put.
-        spans: where the pieces of the translation are in it.
-        attention: of each of these to the S pieces of the source.
-        count: the number of pieces in the beginning of the source.
-
-    Shape:
-        attention: T×S
+        source: source text without marks.
+        target: translation without marks.
+        kept: placeholders of both texts, which are never split.
+        spans: character span of each of the T subwords of the translation.
+        attention: attention of these subwords to the S subwords of the source, T×S.
+        count: function that returns the number of subwords in a prefix of the source.
     """
 
     def __init__(
@@ -92,15 +96,15 @@ class Placing:
         self._source, self._target, self._count = source, target, count
         self._words = list(_words(target, kept))
         shares = attention / np.maximum(attention.sum(1, keepdims=True), 1e-9)
-        self._shares = np.zeros((len(self._words), shares.shape[1]))  # of each word, the mean of its pieces
+        self._shares = np.zeros((len(self._words), shares.shape[1]))  # attention of each word, mean of its subwords
         for row, word in enumerate(self._words):
             own = [piece for piece, (begin, end) in enumerate(spans) if begin < word[1] and end > word[0]]
             if own:
                 self._shares[row] = shares[own].mean(0)
 
     def text(self, marks: Sequence[Mark]) -> str:
-        """The translation with its marks."""
-        # What stands before each word, and behind the last: (whether it sticks to the word before, text).
+        """Return the translation with marks inserted."""
+        # Marks before each word, and after the last: (whether attached to the preceding word, text).
         self._before: list[list[tuple[bool, str]]] = [[] for _ in range(len(self._words) + 1)]
         self._place(marks, 0, len(self._words))
         text, end = "", 0
@@ -115,7 +119,7 @@ class Placing:
         return text
 
     def _place(self, marks: Sequence[Mark], low: int, high: int) -> None:
-        """Put marks, and what is in them, between two words."""
+        """Place marks and their inner marks among the words ``low`` to ``high``."""
         is_free = np.ones(len(self._words), bool)
         is_free[:low] = is_free[high:] = False
         places: list[tuple[int, int, int, Mark]] = []
@@ -138,7 +142,10 @@ class Placing:
                 self._before[begin].append(self._spaced(mark, begin, low))
 
     def _span(self, mark: Mark, is_free: np.ndarray, high: int) -> tuple[int, int]:
-        """The words of which more than half attends to what is in a pair; at least the one that does most."""
+        """Return the span of words that attend mostly to the content of a pair; at least the best word.
+
+        The span maximises the sum of (attention to the content - 0.5).
+        """
         begin, end = (self._count(self._source[:place]) for place in (mark.begin, mark.end))
         gains = np.where(is_free, self._shares[:, begin:end].sum(1) - 0.5, -np.inf)
         if not is_free.any():
@@ -154,7 +161,7 @@ class Placing:
         return self._without_punctuation(*best, self._source[mark.begin : mark.end])
 
     def _without_punctuation(self, begin: int, end: int, source: str) -> tuple[int, int]:
-        """Words without the punctuation at their edges that their source does not have."""
+        """Remove punctuation at the edges of a span that does not occur in the source."""
         texts = [self._target[slice(*word)] for word in self._words]
         is_foreign = [not text[0].isalnum() and text not in source for text in texts]
         while end - begin > 1 and is_foreign[begin]:
@@ -164,7 +171,7 @@ class Placing:
         return begin, end
 
     def _place_alone(self, mark: Mark, places: Sequence[int]) -> int:
-        """The place whose neighbours attend to those in the source."""
+        """Return the place whose neighbours attend most to the mark's neighbours in the source."""
         column, (words, columns) = self._count(self._source[: mark.begin]), self._shares.shape
         before = np.zeros(words + 1)
         after = np.zeros(words + 1)
@@ -175,7 +182,10 @@ class Placing:
         return max(places, key=lambda place: float(before[place] + after[place]))
 
     def _spaced(self, mark: Mark, place: int, low: int) -> tuple[bool, str]:
-        """Whether one that stands alone sticks to the word before it, and its text, with blanks as in the source."""
+        """Return whether a mark that stands alone is attached to the preceding word, and its text.
+
+        Blanks around it are as in the source.
+        """
         before, after = self._source[: mark.begin], self._source[mark.begin :]
         is_first, is_last = not before or before[-1].isspace(), not after or after[0].isspace()
         if is_first and is_last and self._words:
@@ -184,12 +194,12 @@ class Placing:
         if MARK.fullmatch(mark.text) or not self._words:
             return sticks, mark.text
         begin, end = self._words[place - 1 if sticks else place]
-        blank = " " if self._target[begin:end].isalnum() else ""  # a placeholder and a word are two words
+        blank = " " if self._target[begin:end].isalnum() else ""  # a placeholder must not merge with a word
         return (True, blank + mark.text) if sticks else (False, mark.text + blank)
 
 
 def _words(text: str, kept: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where words, placeholders and punctuation are; a character of a script that writes no blanks is a word."""
+    """Yield the spans of words, placeholders and punctuation. In CJK scripts every character is a word."""
     letters = r"[^\W\u2e80-\ufaff]+"
     patterns = [*map(re.escape, kept), r"[\u2e80-\ufaff]", rf"{letters}(?:[-'’]{letters})*", r"[^\w\s]"]
     for found in re.finditer("|".join(patterns), text):

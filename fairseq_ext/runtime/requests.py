@@ -1,4 +1,4 @@
-"""What a translator is asked, and what it answers."""
+"""Requests to a translator, and its answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from fairseq_ext.runtime.terms import Glossary
 
 @dataclass(frozen=True)
 class Request:
-    """A sentence to translate.
+    """A text to translate.
 
     Attributes:
-        text: as its user wrote it.
-        route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's own way.
-        prefix: with what the translation begins; of a text that is cut into sentences, each does.
-        terms: whose translation is given, beside those of the translator; they come before these.
+        text: raw text, neither normalised nor tokenised. It may contain marks of tags and placeholders, see
+            :mod:`fairseq_ext.runtime.pieces`.
+        route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's default route.
+        prefix: text with which the translation begins. If the text is split into sentences, it applies to each.
+        terms: terms with required translations, in addition to those of the translator. They override terms with the
+            same source.
     """
 
     text: str
@@ -31,8 +33,8 @@ class Candidate:
     """A translation.
 
     Attributes:
-        text: detokenised.
-        score: mean logarithm, to base 2, of a token's probability, with the length penalty, as fairseq prints it.
+        text: detokenised text.
+        score: mean log2 probability per token with the length penalty, as fairseq prints it.
     """
 
     text: str
@@ -41,18 +43,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class TokenGates:
-    """What the decoder's gates chose at each piece of a translation, its end included.
+    """Weights of the decoder's gates at each subword of a translation, including the end of the sentence.
 
     Attributes:
-        pieces: T subwords, as the vocabulary has them.
-        weights: T×D, averaged over layers; rows sum to one.
+        pieces: T subwords, as written in the vocabulary.
+        weights: gate weights, T×D, averaged over layers; rows sum to one.
     """
 
     pieces: list[str]
     weights: list[list[float]]
 
     def by_domain(self, domains: Sequence[str]) -> dict[str, Any]:
-        """``pieces``, and of every domain its ``weights`` at these; for JSON."""
+        """Return ``pieces`` and, for each domain, its ``weights`` at these subwords, for JSON."""
         columns = zip(*self.weights, strict=True)
         weights = {name: [round(weight, 4) for weight in column] for name, column in zip(domains, columns, strict=True)}
         return {"pieces": self.pieces, "weights": weights}
@@ -60,17 +62,21 @@ class TokenGates:
 
 @dataclass(frozen=True)
 class Answer:
-    """The translations of a request. Of a text that was cut into sentences, all figures are means over these,
-    but for ``tokens``, which has one sentence after the other.
+    """Translations of a request.
+
+    If the text was split into sentences, scores and weights are means over the sentences, and ``tokens`` lists the
+    sentences one after another.
 
     Attributes:
-        candidates: best first.
-        route: as it was taken.
-        domain: that was asked for or that the classifier found; None for gates and base.
-        gates: of ``encoder`` and ``decoder`` L×D, rows sum to one; None where no gates decided, or nobody asked.
-        weights: D, those of the adapters, averaged over layers; None for a system without adapters, or if nobody asked.
-        tokens: of the best translation, piece by piece; None as ``gates``.
-        terms: by term of the source what the best translation has for it; None where it lacks all that was given.
+        candidates: translations, best first.
+        route: the route used.
+        domain: the domain requested or predicted by the classifier; None for ``gates`` and ``base``.
+        gates: gate weights of ``encoder`` and ``decoder``, L×D each; rows sum to one. None if not requested, or if the
+            route is not ``gates``.
+        weights: adapter weights, D, averaged over layers. None if not requested, or if the system has no adapters.
+        tokens: gate weights at each subword of the best translation; None in the same cases as ``gates``.
+        terms: by source term, the translation of it that the best candidate contains; None if it contains none of
+            the required ones.
     """
 
     candidates: tuple[Candidate, ...]
@@ -83,9 +89,9 @@ class Answer:
 
 
 def join_answers(answers: Sequence[Answer]) -> Answer:
-    """The answer to a text of those to its parts: the best of all, the second of all, and so on; see :class:`Answer`.
+    """Join the answers to the parts of a text: best translations with best, second with second; see :class:`Answer`.
 
-    The classifier may have found another domain for each part; that of the first is told.
+    The classifier may predict a different domain for each part. The joined answer has the domain of the first.
     """
     first = answers[0]
     if len(answers) == 1:

@@ -1,4 +1,4 @@
-"""Beam search as fairseq's: the same hypotheses, scores and ends; a sentence's do not depend on its batch."""
+"""Beam search equivalent to fairseq's: same hypotheses, scores and stopping. Results do not depend on the batch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy as np
 from fairseq_ext.runtime.model import Model, Route, State, padded
 from fairseq_ext.runtime.vocabulary import Vocabulary
 
-_SPECIAL = 3  # symbols that may be left out of the best
-_WORTH = 0.85  # with so small a share of the sentences left, the others are dropped
+_SPECIAL = 3  # symbols that may be excluded from the best tokens
+_WORTH = 0.85  # finished sentences are dropped when the share of unfinished ones falls below this
 
 
 @dataclass(frozen=True)
 class Options:
-    """Of the search, as those of fairseq-generate: a translation has at most ``max_len_a · source + max_len_b`` tokens,
-    its end not counted."""
+    """Options of the search, as in ``fairseq-generate``.
+
+    A translation has at most ``max_len_a · source length + max_len_b`` tokens, excluding the end of the sentence.
+    """
 
     beam: int = 5
     lenpen: float = 1.0
@@ -32,23 +34,25 @@ class Options:
 class Hypothesis:
     """A translation."""
 
-    tokens: np.ndarray  # with the end
-    score: float  # mean log probability of a token, with the length penalty
-    gates: np.ndarray | None = None  # T×L×D, the decoder's weights, if they were asked for
+    tokens: np.ndarray  # including the end of the sentence
+    score: float  # mean log probability per token, with the length penalty
+    gates: np.ndarray | None = None  # weights of the decoder's gates, T×L×D; None if not requested
 
 
 @dataclass
 class Found:
-    """What was found for a sentence, the best first; and the weights of the encoder's gates, L×D."""
+    """Hypotheses of a sentence, best first, and the weights of the encoder's gates, L×D."""
 
     hypotheses: list[Hypothesis] = field(default_factory=list)
     gates: np.ndarray | None = None
 
 
 class Search:
-    """The search for the translations of one batch. Arrays have a row for each sentence that is not done: R×W, R×W×T.
+    """Beam search for one batch. Arrays have one row per active sentence: R×W, R×W×T.
 
-    Translations begin with the tokens in ``prefixes``.
+    Args:
+        prefixes: tokens with which the translation of each sentence begins.
+        with_gates: whether to return the weights of gates.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class Search:
         self.prefixes = padded([np.array(prefix) for prefix in prefixes or [[]] * len(sources)], vocabulary.pad)
 
     def run(self) -> list[Found]:
-        """Search, and return what was found for each sentence."""
+        """Search, and return the hypotheses of each sentence."""
         while not self.is_done.all():
             if self.is_done.mean() > 1 - _WORTH:
                 self._drop_done()
@@ -93,7 +97,7 @@ class Search:
         return self.state.steps
 
     def _candidates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The 2·W best ways to go on from all hypotheses of a sentence: scores, hypotheses, tokens, R×2·W each."""
+        """Return the 2·W best continuations of each sentence: scores, parent hypotheses and tokens, R×2·W each."""
         scores, tokens = self._ways_on()
         totals = self.scores[:, :, None] + scores
         order = self._order(totals, tokens)
@@ -104,7 +108,7 @@ class Search:
         )
 
     def _ways_on(self) -> tuple[np.ndarray, np.ndarray]:
-        """The log probabilities of the next tokens worth a look, and these tokens: R×W×K each."""
+        """Return the log probabilities of K candidate next tokens, and these tokens: R×W×K each."""
         rows, width = self.scores.shape
         is_last = self.step >= self.limits
         forced = (
@@ -146,11 +150,11 @@ class Search:
         return scores, tokens
 
     def _wanted(self) -> np.ndarray | None:
-        """Tokens that are worth a look however unlikely they are, padded: R×W×X; None for none."""
+        """Return tokens to consider regardless of their probability, padded: R×W×X; None for none."""
         return None
 
     def _order(self, totals: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """The places of the 2·W ways to go on, of R×W·K, the best first."""
+        """Return the indices of the 2·W best continuations among W·K, best first."""
         return np.argsort(-totals.reshape(len(totals), -1), axis=1, kind="stable")[:, : 2 * self.options.beam]
 
     def _go_on(self, scores: np.ndarray, parents: np.ndarray, tokens: np.ndarray) -> None:
@@ -159,7 +163,7 @@ class Search:
         for row, place in zip(*np.nonzero(is_end[:, :beam] & ~self.is_done[:, None]), strict=True):
             self._end(row, parents[row, place], scores[row, place])
         self.is_done |= self.step >= self.limits
-        # The best that do not end here: there are as many, since of each hypothesis one does at most.
+        # There are W continuations without an end: each hypothesis has at most one that ends.
         order = np.argsort(is_end, axis=1, kind="stable")[:, :beam]
         scores, parents, tokens = (np.take_along_axis(each, order, 1) for each in (scores, parents, tokens))
         rows = np.arange(len(parents))[:, None]
@@ -170,7 +174,7 @@ class Search:
         self.state.follow(parents)
 
     def _end(self, row: int, parent: int, score: float) -> None:
-        """Finish a hypothesis, and its sentence with the last that is wanted."""
+        """Finish a hypothesis. The sentence is done when it has W of them."""
         found = self.found[self.sentences[row]].hypotheses
         if len(found) == self.options.beam:
             return
@@ -182,7 +186,7 @@ class Search:
         self.is_done[row] = len(found) == self.options.beam
 
     def _of(self, gates: np.ndarray, rows: np.ndarray | int, parents: np.ndarray | int) -> np.ndarray:
-        """The weights at a step of some hypotheses; they are one where nothing but the source decides."""
+        """Select gate weights of hypotheses at one step. If only the source decides, all hypotheses share them."""
         return gates[rows, parents if gates.shape[1] > 1 else 0 * parents]
 
     def _drop_done(self) -> None:
@@ -193,13 +197,13 @@ class Search:
         self.gates = None if self.gates is None else [each[kept] for each in self.gates]
 
     def _repetitions(self) -> list[set[int]]:
-        """By hypothesis the tokens that would repeat an n-gram of it."""
+        """Return, for each hypothesis, the tokens that would repeat one of its n-grams."""
         size = self.options.no_repeat_ngram_size
         return [_completions(row.tolist(), size) for row in self.tokens.reshape(-1, self.tokens.shape[2])]
 
 
 def _completions(tokens: list[int], size: int) -> set[int]:
-    """What followed earlier where the last ``size - 1`` tokens stand."""
+    """Return the tokens that followed earlier occurrences of the last ``size - 1`` tokens."""
     if len(tokens) < size:
         return set()
     last = tokens[len(tokens) - size + 1 :]

@@ -1,4 +1,4 @@
-"""Searching for the translations of sentences, batch by batch, until terms and placeholders are kept."""
+"""Batched search for translations, repeated where terms or placeholders are missing."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search
 from fairseq_ext.runtime.terms import Constraint, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
-# Of the source, padding included, in all hypotheses of a batch: the states of so many stay near the processor.
+# Source tokens of a batch, including padding, times the beam size. With more, the states do not fit the caches.
 _BATCH_TOKENS = 4000
-_TERM_BEAM = 8  # of a search with terms, at least
+_TERM_BEAM = 8  # minimum beam size of a search with constraints
 _Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is translated as one."""
+    """A unit of translation."""
 
     marked: Marked
-    tokens: np.ndarray  # of the source
+    tokens: np.ndarray  # source tokens
     prefix: list[int]  # tokens with which the translation begins
-    domain: str | None  # whose adapter is asked for
-    is_forced: bool  # whether gates give way to it
-    terms: Mapping[str, Constraint]  # by term of the source
-    kept: Sequence[Constraint]  # of placeholders
+    domain: str | None  # domain of the adapter to use
+    is_forced: bool  # whether this adapter replaces the gates
+    terms: Mapping[str, Constraint]  # constraints of terms, by source term
+    kept: Sequence[Constraint]  # constraints of placeholders
 
     @property
     def constraints(self) -> list[Constraint]:
@@ -41,7 +41,7 @@ class Sentence:
 
 
 class Searches:
-    """All searches with one model; threads translate batches side by side."""
+    """Searches with one model. Several threads translate batches in parallel."""
 
     def __init__(self, model: Model, text: Text, domains: Sequence[str], threads: int) -> None:
         self._model, self._text, self._domains = model, text, domains
@@ -50,7 +50,7 @@ class Searches:
     def translate(
         self, sentences: Sequence[Sentence], options: Options, candidates: int, *, with_gates: bool
     ) -> list[tuple[Found, list[str]]]:
-        """What is found for each sentence, and the texts of its best translations."""
+        """Return the hypotheses of each sentence, and the texts of its best translations."""
         sentences = list(sentences)
         found = self._search(sentences, options, with_gates)
         spoilt = [row for row, own in enumerate(found) if self._spoils(sentences[row], own)]
@@ -63,7 +63,7 @@ class Searches:
         return list(zip(found, texts, strict=True))
 
     def _search(self, sentences: Sequence[Sentence], options: Options, with_gates: bool) -> list[Found]:
-        """What is found for each sentence; where constraints do not hold, by a second search for them."""
+        """Return the hypotheses of each sentence. If constraints are not met, search again with them."""
 
         def search(rows: list[int]) -> list[Found]:
             return self._search_of(Search, [sentences[row] for row in rows], options, with_gates).run()
@@ -91,7 +91,7 @@ class Searches:
         search: Callable[[list[int]], list[Found]],
         beam: int,
     ) -> dict[int, Found]:
-        """Search for rows of sentences, those of like length together."""
+        """Search for the sentences with the given indices, in batches of similar length."""
         lengths = {row: len(sentences[row].tokens) for row in rows}
         batches = list(_batches(lengths, _BATCH_TOKENS // beam))
         results = map(search, batches) if self._pool is None else self._pool.map(search, batches)
@@ -130,7 +130,7 @@ class Searches:
         return any(each.found_in(text) is None for each in constraints)
 
     def _spoils(self, sentence: Sentence, found: Found) -> bool:
-        """Whether the placeholders of a translation are others than those of its sentence."""
+        """Return whether a translation's placeholders differ from those of its sentence."""
         if not sentence.kept:
             return False
         text = self._text.decode(found.hypotheses[0].tokens)
@@ -138,12 +138,12 @@ class Searches:
         return self._lacks(sentence.kept, found) or any(others)
 
     def _without_placeholders(self, sentence: Sentence) -> Sentence:
-        """A sentence whose placeholders the model does not see."""
+        """Return the sentence with its placeholders hidden from the model."""
         marked = Marked.read(sentence.marked.original, lambda _: False)
         return replace(sentence, marked=marked, tokens=self._text.encode(marked.text, sentence.domain), kept=())
 
     def _texts(self, sentences: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
-        """The texts of translations, with the marks of their sources."""
+        """Return the texts of translations, with the marks of their sources."""
         texts = [[self._text.decode(each.tokens) for each in own] for own in found]
         lengths = {
             (row, rank): len(sentence.tokens)
@@ -171,7 +171,10 @@ class Searches:
 
 
 def _batches(lengths: Mapping[_Key, int], most: int) -> Iterator[list[_Key]]:
-    """What has like lengths, the longest first, so many that a batch has ``most`` tokens."""
+    """Yield batches of keys with similar lengths, longest first, each with at most ``most`` padded tokens.
+
+    A single longer item is a batch by itself.
+    """
     batch: list[_Key] = []
     for key in sorted(lengths, key=lambda key: -lengths[key]):
         if batch and lengths[batch[0]] * (len(batch) + 1) > most:

@@ -1,17 +1,17 @@
-"""A text as sentences, where it is too long to be translated as one."""
+"""Split text that is too long to be translated at once."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 
-# A full stop and its like with the quotation marks and brackets that follow it, then a blank; or one that needs none.
-_MARKS = "\U000f0000-\U000fffff"  # of tags and placeholders, see fairseq_ext.runtime.pieces
+# Sentence-final punctuation with closing quotes and brackets, then blanks; for CJK punctuation, blanks are optional.
+_MARKS = "\U000f0000-\U000fffff"  # marks of tags and placeholders, see fairseq_ext.runtime.pieces
 _END = re.compile(rf"""[.!?…]+["'”’»)\]{_MARKS}]*\s+|[。！？]+["'”’」』）{_MARKS}]*\s*""")
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text; joined by blanks they are the text again, but for scripts that write none."""
+    """Return the sentences of a text, without the blanks between them."""
     sentences, start = [], 0
     for end in _END.finditer(text):
         sentences.append(text[start : end.end()].strip())
@@ -20,12 +20,12 @@ def split_sentences(text: str) -> list[str]:
 
 
 def cut(text: str, most: int, count: Callable[[str], int]) -> Iterator[tuple[str, int]]:
-    """Yield a text, or its sentences if it is too long, each with its length; a sentence that is too long, in parts.
+    """Yield a text, or its sentences if it is too long, each with its length. Sentences that are too long are split.
 
     Args:
-        text: of one line.
-        most: length of what is yielded, but for a single word that is longer.
-        count: the length of a text.
+        text: text of one line.
+        most: maximum length of each yielded text; only a single character may exceed it.
+        count: function that returns the length of a text.
     """
     length = count(text)
     if length <= most:
@@ -38,7 +38,7 @@ def cut(text: str, most: int, count: Callable[[str], int]) -> Iterator[tuple[str
 
 
 def _cut_between_words(sentence: str, most: int, count: Callable[[str], int]) -> list[str]:
-    """Parts of a sentence that end after a comma or its like where that leaves them half as long as they may be."""
+    """Split a sentence between words, after a comma or similar punctuation if the part is at least half of ``most``."""
     words = [part for word in sentence.split() for part in _cut_word(word, most, count)]
     parts: list[list[str]] = [[]]
     length = best = 0
@@ -56,7 +56,7 @@ def _cut_between_words(sentence: str, most: int, count: Callable[[str], int]) ->
 
 
 def _cut_word(word: str, most: int, count: Callable[[str], int]) -> list[str]:
-    """A word, in parts where it is no word, or of a script without blanks."""
+    """Split a word in halves until each part is short enough, as needed in scripts without blanks."""
     if count(word) <= most:
         return [word]
     half = len(word) // 2

@@ -1,9 +1,9 @@
-"""Terms, whose translation is given: found in the source, and constraints of the beam search.
+"""Terms with required translations: matching in the source, and constrained beam search.
 
-The beam is shared out as in dynamic beam allocation (Post and Vilar 2018, section 3): hypotheses that lack equally many
-tokens of the given translations form a bank, and the banks choose in turn, those that lack least first. Unlike there, a
-term may have several translations, and whether one is in a hypothesis is seen in its text, so that it counts however it
-is cut into pieces.
+The beam is divided as in dynamic beam allocation (Post and Vilar 2018, section 3): hypotheses that lack the same number
+of constraint tokens form a bank, and the banks choose in turn, starting with the one that lacks fewest. Unlike in the
+paper, a term may have several translations, and a constraint is checked in the text of a hypothesis, so it is met under
+any subword segmentation.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.search import Found, Hypothesis, Search
 
 Decode = Callable[[Sequence[int]], str]
-_SPARE = 3  # tokens that a translation with terms may be longer than one without and the terms
+_SPARE = 3  # extra tokens allowed beyond the unconstrained translation and the terms
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class Term:
-    """Words of the source, and their translations, one of which has to stand in the target."""
+    """A source term and its translations, one of which the target must contain."""
 
     source: str
     targets: tuple[str, ...]
 
 
 class Glossary:
-    """Terms, by their first words; of several with the same source, all targets count."""
+    """A collection of terms. Terms with the same source are merged, and any of their targets is accepted."""
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self._terms: dict[tuple[str, ...], Term] = {}
@@ -49,7 +49,7 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """Read a file: a line for each term, its source and one or more targets with tabs between."""
+        """Read a file with one term per line: the source and one or more targets, separated by tabs."""
         terms = []
         for number, line in enumerate(read_lines(path), start=1):
             fields = [field.strip() for field in line.split("\t")]
@@ -61,9 +61,9 @@ class Glossary:
         return iter(self._terms.values())
 
     def found_in(self, text: str) -> list[Term]:
-        """The terms of a text, each once; of those that overlap, the first, and of these the longest.
+        """Return the terms in a text, each once. If terms overlap, the first one wins, then the longest.
 
-        A word in small letters is found in any; one with a capital, as it is.
+        Lowercase words of a term match any case; words with a capital match exactly.
         """
         words = _WORD.findall(text)
         found: dict[str, Term] = {}
@@ -79,7 +79,14 @@ class Glossary:
 
 
 def make_term(source: str, targets: Iterable[str], where: str) -> Term:
-    """A term that a user gave."""
+    """Create a term from user input.
+
+    Args:
+        where: location of the term, for error messages.
+
+    Raises:
+        InputError: if the source has no word or there is no target.
+    """
     targets = tuple(filter(str.strip, targets))
     if not _WORD.search(source) or not targets:
         raise InputError(f"{where}: is no term; give its source and at least one target")
@@ -94,19 +101,20 @@ def _are_alike(own: Sequence[str], words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Constraint:
-    """What has to stand in a translation: one of several forms."""
+    """A constraint on a translation: it must contain one of several forms."""
 
-    forms: list[list[int]]  # tokens of each
-    first_forms: list[list[int]]  # likewise, with a capital, where one begins the translation
-    pattern: re.Pattern[str]  # of text that has one
+    forms: list[list[int]]  # tokens of each form
+    first_forms: list[list[int]]  # the same with an initial capital, for the beginning of the translation
+    pattern: re.Pattern[str]  # matches text that meets the constraint
 
     @classmethod
     def of(cls, targets: Sequence[str], encode: Callable[[str], list[int]], *, has_spaces: bool) -> Constraint:
-        """The constraint that one of some targets, as a model spells them, stands in a translation.
+        """Return the constraint that a translation contains one of the targets.
 
         Args:
-            encode: gives the tokens of a text; none if a model cannot write it.
-            has_spaces: whether blanks separate words, so that a target has to be whole ones.
+            targets: normalised texts.
+            encode: function that returns the tokens of a text; an empty list if the model cannot produce it.
+            has_spaces: whether the language separates words by blanks, so that only whole words match.
         """
         capitals = [target[0].upper() + target[1:] for target in targets]
         forms, first_forms = ([tokens for each in texts if (tokens := encode(each))] for texts in (targets, capitals))
@@ -116,49 +124,51 @@ class Constraint:
 
     @classmethod
     def exactly(cls, text: str, count: int, tokens: list[int]) -> Constraint:
-        """The constraint that a text stands in a translation so many times and no more often."""
+        """Return the constraint that a translation contains a text exactly ``count`` times."""
         own = re.escape(text) + (r"(?!\w)" if text[-1:].isalnum() else "")
         other = f"(?:(?!{own}).)*"
         return cls([tokens], [], re.compile(rf"\A{other}(?:{own}{other}){{{count}}}\Z", re.DOTALL))
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest form."""
+        """Number of tokens of the longest form."""
         return max(map(len, self.forms), default=0)
 
     def found_in(self, text: str) -> str | None:
-        """The form that a translation has, or None."""
+        """Return the form that a translation contains, or None."""
         found = self.pattern.search(text)
         return found and found[found.lastindex or 0]
 
     def missing(self, tokens: list[int], text: str) -> int:
-        """How many tokens a hypothesis lacks."""
+        """Return how many tokens a hypothesis lacks to meet the constraint."""
         if self.pattern.search(text):
             return 0
         return min((len(form) - size for form, size in self._begun(tokens)), default=0)
 
     def next_tokens(self, tokens: list[int]) -> set[int]:
-        """The tokens that bring a hypothesis that lacks some nearer to it."""
+        """Return the tokens that bring a hypothesis closer to meeting the constraint."""
         return {form[size] for form, size in self._begun(tokens) if size < len(form)}
 
     def _begun(self, tokens: list[int]) -> Iterator[tuple[list[int], int]]:
-        """The forms that may come next, and how many of its first tokens each has already."""
+        """Yield the forms that may continue a hypothesis, each with the number of tokens already generated."""
         yield from ((form, _overlap(tokens, form)) for form in self.forms)
         yield from ((form, len(tokens)) for form in self.first_forms if tokens == form[: len(tokens)])
 
 
 def _overlap(tokens: list[int], form: list[int]) -> int:
-    """How many of a form's first tokens are a hypothesis's last ones."""
+    """Return the length of the longest prefix of a form that ends the hypothesis."""
     sizes = range(min(len(tokens), len(form)), 0, -1)
     return next((size for size in sizes if form[size - 1] == tokens[-1] and tokens[-size:] == form[:size]), 0)
 
 
 class TermSearch(Search):
-    """The search for translations in which constraints hold, where it finds such; see :class:`Search`.
+    """Search that prefers translations that meet constraints; see :class:`Search`.
 
     Args:
-        lengths: of a translation without constraints. One with them is not much longer, though a long one can have the
-            better mean: what is forced weighs less in it.
+        constraints: constraints of each sentence.
+        lengths: length of each sentence's translation without constraints, in tokens. It limits the length with
+            constraints: a long translation can have the better mean score, since forced tokens weigh less in it.
+        decode: function that returns the text of tokens.
     """
 
     def __init__(
@@ -178,7 +188,7 @@ class TermSearch(Search):
         self.limits = np.minimum(self.limits, longest)
 
     def run(self) -> list[Found]:
-        """Search; translations that lack least come first."""
+        """Search, and return the hypotheses of each sentence; those that lack the fewest tokens come first."""
         found = super().run()
         for own, constraints, length in zip(found, self._constraints, self._lengths, strict=True):
             own.hypotheses.sort(key=lambda each: self._rank(each, constraints, length))  # noqa: B023
@@ -199,7 +209,7 @@ class TermSearch(Search):
         return padded.reshape(rows, width, self._num_wanted)
 
     def _order(self, totals: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Banks choose in turn among the best of all, the best of each hypothesis, and what constraints want."""
+        """Let banks choose in turn among the best overall, the best of each hypothesis, and constraint tokens."""
         lacks = np.array([self._lacks(row, own) for row, own in self._hypotheses()]).reshape(self.scores.shape)
         may_not_end = (lacks > 0) & (self.step < self.limits)[:, None]
         totals[may_not_end[:, :, None] & (tokens == self.vocabulary.last)] = -np.inf
@@ -214,7 +224,7 @@ class TermSearch(Search):
         )
 
     def _shared_out(self, row: int, totals: np.ndarray, tokens: np.ndarray, places: Sequence[int]) -> np.ndarray:
-        """Places of ways to go on, in the order in which banks choose them."""
+        """Return the indices of continuations, in the order in which banks choose them."""
         size = len(totals) // self.scores.shape[1]
         banks: dict[int, list[int]] = {}
         for place in sorted(dict.fromkeys(places), key=lambda place: -totals[place]):
@@ -222,18 +232,18 @@ class TermSearch(Search):
             is_end = tokens[place] == self.vocabulary.last or not np.isfinite(totals[place])
             lacks = self._lacks(row, hypothesis if is_end else [*hypothesis, int(tokens[place])])
             banks.setdefault(lacks, []).append(place)
-        # Half of the beam is for what lacks nothing: with fewer, the end of a translation is never among the best.
+        # Half of the beam is for hypotheses that lack nothing; with less, they would never end.
         complete = banks.get(0, [])[: self.options.beam // 2]
         in_turn = [place for turn in zip_longest(*(banks[lacks] for lacks in sorted(banks))) for place in turn]
         chosen = [place for place in (*complete, *in_turn) if place is not None and np.isfinite(totals[place])]
         return np.array([*dict.fromkeys((*chosen, *places))][: 2 * self.options.beam])
 
     def _hypotheses(self) -> Iterator[tuple[int, list[int]]]:
-        """Row and tokens of each."""
+        """Yield the row and tokens of each hypothesis."""
         return ((row, tokens) for row, own in enumerate(self.tokens[:, :, 1:].tolist()) for tokens in own)
 
     def _lacks(self, row: int, tokens: list[int]) -> int:
-        """How many tokens a hypothesis lacks."""
+        """Return how many constraint tokens a hypothesis lacks."""
         return _lacks(self._constraints[self.sentences[row]], tokens, self._decode)
 
     def _next_tokens(self, row: int, tokens: list[int]) -> list[int]:

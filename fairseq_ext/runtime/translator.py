@@ -1,4 +1,4 @@
-"""Translating with an exported system: text in, text out, each sentence by a route of its own."""
+"""Translate text with an exported system. Each request has its own route."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MOST_CANDIDATES = 100
 
 @dataclass(frozen=True)
 class _Question:
-    """A request, read: its text, the route and domain that it takes, and the sentences that it is translated by."""
+    """A request after reading: its text, route, domain, and the sentences to translate."""
 
     text: str
     route: str
@@ -50,7 +50,10 @@ class _Question:
 
 
 class SystemTranslator:
-    """Translates with an exported system; make it by :meth:`load`. Several threads may use one."""
+    """Translates text with an exported system.
+
+    Create it with :meth:`load`. Several threads may share one instance.
+    """
 
     def __init__(self, manifest: Manifest, model: Model, text: Text, classifier: Any, threads: int = 1) -> None:
         self.manifest, self.model, self.text, self.classifier = manifest, model, text, classifier
@@ -70,17 +73,17 @@ class SystemTranslator:
         threads: int = 1,
         terms: Path | None = None,
     ) -> SystemTranslator:
-        """Load an exported system, after reading all its files again.
+        """Load an exported system. The checksums of all its files are verified first.
 
         Args:
-            directory: of the export.
-            device: ``cpu``, or ``cuda`` where ONNX Runtime has it.
-            decoding_precision: of weights and products: float32 or int8.
-            threads: that translate.
-            terms: file of terms that all translations keep, see :meth:`Glossary.read`.
+            directory: path of the exported system.
+            device: ``cpu``, or ``cuda`` if ONNX Runtime supports it.
+            decoding_precision: precision of weights and matrix products: ``float32`` or ``int8``.
+            threads: number of batches to translate in parallel, each in one thread.
+            terms: glossary file whose terms apply to every translation; see :meth:`Glossary.read`.
 
         Raises:
-            InputError: naming the file that is missing, damaged or unfit, or the option.
+            InputError: if a file is missing, damaged or incompatible, or the device is not available.
         """
         directory = Path(directory)
         manifest = verify(directory)
@@ -99,17 +102,17 @@ class SystemTranslator:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Source and target."""
+        """Source and target language."""
         return self.manifest.languages
 
     @property
     def domains(self) -> list[str]:
-        """In the order of weights."""
+        """Domain names, in the order of the weights."""
         return list(self.manifest.domains)
 
     @property
     def routes(self) -> list[str]:
-        """All that a request may ask for."""
+        """Routes that a request may name."""
         return [
             *([GATES] if self.model.has_gates else []),
             *([CLASSIFIER] if self.classifier is not None and self._takes_domains else []),
@@ -119,7 +122,10 @@ class SystemTranslator:
 
     @property
     def default_route(self) -> str | None:
-        """Gates, else the classifier, else the base of a system without adapters; None if one has to be given."""
+        """Route of requests that name none: ``gates`` if available, else ``classifier``.
+
+        A system that does not use domains has ``base``. None if every request has to name a route.
+        """
         for route in (GATES, CLASSIFIER):
             if route in self.routes:
                 return route
@@ -134,17 +140,18 @@ class SystemTranslator:
         with_gates: bool = True,
         label: Callable[[int], str] = lambda index: f"request {index + 1}",
     ) -> list[Answer]:
-        """Translate requests, all in one go whatever their routes.
+        """Translate requests in one batch; their routes may differ.
 
         Args:
-            requests: in any order.
-            beam: width of the search (default: that of the export).
-            candidates: how many translations of each are wanted, the beam's width at most.
-            with_gates: fill ``gates`` and ``weights`` of the answers.
-            label: what messages call a request of this index.
+            requests: requests in any order. The answers have the same order.
+            beam: beam size (default: the exported system's).
+            candidates: number of translations per request, at most the beam size.
+            with_gates: whether to fill ``gates``, ``weights`` and ``tokens`` of the answers.
+            label: function that returns the name of a request in error messages, given its index.
 
         Raises:
-            InputError: naming the request whose route is unknown, or whose text holds a reserved symbol.
+            InputError: if a route is unknown, a text contains a reserved symbol, or ``beam`` or ``candidates`` is
+                out of range.
         """
         options = self.options if beam is None else replace(self.options, beam=beam)
         if not 1 <= candidates <= options.beam <= _MOST_CANDIDATES:
@@ -163,21 +170,25 @@ class SystemTranslator:
         ]
 
     def check(self, request: Request, label: str = "request") -> None:
-        """Check that a request can be translated."""
+        """Check that a request can be translated, and raise :class:`InputError` otherwise."""
         self._read([request], lambda _: label)
 
     def count_pieces(self, text: str) -> int:
-        """How long a text is: as many pieces, about, and the end of the sentence."""
+        """Return the approximate length of a text in subwords, including the end of the sentence."""
         return len(self.text.pieces(text)) + 1
 
     def normalise(self, texts: Sequence[str], side: int = 0) -> list[str]:
-        """Texts as those that the system was trained on, before they were cut into pieces."""
+        """Normalise texts as the training data was normalised before subword segmentation.
+
+        Args:
+            side: 0 for text in the source language, 1 for the target language.
+        """
         lines = [canonical(text, Counter()) for text in texts]
         options = self.manifest.text
         return lines if options is None else normalise_lines(lines, self.languages[side], options)
 
     def spelled(self, terms: Glossary | None) -> Glossary:
-        """Terms as the system spells its text."""
+        """Return a glossary with all terms and targets normalised."""
         return Glossary(
             Term(source, tuple(self.normalise(term.targets, 1)))
             for term in terms or ()
@@ -188,7 +199,7 @@ class SystemTranslator:
         texts = self.normalise([request.text for request in requests])
         routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
         domains = self._domains([without_marks(text) for text in texts], routes)
-        given = {id(request.terms): request.terms for request in requests}  # many requests may share some
+        given = {id(request.terms): request.terms for request in requests}  # requests may share a glossary
         spelled = {key: self.spelled(terms) for key, terms in given.items()}
         questions = []
         for index, (request, text, route, domain) in enumerate(zip(requests, texts, routes, domains, strict=True)):
@@ -213,7 +224,7 @@ class SystemTranslator:
         return route
 
     def _domains(self, texts: Sequence[str], routes: Sequence[str]) -> list[str | None]:
-        """The domain by which each text is translated, None without."""
+        """Return the domain of each text, or None where the route has none."""
         found: list[str | None] = [route if route in self.manifest.domains else None for route in routes]
         asked = [index for index, route in enumerate(routes) if route == CLASSIFIER and texts[index]]
         if asked:
@@ -223,7 +234,7 @@ class SystemTranslator:
         return found
 
     def _parts(self, text: str, domain: str | None) -> Iterator[tuple[Marked, np.ndarray]]:
-        """A text with its tokens; in parts if it is too long for the model; of an empty one, nothing."""
+        """Yield a text with its tokens, in parts if it is too long for the model. Empty text yields nothing."""
         if not without_marks(text).strip():
             return
         room = self.text.vocabulary.longest_source - len(self.text.encode("", domain))
@@ -237,7 +248,7 @@ class SystemTranslator:
     def _constraints(
         self, marked: Marked, glossaries: Sequence[Glossary]
     ) -> tuple[dict[str, Constraint], list[Constraint]]:
-        """What has to stand in a translation: by term of the source, and placeholders."""
+        """Return the constraints on a translation: those of terms, by source term, and those of placeholders."""
         encode, is_spaced = self.text.encode_exactly, has_spaces(self.languages[1])
         terms = {term.source: term.targets for glossary in glossaries for term in glossary.found_in(marked.text)}
         return (

@@ -1,4 +1,4 @@
-"""From text to a model's numbers and back, as ``vocabulary.json`` says; nothing of it comes from fairseq."""
+"""Encoding and decoding of text with ``vocabulary.json``, independent of fairseq."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from fairseq_ext.inputs.json_file import read_json
 
 VOCABULARY_FILE = "vocabulary.json"
 REMEDY = "export the system again with fairseq-ext export"
-_SPACE = "\u2581"  # SentencePiece's
+_SPACE = "\u2581"  # SentencePiece's symbol for a blank
 _UNKNOWN = "<unk>"
 _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The symbols of both sides, and what stands around a sentence.
+    """Symbols of source and target, and the special tokens of a sentence.
 
-    Symbols are listed by number; all else are numbers of such.
+    Symbols are listed in the order of their indices. All tokens are such indices.
     """
 
     source: list[str]
     target: list[str]
     pad: int
-    eos: int  # of a source sentence
+    eos: int  # end of a source sentence
     unk: int
-    first: int  # what decoding begins with
-    last: int  # what ends a translation
-    before: list[int]  # in front of a source sentence
-    after: list[int]  # behind its end
-    prefix: list[int]  # with which every translation begins
-    not_text: list[int]  # of the source's, those that text cannot yield
-    not_printed: list[int]  # of the target's, those that are no text
-    has_tags: bool  # whether the model reads the tag of a sentence's domain
-    longest_source: int  # positions of the encoder
-    longest_target: int  # positions of the decoder
+    first: int  # first input of the decoder
+    last: int  # end of a translation
+    before: list[int]  # tokens before a source sentence
+    after: list[int]  # tokens after its end
+    prefix: list[int]  # tokens with which every translation begins
+    not_text: list[int]  # source symbols that text must not produce
+    not_printed: list[int]  # target symbols that are omitted from text
+    has_tags: bool  # whether the model reads domain tags
+    longest_source: int  # maximum positions of the encoder
+    longest_target: int  # maximum positions of the decoder
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 class Text:
-    """Cuts text into a model's numbers, and joins those that it yields; without subwords, words are symbols."""
+    """Encodes text to tokens and decodes tokens to text. Without subword models, symbols are words."""
 
     def __init__(self, vocabulary: Vocabulary, subwords: Any = None, target_subwords: Any = None) -> None:
         self.vocabulary = vocabulary
@@ -63,18 +63,18 @@ class Text:
 
     @classmethod
     def read(cls, directory: Path, target_lang: str) -> Text:
-        """Read what an exported system has of it."""
+        """Read the vocabulary and subword models of an exported system."""
         paths = [directory / MODEL_FILE, directory / own_model_name(target_lang)]
         models = [load_subwords(path, REMEDY) if path.is_file() else None for path in paths]
         path = directory / VOCABULARY_FILE
         return cls(read_strictly(Vocabulary, read_json(path, REMEDY), path), *models)
 
     def pieces(self, text: str) -> list[str]:
-        """A text's subwords."""
+        """Return the subwords of a source text."""
         return _cut(text, self._subwords)
 
     def encode(self, text: str, domain: str | None) -> np.ndarray:
-        """The numbers of a source sentence."""
+        """Return the tokens of a source sentence, including special tokens and the domain tag."""
         vocabulary = self.vocabulary
         numbers = [self._numbers.get(piece, vocabulary.unk) for piece in self.pieces(text)]
         for number in numbers:
@@ -87,24 +87,24 @@ class Text:
         return np.array([*tag, *vocabulary.before, *numbers, vocabulary.eos, *vocabulary.after])
 
     def encode_prefix(self, text: str) -> list[int]:
-        """The numbers of the beginning of a translation."""
+        """Return the tokens of the beginning of a translation."""
         return [self._target_numbers.get(piece, self.vocabulary.unk) for piece in _cut(text, self._target_subwords)]
 
     def encode_exactly(self, text: str) -> list[int]:
-        """The numbers of a part of a translation; none if the vocabulary cannot write it."""
+        """Return the tokens of a part of a translation, or an empty list if the vocabulary cannot represent it."""
         numbers = self.encode_prefix(text)
         return numbers if self.decode(numbers) == text else []
 
     def symbols(self, tokens: Sequence[int] | np.ndarray) -> list[str]:
-        """The pieces of a translation, its end included."""
+        """Return the subwords of a translation, including the end of the sentence."""
         return [self.vocabulary.target[token] for token in tokens]
 
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
-        """The text of a translation."""
+        """Return the text of a translation."""
         return "".join(self._parts(tokens)).strip()
 
     def spans(self, tokens: Sequence[int] | np.ndarray) -> list[tuple[int, int]]:
-        """Where each token of a translation is in its text."""
+        """Return the character span of each token in the text of a translation."""
         parts = self._parts(tokens)
         blanks = len("".join(parts)) - len("".join(parts).lstrip())
         ends = [end - blanks for end in accumulate(map(len, parts))]
@@ -122,12 +122,12 @@ class Text:
 
 def _cut(text: str, subwords: Any) -> list[str]:
     pieces: list[str] = text.split() if subwords is None else subwords.encode(text, out_type=str)
-    # A piece with a blank in it would be two of fairseq's symbols.
+    # fairseq splits symbols at blanks.
     return [part for piece in pieces for part in piece.split()]
 
 
 def read_strictly(kind: type[_Kind], content: Any, path: Path) -> _Kind:
-    """A dataclass of what JSON held."""
+    """Convert parsed JSON to a dataclass, with strict types."""
     try:
         return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
     except ValidationError as error:

@@ -1,1 +1,1 @@
-"""An exported system over HTTP: a JSON service with dynamic batches, and a page to try it."""
+"""HTTP service for an exported system: a JSON interface with dynamic batching, and a web page."""

@@ -1,4 +1,4 @@
-"""The paths of the service."""
+"""Routes and endpoints of the service."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")
 _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
-_GONE = 499  # of a client that did not wait for its answer; nobody reads it
+_GONE = 499  # client closed the connection; only used in metrics
 
 
 def make_app(
@@ -46,14 +46,14 @@ def make_app(
     token: str | None = None,
     load: Callable[[], SystemTranslator] | None = None,
 ) -> Starlette:
-    """The service of one system.
+    """Create the service of one system.
 
     Args:
-        system: what translates.
-        limits: what it takes on.
-        local: whether only names of this machine are answered.
-        token: that clients have to send, if any.
-        load: loads the system again, where there is a token.
+        system: translator of the system.
+        limits: limits of the service.
+        local: whether to answer only requests addressed to this machine's own names.
+        token: token that clients have to send; None for no authentication.
+        load: function that loads the system again for ``POST /reload``, which requires a token.
     """
     service = Service(system, limits, load if token is not None else None)
     tell, health = service.tell, service.health
@@ -61,7 +61,7 @@ def make_app(
         Route("/translate", service.translate, methods=["POST"]),
         Route("/detect", service.detect, methods=["POST"]),
         Route("/languages", tell(lambda _: clients.languages(service.system))),
-        # Whether the thread that translates runs.
+        # Status of the translation thread.
         Route("/health", health(lambda each: each.is_alive, lambda well: {"status": "ok" if well else "error"})),
         Route("/frontend/settings", tell(lambda _: clients.settings(service.system, limits, token is not None))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
@@ -77,7 +77,7 @@ def make_app(
             Route("/reload", service.reload, methods=["POST"]),
             Route("/info", service.info),
             Route("/health/live", health(lambda each: each.is_alive, lambda well: {"live": well})),
-            # Whether a request would be taken.
+            # Whether a request would be accepted.
             Route("/health/ready", health(lambda each: each.has_room, lambda well: {"ready": well})),
             Route("/metrics", service.read_metrics),
         ],
@@ -90,7 +90,7 @@ def make_app(
 def _counted(
     translate: Callable[[Service, Request], Awaitable[Response]],
 ) -> Callable[[Service, Request], Awaitable[Response]]:
-    """Count and time a translation; what fails it is told to its client alone."""
+    """Count and time translation requests. Failures are reported to the client and do not propagate."""
 
     @functools.wraps(translate)
     async def counted(service: Service, request: Request) -> Response:
@@ -112,7 +112,7 @@ def _counted(
 
 
 class Service:
-    """The end points; what they share is the batcher, which lives as long as the server."""
+    """The endpoints. They share one batcher, which lives as long as the server."""
 
     def __init__(self, system: SystemTranslator, limits: Limits, load: Callable[[], SystemTranslator] | None) -> None:
         self.system = system
@@ -136,7 +136,7 @@ class Service:
             return JSONResponse(clients.detect(content, self.system, self._limits))
 
     def tell(self, content: Callable[[Mapping[str, str]], Any]) -> Callable[[Request], Awaitable[Response]]:
-        """An end point that answers what is made of its query."""
+        """Return an endpoint that computes its answer from the query parameters."""
 
         async def answer(request: Request) -> Response:
             with refuse_as_libretranslate():
@@ -146,7 +146,7 @@ class Service:
 
     @_counted
     async def translate(self, request: Request) -> Response:
-        """``POST /translate``, in this project's words, or with ``q`` in LibreTranslate's."""
+        """``POST /translate``, in this project's format, or in LibreTranslate's if the body has ``q``."""
         content = await self._content_of(request)
         system = self.system
         if not isinstance(content, dict) or "q" not in content:
@@ -171,14 +171,14 @@ class Service:
         return read_content(data, is_form=is_form)
 
     def _domain_of(self, request: Request) -> str | None:
-        """The domain of a path ``/d/DOMAIN/…``."""
+        """Return the domain of a path ``/d/DOMAIN/…``, or None."""
         domain = request.path_params.get("domain")
         if domain is not None:
             check_domain(domain, "the path", self.system)
         return domain
 
     async def _answer(self, request: Request, order: Order, write: Callable[[Outcome], Any]) -> Response:
-        """Have an order translated, unless its client goes."""
+        """Translate an order, unless its client disconnects."""
         if not order.requests:
             return JSONResponse(write(Outcome([], 0.0, 0.0)))
         assert self._batcher is not None
@@ -193,7 +193,7 @@ class Service:
                 each.cancel()
 
     async def reload(self, request: Request) -> Response:
-        """``POST /reload``: load the system again; what was accepted before is still translated by the old one."""
+        """``POST /reload``: load the system again. Orders accepted before are still translated by the old one."""
         if self._load is None:
             raise RefusedError(403, "a service without a token cannot be told to reload; start it with --token-file")
         async with self._reloading:
@@ -207,7 +207,7 @@ class Service:
         return await self.info(request)
 
     async def info(self, _: Request) -> Response:
-        """``GET /info``: what there is to ask for."""
+        """``GET /info``: languages, domains, routes and limits."""
         system, limits = self.system, self._limits
         return JSONResponse(
             {
@@ -223,7 +223,7 @@ class Service:
     def health(
         self, is_well: Callable[[Batcher], bool], write: Callable[[bool], Any]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """An end point with status 200 where the batcher is well, and else 503."""
+        """Return an endpoint that answers with status 200 if the batcher is well, otherwise 503."""
 
         async def answer(_: Request) -> Response:
             found = self._batcher is not None and is_well(self._batcher)
@@ -232,15 +232,15 @@ class Service:
         return answer
 
     async def read_metrics(self, _: Request) -> Response:
-        """``GET /metrics``: for Prometheus."""
+        """``GET /metrics``: metrics for Prometheus."""
         return Response(self.metrics.text(), media_type=self.metrics.content_type)
 
 
 async def read_body(request: Request, limits: Limits) -> tuple[bytes, bool]:
-    """All of a body, and whether it is a form and not JSON.
+    """Return the body of a request, and whether it is a form instead of JSON.
 
     Raises:
-        RefusedError: 415 if it is something else, 413 if it is too large, 408 if it takes too long.
+        RefusedError: 415 if it is neither, 413 if it is too large, 408 if it takes too long to arrive.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (_JSON, _FORM) or request.headers.get("content-encoding", "identity") != "identity":
@@ -269,7 +269,7 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 def _check_key(request: Request, content: Any) -> None:
-    """Check the token of a body, where the head has none."""
+    """Check the token in the body if the headers have none."""
     check = request.scope.get(KEY_CHECK)
     if check is not None:
         check(content.get("api_key") if isinstance(content, dict) else None)
@@ -311,7 +311,7 @@ def _rounded(weights: Sequence[float]) -> list[float]:
 
 
 def _explain(request: Request, error: Exception) -> Response:
-    """Paths and methods that there are not."""
+    """Answer requests for unknown paths and methods."""
     assert isinstance(error, HTTPException)
     text = f"{request.method} {shown(request.url.path)}: {error.detail}; there are POST /translate and GET /info"
     return JSONResponse({"error": text}, error.status_code, error.headers)

@@ -1,4 +1,4 @@
-"""Batches of what several clients wait for, translated in one thread."""
+"""Dynamic batching of the requests of several clients, translated in one thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHORTEST_PART = 16  # tokens
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answers to an order, text by text, with the seconds that it waited and that it took in all."""
+    """Answers to an order, one per text, with the seconds it waited and took in total."""
 
     answers: list[Answer]
     waited: float
@@ -37,7 +37,7 @@ class Outcome:
 
 @dataclass(eq=False)
 class _Job:
-    """An order under way; ``future`` is fulfilled when no answer is missing."""
+    """An order in progress. ``future`` is fulfilled when all parts are answered."""
 
     order: Order
     system: SystemTranslator
@@ -48,7 +48,7 @@ class _Job:
 
     @property
     def search(self) -> tuple[SystemTranslator, int | None, int]:
-        """What the texts of one batch have in common."""
+        """The settings that all texts of a batch must share."""
         return self.system, self.order.beam, self.order.candidates
 
     @property
@@ -57,38 +57,39 @@ class _Job:
 
     @property
     def missing(self) -> int:
-        """The cost of what waits."""
+        """Total cost of the waiting parts."""
         return sum(part.cost for part in self.waiting)
 
     @property
     def missing_texts(self) -> int:
-        """How many texts wait, or parts of them."""
+        """Number of texts with waiting parts."""
         return len({part.text for part in self.waiting})
 
     def joined(self) -> list[Answer]:
-        """The answers, text by text."""
+        """Return one answer per text."""
         by_text = groupby(self.parts, lambda part: part.text)
         return [join_answers([part.answer for part in parts if part.answer]) for _, parts in by_text]
 
 
 @dataclass(eq=False)
 class _Part:
-    """What is translated as one: a text of an order, or a part of one that is too long for a batch."""
+    """A unit of translation: a text of an order, or a part of a text that is too long for a batch."""
 
     job: _Job
-    text: int  # its number in the order
+    text: int  # index of the text in the order
     request: Request
-    cost: int  # source tokens, times the beam
-    waits: bool = True  # whether it is in no batch yet
+    cost: int  # source tokens times beam size
+    waits: bool = True  # whether it has not yet been put into a batch
     answer: Answer | None = None
 
 
 class Batcher:
-    """Translates orders of many clients in batches, of texts of like length.
+    """Translates the orders of many clients in batches of texts of similar length.
 
-    Orders of any route share a batch if they search alike. A text that cannot be translated fails its own order alone.
-    The order that needs least comes next, and every second time the oldest: so a short order overtakes long ones, and a
-    long one comes to its end. Another system may take the place of ``system`` for the orders to come.
+    Orders with different routes share a batch if their search settings are the same. A text that cannot be translated
+    fails only its own order. Batches start alternately from the order with the least remaining work and from the oldest
+    one, so short orders overtake long ones, and long ones are not starved. Assigning ``system`` changes the system of
+    later orders.
     """
 
     def __init__(self, system: SystemTranslator, limits: Limits, metrics: Metrics) -> None:
@@ -105,25 +106,25 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many texts are not yet in a batch, or not as a whole."""
+        """Number of texts that are not, or not completely, in a batch yet."""
         with self._changed:
             return sum(job.missing_texts for job in self._jobs)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread that translates runs."""
+        """Whether the translation thread is running."""
         return self._thread.is_alive()
 
     @property
     def has_room(self) -> bool:
-        """Whether a text would be taken."""
+        """Whether another text would be accepted."""
         return self.is_alive and not self._closed and self.waiting < self._limits.queue
 
     def submit(self, order: Order) -> Future[Outcome]:
-        """Take an order; cancelling the future drops what of it still waits.
+        """Accept an order. Cancelling the future drops its waiting parts.
 
         Raises:
-            RefusedError: 503 with ``Retry-After`` if too many texts wait, or this is closed.
+            RefusedError: 503 with ``Retry-After`` if too many texts wait, or the batcher is closed.
         """
         job = self._job(order)
         with self._changed:
@@ -139,9 +140,9 @@ class Batcher:
         return job.future
 
     def _job(self, order: Order) -> _Job:
-        """An order with its parts: a text that would make a batch take long is cut into sentences."""
+        """Return an order with its parts. Texts that would make a batch slow are split into sentences."""
         job, beam = _Job(order, self.system), order.beam or USUAL_BEAM
-        most = max(_SHORTEST_PART, self._limits.batch_cost // beam // 2)  # a search takes a step for each token
+        most = max(_SHORTEST_PART, self._limits.batch_cost // beam // 2)  # the search takes one step per token
         job.parts = [
             _Part(job, number, replace(request, text=text), pieces * beam)
             for number, request in enumerate(order.requests)
@@ -150,14 +151,14 @@ class Batcher:
         return job
 
     def close(self) -> None:
-        """Finish all orders that were taken, and take no more."""
+        """Finish all accepted orders, and accept no more."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
     def _forget(self, job: _Job) -> None:
-        """Drop what waits of a job whose future is done: fulfilled, failed, or cancelled by its client."""
+        """Drop the waiting parts of a job whose future is done: fulfilled, failed, or cancelled by its client."""
         with self._changed:
             if job in self._jobs:
                 self._jobs.remove(job)
@@ -172,14 +173,14 @@ class Batcher:
             self._metrics.batch_sentences.observe(len(batch))
 
     def _next_batch(self) -> list[_Part]:
-        """Wait for texts; none when closed."""
+        """Wait for texts, and return a batch; empty when closed."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._jobs or self._closed)
                 if not self._jobs:
                     return []
                 self._wait_for_more()
-                if self._jobs:  # whose clients may have gone by now
+                if self._jobs:  # clients may have disconnected meanwhile
                     return self._take()
 
     def _wait_for_more(self) -> None:
@@ -189,9 +190,9 @@ class Batcher:
                 return
 
     def _take(self) -> list[_Part]:
-        """The next part of the order whose turn it is, and those nearest to it in length, as many as fit in.
+        """Return a batch: the next part of the order whose turn it is, and as many parts of similar length as fit.
 
-        A search takes as many steps as its longest text needs.
+        A batch takes as many steps as its longest text needs.
         """
         first = self._jobs[0] if self._oldest_is_next else min(self._jobs, key=lambda job: job.missing)
         self._oldest_is_next = not self._oldest_is_next
@@ -199,7 +200,7 @@ class Batcher:
         alike = [job for job in (first, *self._jobs) if job.search == first.search]
         parts = [part for job in dict.fromkeys(alike) for part in job.waiting]
         parts.sort(key=lambda part: abs(part.cost - cost))
-        # The first always fits.
+        # The first part always fits.
         costs = accumulate(part.cost for part in parts)
         batch = [
             part
@@ -213,7 +214,7 @@ class Batcher:
         return batch
 
     def _translate(self, batch: list[_Part]) -> None:
-        """Translate a batch; if that fails, its texts one by one, so that the one to blame fails alone."""
+        """Translate a batch. If this fails, translate its texts one by one, so that only the faulty one fails."""
         system, beam, candidates = batch[0].job.search
         try:
             answers = system.translate(
@@ -228,7 +229,7 @@ class Batcher:
                 for part in batch:
                     self._translate([part])
                 return
-            with contextlib.suppress(InvalidStateError):  # what else of the order waits is dropped
+            with contextlib.suppress(InvalidStateError):  # the waiting parts of the order are dropped
                 refusal = RefusedError(422, line_of(error)) if isinstance(error, InputError) else error
                 batch[0].job.future.set_exception(refusal)
             return
@@ -243,5 +244,5 @@ class Batcher:
         if all(each.answer for each in job.parts):
             now = time.monotonic()
             outcome = Outcome(job.joined(), (job.started or now) - job.arrived, now - job.arrived)
-            with contextlib.suppress(InvalidStateError):  # its client has gone
+            with contextlib.suppress(InvalidStateError):  # the client has disconnected
                 job.future.set_result(outcome)

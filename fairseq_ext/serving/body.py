@@ -1,4 +1,4 @@
-"""The body of a request: JSON, or a form, that anybody may have written."""
+"""Parsing and validation of untrusted request bodies, JSON or form data."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def _as_text(item: Any) -> Any:
 
 
 class Body(_Routed):
-    """What ``POST /translate`` takes in this project's own words."""
+    """Body of ``POST /translate`` in this project's format."""
 
     texts: list[Annotated[_Text, BeforeValidator(_as_text)]] = Field(min_length=1)
     beam: int | None = None
     candidates: int = 1
-    gates: Literal["weights", "layers", "tokens"] | None = None  # what is told of them; each tells more
+    gates: Literal["weights", "layers", "tokens"] | None = None  # details in the answer, in increasing order
     terms: dict[str, str | list[str]] | None = None
     api_key: Any = None
 
 
 @dataclass(frozen=True)
 class Order:
-    """What one request asks for: its texts with their routes, how to search, and what is told of gates."""
+    """Content of one HTTP request: texts with their routes, search settings, and the gate details to return."""
 
     requests: tuple[Request, ...]
     beam: int | None = None
@@ -57,7 +57,7 @@ class Order:
 
 
 def read_content(data: bytes, *, is_form: bool = False) -> Any:
-    """What a body holds: of a form, an object; a key that is given several times has a list."""
+    """Parse a body. A form gives an object, in which repeated keys have lists."""
     try:
         if is_form:
             found: dict[str, list[str]] = {}
@@ -65,7 +65,7 @@ def read_content(data: bytes, *, is_form: bool = False) -> Any:
                 found.setdefault(key, []).append(value)
             return {key: values if len(values) > 1 else values[0] for key, values in found.items()}
         content = json.loads(data.decode("utf-8"), object_pairs_hook=_once_each)
-        if b"\\u" in data:  # JSON can write half a character, which is no text
+        if b"\\u" in data:  # JSON can contain lone surrogates, which are invalid text
             json.dumps(content, ensure_ascii=False).encode()
         return content
     except (ValueError, RecursionError) as error:
@@ -74,7 +74,11 @@ def read_content(data: bytes, *, is_form: bool = False) -> Any:
 
 
 def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None) -> Order:
-    """Read what ``POST /translate`` asks for in this project's own words; ``domain`` is where the body names none."""
+    """Validate the body of ``POST /translate`` in this project's format.
+
+    Args:
+        domain: domain of texts for which the body names none.
+    """
     try:
         body = Body.model_validate(content)
     except ValidationError as error:
@@ -92,7 +96,7 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
 
 
 def check_size(texts: Sequence[str], limits: Limits, key: str) -> None:
-    """Check that these are not too many, and not too long."""
+    """Check the number of texts and their total length."""
     if len(texts) > limits.max_texts:
         raise RefusedError(413, f'"{key}" has {len(texts)} texts; send at most {limits.max_texts} at once')
     characters = sum(map(len, texts))
@@ -101,7 +105,7 @@ def check_size(texts: Sequence[str], limits: Limits, key: str) -> None:
 
 
 def check_count(value: Any, key: str, least: int, most: int) -> int:
-    """A value that must be a whole number between two others."""
+    """Return a value after checking that it is an integer from ``least`` to ``most``."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise RefusedError(422, f'"{key}" is {shown(value)}; give a number from {least} to {most}')
     return value
@@ -114,12 +118,12 @@ def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
 
 
 def domains_of(system: SystemTranslator) -> list[str]:
-    """Those that may be asked for; a system without adapters has none."""
+    """Return the domains that may be requested; none if the system does not use domains."""
     return [name for name in system.domains if name in system.routes]
 
 
 def default_route(system: SystemTranslator, where: str) -> str:
-    """That of a request that names none, if the system has one."""
+    """Return the route of requests that name none, or raise an error if the system has no default."""
     if system.default_route is None:
         raise _unknown(f'{where}: {system.name} has to be told the "domain"; give one of', domains_of(system))
     return system.default_route
@@ -151,7 +155,7 @@ def _request(own: _Text, where: str, route: str | None, terms: Glossary | None, 
 
 
 def _route(given: _Routed, where: str, system: SystemTranslator) -> str | None:
-    """The route by either of its keys; None if there is none."""
+    """Return the route given by ``domain`` or ``route``; None if neither is given."""
     if given.domain is not None and given.route is not None:
         raise RefusedError(422, f'{where} has a "domain" and a "route"; give one of them')
     if given.domain is not None:

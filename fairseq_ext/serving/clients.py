@@ -1,4 +1,4 @@
-"""What clients of LibreTranslate, and OPUS-CAT's plug-ins, ask for, and how they are answered."""
+"""Interfaces for clients of LibreTranslate and plug-ins of OPUS-CAT."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
 _FORMATS = ("text", "html")
-# LibreTranslate's clients know these statuses alone.
+# LibreTranslate's clients only know the statuses on the right.
 _STATUSES = {401: 403, 413: 400, 415: 400, 422: 400, 503: 429}
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
@@ -35,7 +35,7 @@ Write = Callable[[Sequence[Answer]], Any]
 
 @contextmanager
 def refuse_as_libretranslate() -> Iterator[None]:
-    """Refuse with the statuses that the clients of others know."""
+    """Map the status of refusals to those that LibreTranslate's clients know."""
     try:
         yield
     except RefusedError as refusal:
@@ -53,10 +53,10 @@ def _read_texts(
     markup: bool = False,
     **options: Any,
 ) -> tuple[Order, Callable[[Sequence[Answer]], list[list[str]]]]:
-    """Cut texts with line breaks, tags and placeholders into what is translated and what is not.
+    """Split texts with line breaks, tags and placeholders into parts to translate and parts to keep.
 
     Returns:
-        What is to be translated, and what makes of the answers the translations of each text, the best first.
+        The order to translate, and a function that converts the answers to the translations of each text, best first.
     """
     _check_texts(texts, limits, key)
     pieces = [split(text, markup=markup) for text in texts]
@@ -85,7 +85,11 @@ def _check_texts(texts: Sequence[Any], limits: Limits, key: str) -> None:
 def read_libretranslate(
     content: Any, system: SystemTranslator, limits: Limits, domain: str | None
 ) -> tuple[Order, Write]:
-    """What ``POST /translate`` asks for in LibreTranslate's words, and what makes the answer."""
+    """Read the body of ``POST /translate`` in LibreTranslate's format.
+
+    Returns:
+        The order to translate, and a function that converts the answers to the response.
+    """
     q, form = content["q"], content.get("format") or "text"
     is_list, is_auto = isinstance(q, list), content.get("source", "auto") == "auto"
     source, target = system.languages
@@ -98,7 +102,7 @@ def read_libretranslate(
     if own_domain is not None:
         check_domain(own_domain, "the body", system)
     wanted = content.get("alternatives") or 0
-    wanted = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) < 9 else wanted  # of a form
+    wanted = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) < 9 else wanted  # form data
     alternatives = check_count(wanted, "alternatives", 0, limits.max_beam - 1)
     order, fill = _read_texts(
         q if is_list else [q],
@@ -124,19 +128,19 @@ def read_libretranslate(
 
 
 def _check_language(code: Any, wanted: str, key: str) -> None:
-    """Check a language: ``de_AT`` or ``DE`` is ``de`` where the system knows that alone."""
+    """Check that a language code is the system's; regional variants and case are ignored (``de_AT``, ``DE``)."""
     if not isinstance(code, str) or base_language(code) != base_language(wanted):
         raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
 
 
 def languages(system: SystemTranslator) -> list[dict[str, Any]]:
-    """The answer to ``GET /languages``."""
+    """Return the answer to ``GET /languages``."""
     source, target = system.languages
     return [{**_named(source), "targets": [target]}, {**_named(target), "targets": []}]
 
 
 def settings(system: SystemTranslator, limits: Limits, needs_key: bool) -> dict[str, Any]:
-    """The answer to ``GET /frontend/settings``."""
+    """Return the answer to ``GET /frontend/settings``."""
     source, target = system.languages
     return {
         "apiKeys": needs_key,
@@ -155,7 +159,7 @@ def _named(code: str) -> dict[str, str]:
 
 
 def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
-    """The answer to ``POST /detect``: how likely each of the system's two languages is, the likelier first."""
+    """Return the answer to ``POST /detect``: the probabilities of the system's two languages, highest first."""
     q = content.get("q") if isinstance(content, dict) else None
     texts: list[Any] = q if isinstance(q, list) else [q]
     _check_texts(texts, limits, "q")
@@ -182,7 +186,7 @@ def _identifier(languages: tuple[str, ...]) -> Any:
 
 
 def model_tags(query: Mapping[str, str], system: SystemTranslator) -> list[str]:
-    """The answer to ``GetLanguagePairModelTags``: the domains."""
+    """Return the answer to ``GetLanguagePairModelTags``: the domains."""
     _check_languages(query, system)
     return domains_of(system)
 
@@ -190,7 +194,11 @@ def model_tags(query: Mapping[str, str], system: SystemTranslator) -> list[str]:
 def read_opus_cat(
     query: Mapping[str, str], system: SystemTranslator, limits: Limits, domain: str | None
 ) -> tuple[Order, Write]:
-    """What ``TranslateJson`` asks for, and what makes the answer; the domain is ``modelTag``, if that is not empty."""
+    """Read the query of ``TranslateJson``. ``modelTag`` is the domain; it may be empty.
+
+    Returns:
+        The order to translate, and a function that converts the answers to the response.
+    """
     _check_languages(query, system)
     tag = query.get("modelTag") or None
     if tag is not None:

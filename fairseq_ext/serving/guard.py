@@ -1,4 +1,4 @@
-"""Who may ask: the names that this machine answers to, the token, and what browsers may do with the answers."""
+"""Access control: host names, token authentication, and security headers for browsers."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# What a stranger may see: that the service is there, for which languages, and the page, which asks for the token.
+# Paths open to everyone: health, languages, and the page, which asks for the token.
 _OPEN = re.compile(r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|frontend/settings)")
-# Where a body may hold the token; who reads it checks that.
+# Paths whose body may contain the token, which the endpoint then checks.
 _IN_BODY = re.compile(r"(/d/[^/]+)?/(translate|detect)")
-KEY_CHECK = "fairseq_ext.check_api_key"  # in the scope of such a request: what checks the token of its body
+KEY_CHECK = "fairseq_ext.check_api_key"  # key in the scope of such a request: function that checks the token
 _TOKEN = re.compile(r"[!-~]{16,}")
 
 
 def is_loop_back(host: str) -> bool:
-    """Whether only this machine can reach an address to listen on."""
+    """Return whether a host to listen on can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -49,7 +49,7 @@ def is_loop_back(host: str) -> bool:
 
 
 def read_token(path: Path) -> str:
-    """The one line of a token file."""
+    """Read the token from a file of one line."""
     try:
         with path.open(encoding="ascii") as file:
             token = file.read(4096).strip()
@@ -63,10 +63,10 @@ def read_token(path: Path) -> str:
 
 
 class Guard:
-    """Refuses what comes by another name or without the token, and says what browsers may do.
+    """ASGI middleware that refuses requests with a foreign ``Host`` or without the token, and adds security headers.
 
-    A page of another site can make its name mean this machine (DNS rebinding), and a browser then takes both for one
-    site; but the ``Host`` that it sends is that name. So a ``local`` service answers to names of this machine alone.
+    Another site can make its name resolve to this machine (DNS rebinding), so that a browser treats both as one site.
+    The browser still sends that name as ``Host``. A ``local`` service therefore only answers to this machine's names.
     """
 
     def __init__(self, app: ASGIApp, *, local: bool, token: str | None) -> None:
@@ -116,7 +116,7 @@ class Guard:
         self._check_key(token)
 
     def _check_key(self, token: Any) -> None:
-        """Check a token, wherever it was sent."""
+        """Check a token from the headers, the query or the body."""
         if not isinstance(token, str) or not hmac.compare_digest(_digest(token.strip()), self._token or b""):
             raise RefusedError(
                 401,
@@ -126,11 +126,11 @@ class Guard:
 
 
 def _name_of(host: str) -> str:
-    """``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
+    """Return the host name without the port: ``localhost`` for ``localhost:8000``, ``::1`` for ``[::1]:8000``."""
     match = re.fullmatch(r"(?:\[([^\]]*)\]|([^:]*))(?::\d+)?", host)
     return (match[1] or match[2] or "") if match else ""
 
 
 def _digest(token: str) -> bytes:
-    """Of one length whatever the token's, so that comparing takes always as long."""
+    """Hash a token, so that the time of comparisons does not depend on its length."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the service."""
+"""Prometheus metrics of the service."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _SENTENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counters and histograms of one service, in a registry of their own."""
+    """Counters and histograms of one service, in a separate registry."""
 
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self) -> None:
         registry = CollectorRegistry()
-        self.text = partial(generate_latest, registry)  # all of them in Prometheus' format
+        self.text = partial(generate_latest, registry)  # all metrics in Prometheus' text format
         ProcessCollector(registry=registry)
         counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
         self.requests = counter(
-            "translation_requests", "Requests to /translate by status of HTTP; 499: gone", ["status"]
+            "translation_requests", "Translation requests, by HTTP status; 499: client disconnected", ["status"]
         )
         self.sentences = counter("translation_sentences", "Texts translated, by route", ["route"])
         self.tokens = counter("translation_source_tokens", "Source tokens translated")
-        self.dropped = counter("translation_dropped_sentences", "Texts whose client went away before their turn")
-        self.latency = histogram("translation_request_seconds", "Time of an answered request", buckets=_SECONDS)
-        self.batch_sentences = histogram("translation_batch_sentences", "Texts of a batch", buckets=_SENTENCES)
-        self.batch_seconds = histogram("translation_batch_seconds", "Time of a batch", buckets=_SECONDS)
-        self.queue = Gauge("translation_queue_sentences", "Texts that wait", registry=registry)
+        self.dropped = counter("translation_dropped_sentences", "Texts dropped because their client disconnected")
+        self.latency = histogram("translation_request_seconds", "Seconds from request to answer", buckets=_SECONDS)
+        self.batch_sentences = histogram("translation_batch_sentences", "Texts per batch", buckets=_SENTENCES)
+        self.batch_seconds = histogram("translation_batch_seconds", "Seconds per batch", buckets=_SECONDS)
+        self.queue = Gauge("translation_queue_sentences", "Waiting texts", registry=registry)

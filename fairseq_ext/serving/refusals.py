@@ -1,4 +1,4 @@
-"""What a client is told where its request is not served."""
+"""Error responses for refused requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from starlette.responses import JSONResponse, Response
 
 
 class RefusedError(Exception):
-    """A request that is not served.
+    """Error for a request that is refused.
 
     Args:
-        status: of HTTP, 4xx or 503.
-        message: what is wrong and how to mend it, one line.
-        headers: of the response, e.g. ``Retry-After``.
+        status: HTTP status, 4xx or 503.
+        message: one line that says what is wrong and how to fix it.
+        headers: response headers, e.g. ``Retry-After``.
     """
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -24,6 +24,6 @@ class RefusedError(Exception):
 
 
 def refuse(_: Request, refusal: Exception) -> Response:
-    """The response to a request that is not served."""
+    """Return the response to a refused request."""
     assert isinstance(refusal, RefusedError)
     return JSONResponse({"error": str(refusal)}, refusal.status, refusal.headers)

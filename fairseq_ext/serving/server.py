@@ -1,4 +1,4 @@
-"""Serving an exported system until a signal, over HTTP with slow and idle clients."""
+"""HTTP server for an exported system, robust against slow and idle clients."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def serve(
     token_file: Path | None = None,
     **options: Any,
 ) -> None:
-    """Serve an exported system until SIGTERM or Ctrl-C; then finish what was accepted.
+    """Serve an exported system until SIGTERM or Ctrl-C, then finish the accepted requests.
 
     Args:
-        exported: directory of the system.
-        limits: what the service takes on.
-        host: any but this machine's own needs ``token_file``, which holds what clients must send.
-        port: 0 for any that is free.
-        token_file: see ``host``.
-        options: of :meth:`SystemTranslator.load`.
+        exported: path of the exported system.
+        limits: limits of the service.
+        host: address to listen on. Addresses reachable from other machines require ``token_file``.
+        port: port to listen on; 0 for any free port.
+        token_file: file with the token that clients must send.
+        options: options of :meth:`SystemTranslator.load`.
     """
     local = is_loop_back(host)
     if not local and token_file is None:
@@ -52,7 +52,7 @@ def serve(
     system = load()
     app = make_app(system, limits=limits, local=local, token=token, load=load)
     server = make_server(app, limits)
-    # uvicorn stops at these signals, and raises them once more when it has: here that must not end the program.
+    # uvicorn stops at these signals, and raises them again afterwards, which must not end the program.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     listener.listen()
@@ -62,7 +62,7 @@ def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound already, so that an address in use is known before the system is read."""
+    """Return a bound socket, so that an address in use is detected before the system is loaded."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -74,7 +74,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Any, limits: Limits) -> uvicorn.Server:
-    """uvicorn's server, quiet, with limits of time and connections."""
+    """Return a uvicorn server without access log, with limits on time and connections."""
     config = uvicorn.Config(
         app,
         http=type("Protocol", (PatientProtocol,), {"patience": limits.patience, "most": limits.connections}),
@@ -89,16 +89,16 @@ def make_server(app: Any, limits: Limits) -> uvicorn.Server:
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol with time limits, and with a limit of open connections that idle clients cannot exhaust.
+    """uvicorn's protocol with timeouts, and a connection limit that idle clients cannot exhaust.
 
-    uvicorn itself waits for ever for the head of a request and for a client to read its answer. Its own limit of
-    connections answers 503 to everyone, health checks included, while idle clients hold theirs.
-    :func:`fairseq_ext.serving.app.read_body` limits the time for a body. Where all connections are busy, one more is
-    told to come back, but liveness is answered: a busy service need not be started anew.
+    uvicorn itself waits forever for the head of a request and for a client to read its answer. With its own connection
+    limit, everyone including health checks gets 503 while idle clients hold their connections.
+    :func:`fairseq_ext.serving.app.read_body` limits the time for a body. If all connections are busy, further ones get
+    503, but liveness checks are answered, so that a busy service is not restarted.
     """
 
-    patience = 20.0  # seconds for a request's head, and for each step forward in reading an answer
-    most = 512  # open connections; beyond it, the longest idle one is closed, or if none is, a new one gets 503
+    patience = 20.0  # seconds for the head of a request, and for progress in reading an answer
+    most = 512  # open connections; beyond this, the longest idle one is closed, or if none is idle, new ones get 503
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

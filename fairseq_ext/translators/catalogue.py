@@ -1,4 +1,4 @@
-"""gettext's PO: an entry's ``msgstr`` is filled from its ``msgid``, with a comment, and marked as fuzzy."""
+"""gettext PO: fill each ``msgstr`` with the translation of its ``msgid``, add a comment, and mark it as fuzzy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _write(lines: list[str], system: str, texts: Sequence[str]) -> str:
             written.append(f"#, fuzzy{newline}")
         if found:
             is_replaced = True
-            # A language with one form has it for all numbers.
+            # The first form of several is the singular. A language with only one form uses the plural text.
             text = texts[0] if found[1] == "0" and forms > 1 or found[1] is None else texts[-1]
             written.append(newline.join(_strings(found[0], text)) + newline)
         elif not (is_replaced and line.startswith('"')):
@@ -72,6 +72,6 @@ def _write(lines: list[str], system: str, texts: Sequence[str]) -> str:
 
 
 def _strings(keyword: str, text: str) -> list[str]:
-    """A string as PO writes it, a line for each of its lines."""
+    """Return a string in PO syntax, with one PO line per line of text."""
     first, *rest = [f'"{polib.escape(line)}"' for line in re.split(r"(?<=\n)(?!\Z)", text)]
     return [f'{keyword} ""', first, *rest] if rest else [f"{keyword} {first}"]

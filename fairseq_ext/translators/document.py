@@ -1,7 +1,7 @@
-"""A document as what is copied and what may be filled in.
+"""Documents, split into parts to copy and parts to translate.
 
-A format reads a text and yields strings, which are copied, and :class:`Edit`. First all texts of the edits are
-collected and translated, then the document is read again and written with the translations.
+A format parses a text and yields strings, which are copied, and instances of :class:`Edit`. The texts of all edits are
+collected and translated first. Then the document is parsed again and written with the translations.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _CHARSET = re.compile(rb"""<\?xml[^>]*encoding\s*=\s*["']([\w.:-]+)|charset\s*=\
 
 @dataclass(frozen=True)
 class Filling:
-    """How documents are filled."""
+    """Settings for filling documents."""
 
     languages: tuple[str, str]
-    system: str  # name of what translates, for the mark
-    every: bool = False  # whether what is translated already is translated again
+    system: str  # name of the translation system, written into the document
+    every: bool = False  # whether existing translations are replaced
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A part of a document that may be filled in."""
+    """A part of a document to be filled with translations."""
 
     original: str
-    pieces: tuple[Pieces, ...]  # of the texts that are translated for it
-    write: Callable[[Sequence[str]], str]  # gives the new part of the translated texts
+    pieces: tuple[Pieces, ...]  # texts to translate, split into pieces
+    write: Callable[[Sequence[str]], str]  # returns the new part, given the translated texts
 
 
 Parts = Iterator[str | Edit]
@@ -45,21 +45,21 @@ Format = Callable[[str, Filling], Parts]
 
 @dataclass(frozen=True)
 class Document:
-    """A file in a format."""
+    """A file with its format."""
 
     path: Path
     format: Format
     filling: Filling
 
     def texts(self) -> Iterator[str]:
-        """All that is to be translated, in order, without line breaks."""
+        """Yield the texts to translate, in order, without line breaks."""
         for part in self._parts():
             if isinstance(part, Edit):
                 for pieces in part.pieces:
                     yield from pieces.texts
 
     def write(self, translations: Iterator[str], file: IO[bytes]) -> int:
-        """Write the document; where a translation is empty, the part stays as it is. Returns how many were filled."""
+        """Write the document, and return the number of parts filled. Parts with an empty translation stay unchanged."""
         encoding = encoding_of(self.path)
         filled = 0
         for part in self._parts():
@@ -69,7 +69,7 @@ class Document:
                 filled += is_whole
                 joined = [pieces.join(own) for pieces, own in zip(part.pieces, texts, strict=True)]
                 part = part.write(joined) if is_whole else part.original
-            # What the encoding lacks is a character reference in XML and HTML; other formats are in UTF-8.
+            # Characters missing from the encoding become character references: only XML and HTML are not in UTF-8.
             file.write(part.encode(encoding, "xmlcharrefreplace"))
         return filled
 
@@ -81,13 +81,13 @@ class Document:
 
 
 def check_language(found: str, wanted: str, where: str) -> None:
-    """Check that a document is in a language of a system."""
+    """Check that the language of a document is that of the system; regional variants match."""
     if base_language(found) != base_language(wanted):
         raise InputError(f"{where} is {shown(found)}, and the system has {wanted}; choose another system")
 
 
 def encoding_of(path: Path) -> str:
-    """The encoding that a file names, or UTF-8."""
+    """Return the encoding declared in a file by a byte order mark, XML or HTML; UTF-8 by default."""
     with path.open("rb") as file:
         head = file.read(4096)
     for mark, encoding in _BOMS:
@@ -95,7 +95,7 @@ def encoding_of(path: Path) -> str:
             return encoding
     found = _CHARSET.search(head)
     name = (found[1] or found[2]).decode("ascii") if found else "utf-8"
-    name = "utf-8" if name.upper() == "CHARSET" else name  # of a gettext template
+    name = "utf-8" if name.upper() == "CHARSET" else name  # gettext templates have the placeholder CHARSET
     try:
         return codecs.lookup(name).name
     except LookupError:
@@ -103,7 +103,7 @@ def encoding_of(path: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """The text of a file, so that it has the same bytes when it is encoded again: line ends and all."""
+    """Read a text losslessly, including line ends: encoding it again gives the same bytes."""
     encoding = encoding_of(path)
     try:
         return path.read_bytes().decode(encoding)

@@ -1,6 +1,6 @@
-"""Writing exported systems: a directory with all that translating needs, on a machine without the training data.
+"""Export of systems: a directory with all files needed for translation, independent of the training data.
 
-It is built under another name and renamed, so that what is there is complete.
+The directory is built under another name and then renamed, so that an exported system is always complete.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PACKAGES = ("fairseq-fixed", "torch", "sentencepiece", "sacremoses", "scikit-le
 
 @contextmanager
 def writing(directory: Path) -> Iterator[Path]:
-    """A folder to build an exported system in, which becomes ``directory`` if the block ends without an error."""
+    """Yield a folder for building an exported system. It becomes ``directory`` if the block ends without an error."""
     directory = directory.absolute()
     _refuse_others(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def writing(directory: Path) -> Iterator[Path]:
 
 
 def complete(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest over all files that a folder holds by now."""
+    """Write the manifest, which covers all files currently in the folder."""
     paths = {name: folder / name for name in relative_files(folder) if name != MANIFEST_FILE}
     files = {name: FileRecord(path.stat().st_size, hash_file(path)) for name, path in paths.items()}
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
@@ -71,14 +71,14 @@ def complete(folder: Path, manifest: Manifest) -> None:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a system is exported from."""
+    """Inputs of an export."""
 
-    checkpoint: Path  # fairseq's
-    data: Path  # directory of the dictionaries, domains and subwords
-    classifier: Path | None = None  # folder that it was saved to
+    checkpoint: Path  # fairseq checkpoint
+    data: Path  # directory with dictionaries, domains and subword models
+    classifier: Path | None = None  # folder of the saved classifier
 
     def write(self, folder: Path, manifest: Manifest) -> None:
-        """Fill an empty folder; files and versions of the manifest are found here."""
+        """Write the exported system into an empty folder. Files and versions of the manifest are determined here."""
         for name in (*(f"dict.{lang}.txt" for lang in manifest.languages), DOMAINS_FILE):
             if not (self.data / name).is_file():
                 raise InputError(f"{self.data / name}: not found, and an export needs it")
@@ -92,7 +92,7 @@ class Parts:
 
 
 def write_model(folder: Path) -> None:
-    """Write graphs and vocabulary of the checkpoint that a folder holds."""
+    """Write graphs and vocabulary of the checkpoint in a folder."""
     from fairseq_ext.hub import DomainTranslator
     from fairseq_ext.translators.model_graphs import write_graphs
 
@@ -127,8 +127,8 @@ def _vocabulary(hub: Any) -> Vocabulary:
 
 
 def write_weights(path: Path, checkpoint: Path) -> None:
-    """Write a checkpoint of the weights and options of another, without the state of its training."""
-    import fairseq_ext.registration  # noqa: F401, I001  what checkpoints name
+    """Write a copy of a checkpoint that has the weights and options, but no training state."""
+    import fairseq_ext.registration  # noqa: F401, I001  registers the classes that checkpoints refer to
     import torch
 
     from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
@@ -142,7 +142,7 @@ def write_weights(path: Path, checkpoint: Path) -> None:
 
 
 def _without_paths(options: Any) -> Any:
-    """A checkpoint's options without the files and addresses of the machine that trained it."""
+    """Remove paths and addresses of the training machine from a checkpoint's options."""
     if isinstance(options, dict):
         return {key: _without_paths(value) for key, value in options.items()}
     if isinstance(options, list | tuple):
@@ -153,7 +153,7 @@ def _without_paths(options: Any) -> Any:
 
 
 def _refuse_others(directory: Path) -> None:
-    """Refuse to replace what is no exported system, is damaged, or holds more than one."""
+    """Refuse to replace a directory that is not an exported system, is damaged, or has additional files."""
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     try:

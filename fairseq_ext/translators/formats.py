@@ -1,4 +1,4 @@
-"""Which format a document has."""
+"""Detection of document formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUFFIXES = {
     ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
     ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
-# How files begin that are no text, and what they are; others are no UTF-8.
+# Beginnings of files that are not plain text. Other binary files fail as invalid UTF-8.
 _BEGINNINGS = (
     (rb"\s*(<\?xml|<!DOCTYPE|<html|<xliff|<tmx)", "XML or HTML"),
     (rb"PK\x03\x04", "a zip archive, as are the documents of offices"),
@@ -25,7 +25,11 @@ _BEGINNINGS = (
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's name says; text for all that does not look like something else."""
+    """Return the format of a file by its suffix; other files are text.
+
+    Raises:
+        InputError: if a file without a known suffix begins like a document that is not plain text.
+    """
     if path.suffix.lower() in _SUFFIXES:
         return _SUFFIXES[path.suffix.lower()]
     with path.open("rb") as file:

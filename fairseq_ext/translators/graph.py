@@ -1,4 +1,4 @@
-"""Writing ONNX graphs: operators by name, constants where they are used, matrices in float32 or int8."""
+"""Builder for ONNX graphs: operators by name, inline constants, and matrices in float32 or int8."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import Tensor
 
 _OPSET, _IR_VERSION = 20, 9
 _MICROSOFT = "com.microsoft"
-_LARGEST = 127  # of int8, the same on both sides of zero
-_SMALLEST = 64  # side of a matrix that is worth it
-_ZERO = np.array(128, np.uint8)  # of what a matrix is multiplied by
+_LARGEST = 127  # int8 range is symmetric around zero
+_SMALLEST = 64  # smaller matrices are not quantized
+_ZERO = np.array(128, np.uint8)  # zero point of quantized activations
 _STEP = np.array(1 / _LARGEST, np.float32)
 _TYPES = {"float": TensorProto.FLOAT, "int": TensorProto.INT64}
 _LAST = np.iinfo(np.int64).max
@@ -28,7 +28,7 @@ def _operator(kind: str) -> Callable[[Value, Operand], Value]:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """What an operator of a graph makes. Arithmetic with it adds operators."""
+    """The output of an operator in a graph. Arithmetic on values adds operators to the graph."""
 
     graph: Graph
     name: str
@@ -44,11 +44,11 @@ class Value:
         return self.graph.op("Not", self)
 
     def reduced(self, kind: str, axis: int, *, keep: bool = True) -> Value:
-        """``Sum``, ``Max``, ``Min`` or ``Mean`` along an axis, which stays unless that is not wanted."""
+        """Reduce an axis by ``Sum``, ``Max``, ``Min`` or ``Mean``; ``keep`` retains it with size 1."""
         return self.graph.op(f"Reduce{kind}", self, [axis], keepdims=int(keep))
 
     def between(self, begin: int, end: int | None, axis: int) -> Value:
-        """A slice along an axis; ``end`` is None for all the rest."""
+        """Slice along an axis; ``end`` None means to the end."""
         return self.graph.op("Slice", self, [begin], [_LAST if end is None else end], [axis])
 
     def unsqueeze(self, *axes: int) -> Value:
@@ -61,7 +61,7 @@ class Value:
         return self.graph.op("Softmax", self, axis=-1)
 
     def cast(self, kind: str) -> Value:
-        """The same numbers as ``float`` or ``int``."""
+        """Cast to ``float`` (float32) or ``int`` (int64)."""
         return self.graph.op("Cast", self, to=_TYPES[kind])
 
 
@@ -70,31 +70,31 @@ Operand = Value | Tensor | np.ndarray | Sequence[int] | float
 
 @dataclass
 class Graph:
-    """A graph that grows operator by operator; arrays and numbers become constants."""
+    """A graph under construction. Arrays and numbers become constants."""
 
-    is_int8: bool = False  # whether matrices are kept as int8
+    is_int8: bool = False  # whether matrices are stored as int8
     _nodes: list[Any] = field(default_factory=list)
-    # By the id of what was given, which is kept so that nothing else gets this id: name, array, what was given.
+    # Name, array and original object by id of the object. The object is kept so that its id is not reused.
     _constants: dict[int, tuple[str, np.ndarray, Any]] = field(default_factory=dict)
     _inputs: list[Any] = field(default_factory=list)
     _outputs: list[Any] = field(default_factory=list)
 
     def input(self, name: str, kind: str, shape: Sequence[int | str]) -> Value:
-        """An input of type ``float`` or ``int``."""
+        """Add an input of type ``float`` or ``int``."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], shape))
         return Value(self, name)
 
     def output(self, name: str, value: Value, kind: str = "float") -> None:
-        """Make a value an output."""
+        """Declare a value as an output."""
         self._nodes.append(helper.make_node("Identity", [value.name], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], None))
 
     def op(self, kind: str, *values: Operand, **attributes: Any) -> Value:
-        """An operator with one result."""
+        """Add an operator with one result."""
         return self.ops(kind, 1, *values, **attributes)[0]
 
     def ops(self, kind: str, results: int, *values: Operand, domain: str = "", **attributes: Any) -> list[Value]:
-        """An operator with so many results."""
+        """Add an operator with several results."""
         names = [f"{kind}_{len(self._nodes)}_{number}" for number in range(results)]
         inputs = [value.name if isinstance(value, Value) else self._constant(value) for value in values]
         self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
@@ -104,10 +104,10 @@ class Graph:
         return self.op("Concat", *values, axis=axis)
 
     def linear(self, x: Value, weight: Tensor, bias: Tensor | None, added: Value | None = None) -> Value:
-        """``x @ weight.T + bias + added``.
+        """Compute ``x @ weight.T + bias + added``.
 
-        In int8 every row of the weight has a scale, and every row of ``x`` another, so that what a sentence becomes
-        does not depend on its batch.
+        In int8, every row of the weight and every row of ``x`` has a separate scale, so that results do not depend on
+        the batch.
 
         Shape:
             x: N×K; weight: P×K; bias: P; added, result: N×P
@@ -126,14 +126,14 @@ class Graph:
         return self.op("Gemm", x, weight, *([] if bias is None else [bias]), transB=1)
 
     def embed(self, tokens: Value, table: Tensor) -> Value:
-        """The rows of a V×H table: of N tokens N×H."""
+        """Look up N tokens in a V×H table: N×H."""
         if not self.is_int8:
             return self.op("Gather", table, tokens)
         numbers, scales = _to_int8(table)
         return self.op("Gather", numbers, tokens).cast("float") * self.op("Gather", scales[:, None], tokens)
 
     def write(self, path: Path, description: str) -> None:
-        """Write the graph, with its constants, as one file."""
+        """Write the graph and its constants to one file."""
         constants = [numpy_helper.from_array(array, name) for name, array, _ in self._constants.values()]
         graph = helper.make_graph(self._nodes, description, self._inputs, self._outputs, constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
@@ -141,7 +141,7 @@ class Graph:
         onnx.save(model, path)
 
     def _constant(self, value: Tensor | np.ndarray | Sequence[int] | float) -> str:
-        """The name of a constant; what was used before has the same."""
+        """Return the name of a constant. The same object is stored once."""
         if id(value) not in self._constants:
             self._constants[id(value)] = (f"constant_{len(self._constants)}", _array(value), value)
         return self._constants[id(value)][0]
@@ -154,7 +154,7 @@ def _array(value: Tensor | np.ndarray | Sequence[int] | float) -> np.ndarray:
 
 
 def _to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """A matrix as int8 with a scale a row: P×K, P."""
+    """Quantize a matrix to int8 with one scale per row: P×K, P."""
     exact = _array(weight)
     scales = np.maximum(np.abs(exact).max(1), 1e-30) / _LARGEST
     return np.rint(exact / scales[:, None]).astype(np.int8), scales.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Lines of a user's text, each with the route that it is to take, and what is written of their translations."""
+"""Input lines with their routes, and output records of their translations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "jsonl")
 STDIN = "standard input"
-# A text and its route; None for the system's own.
+# A text and its route; None for the system's default route.
 RoutedLine = tuple[str, str | None]
 
 
 def text_lines(path: Path | None) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 file, or of standard input; they end at ``\n`` and nowhere else."""
+    r"""Yield the lines of a UTF-8 file, or of standard input. Only ``\n`` ends a line."""
     lines = stdin_lines() if path is None else stream_lines(path, may_be_blank=True)
     for number, line in enumerate(lines, start=1):
         if "\0" in line:
@@ -33,9 +33,9 @@ def text_lines(path: Path | None) -> Iterator[str]:
 
 
 def routed_by_file(lines: Iterable[str], name: str, path: Path, domains: Sequence[str]) -> Iterator[RoutedLine]:
-    """Each line by the domain that a file names in its place.
+    """Yield each line with its domain, read from the same line of a file of domains.
 
-    A line of the file may be empty where the text's is.
+    The domain may be empty if the line is blank.
     """
     for number, (line, domain) in enumerate(zip_longest(lines, text_lines(path)), start=1):
         if line is None or domain is None:
@@ -48,7 +48,7 @@ def routed_by_file(lines: Iterable[str], name: str, path: Path, domains: Sequenc
 
 
 def blocks(lines: Iterable[RoutedLine], size: int) -> Iterator[list[RoutedLine]]:
-    """Yield lines in lists of ``size``; the last may be shorter."""
+    """Yield lists of ``size`` lines; the last list may be shorter."""
     lines = iter(lines)
     while block := list(islice(lines, size)):
         yield block
@@ -56,18 +56,23 @@ def blocks(lines: Iterable[RoutedLine], size: int) -> Iterator[list[RoutedLine]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is made of every line."""
+    """Output options."""
 
-    format: str = "text"  # the best translation; or jsonl, an object with all that is known of it
+    format: str = "text"  # text: the best translation; jsonl: a JSON object with all results
     candidates: int = 1
-    beam: int | None = None  # None for that of the system
-    gates: bool = False  # also the weights by layer
-    by_token: bool = False  # also the decoder's at every piece of the best translation
+    beam: int | None = None  # None for the system's beam size
+    gates: bool = False  # whether to include gate weights by layer
+    by_token: bool = False  # whether to include the decoder's gate weights at each subword of the best translation
 
     def translated(
         self, translator: SystemTranslator, block: Sequence[RoutedLine], first: int, name: str
     ) -> Iterator[str]:
-        """Translate a block, and yield a line, with its end, for each; ``first`` is the number of its first line."""
+        """Translate a block, and yield one output line per input line, including the line end.
+
+        Args:
+            first: line number of the block's first line.
+            name: name of the input in messages.
+        """
         answers = translator.translate(
             [Request(*line) for line in block],
             beam=self.beam,
@@ -82,7 +87,7 @@ class Wanted:
             if lacking := [term for term, kept in answer.terms.items() if kept is None]:
                 words = f"the translation lacks what is given for {', '.join(lacking)}"
                 print(f"{name}, line {number}: {words}", file=sys.stderr)
-            # No training text has line breaks, but a model of another kind may know them.
+            # Training text has no line breaks, but a model's vocabulary may contain them.
             yield answer.candidates[0].text.replace("\n", " ") + "\n"
 
     def _record(self, domains: Sequence[str], answer: Answer, number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Documents in markup: XLIFF, TMX and HTML. What is not filled in keeps its bytes."""
+"""XLIFF, TMX and HTML documents. All parts that are not filled in remain byte-identical."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fairseq_ext.runtime.markup import (
 from fairseq_ext.runtime.pieces import runs, split
 from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
 
-# States of XLIFF's targets that are copies of the source, or nothing.
+# States of XLIFF targets that are empty or copies of the source.
 _UNTRANSLATED = ("new", "needs-translation", "initial")
 
 
 def read_html(document: str, filling: Filling) -> Parts:
-    """HTML: the text of elements is translated; of attributes, ``lang`` of the page alone."""
+    """Parse HTML. The text of elements is translated. Of attributes, only the page's ``lang`` is changed."""
     for run, end in runs(document):
         text = "".join(part for part, _ in run)
         pieces = split(text, markup=True)
@@ -36,7 +36,7 @@ def read_html(document: str, filling: Filling) -> Parts:
 
 
 def read_xliff(text: str, filling: Filling) -> Parts:
-    """XLIFF 1.2 and 2: a unit's ``target`` is filled from its ``source``, and its state says that a machine did it."""
+    """Parse XLIFF 1.2 and 2. Each ``target`` is filled from its ``source``, and marked as machine translation."""
     stream = tokens(text)
     unit, is_second, untranslated = "trans-unit", False, 0
     for token in stream:
@@ -48,7 +48,7 @@ def read_xliff(text: str, filling: Filling) -> Parts:
         yield token
     else:
         raise InputError("has no <xliff>; is it XLIFF?")
-    open_elements: list[bool] = []  # whether each is to be translated
+    open_elements: list[bool] = []  # for each open element, whether it may be translated
     for part in units(stream, unit):
         if isinstance(part, list):
             yield _xliff_unit(part, filling, is_second=is_second, is_wanted=not untranslated)
@@ -107,7 +107,7 @@ def _is_done(unit: list[str], target: tuple[int, int]) -> bool:
 
 
 def read_tmx(text: str, filling: Filling) -> Parts:
-    """TMX: a unit gets a variant in the target language where it has none, with a property that says who made it."""
+    """Parse TMX. Units without a target-language variant get one, with a property that names the system."""
     is_tmx = False
     for part in units(tokens(text), "tu"):
         is_tmx = is_tmx or (isinstance(part, str) and name_of(part) == "tmx")
@@ -127,7 +127,7 @@ def _tmx_unit(unit: list[str], filling: Filling) -> str | Edit:
         return original
     begin, end = target or (len(unit) - 1, len(unit) - 1)
     space = unit[source[0] - 1] if unit[source[0] - 1].isspace() and target is None else ""
-    if space and unit[begin - 1].isspace():  # the blanks before </tu> stay there
+    if space and unit[begin - 1].isspace():  # keep the blanks before </tu>
         begin = end = begin - 1
     name = "xml:lang" if attribute(unit[source[0]], "lang") is None else "lang"
     code, system = filling.languages[1], html.escape(filling.system)

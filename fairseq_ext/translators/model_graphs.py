@@ -1,11 +1,10 @@
-"""A trained Transformer, with or without adapters, as two ONNX graphs: the encoder, and one step of the decoder.
+"""Export of a Transformer, with or without adapters, to two ONNX graphs: the encoder, and one step of the decoder.
 
-The decoder computes one position of ``beam`` hypotheses of each sentence. Keys and values of earlier positions lie
-where the step put them that computed them, whichever hypothesis goes on from which: a mask says which are a
-hypothesis's own. So nothing is moved when hypotheses change places. The graph ends with the best tokens.
+The decoder computes one position of ``beam`` hypotheses per sentence. Cached keys and values are never reordered when
+hypotheses are: a mask selects those that belong to a hypothesis. The graph returns the best tokens.
 
-Sizes: B sentences, S positions of the source, W hypotheses of each, P earlier positions of these, N tokens in all (B·S
-or B·W), H features, h heads of width d, D adapters of width b, L layers, V symbols.
+Sizes: B sentences, S source positions, W hypotheses per sentence, P earlier positions of all hypotheses of a sentence,
+N tokens in total (B·S or B·W), H features, h heads of width d, D adapters of width b, L layers, V symbols.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from fairseq_ext.modules.source_gate import LOGITS_A_WEIGHT, MULTIPLIER, SourceG
 from fairseq_ext.patches.models import OUTPUT_BIAS
 from fairseq_ext.translators.graph import Graph, Value
 
-# A number that no logit comes near; infinity less infinity would be no number.
+# Far below any logit. Infinity would give NaN when subtracted from itself.
 _NEVER = -1e9
-# The largest of so many tokens' probabilities are found first, then the largest of the blocks that hold these.
+# Top-k in two stages: first over the maxima of blocks of this many tokens, then over the tokens of the best blocks.
 _BLOCK = 32
 _BLOCKED_FROM = 2048
-# Parts of fairseq's Transformer that no graph is made of.
+# Parts of fairseq's Transformer that are not supported.
 _OTHER_PARTS = (
     *("attn_ln", "ffn_layernorm", "w_resid", "c_attn"),
     *("project_in_dim", "project_out_dim", "adaptive_softmax"),
@@ -47,11 +46,11 @@ _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
     "swish": lambda x: x * x.graph.op("Sigmoid", x),
     "linear": lambda x: x,
 }
-_KEYS = (0, 2, 3, 1)  # the order of B×h×d×T in B×T×h×d
+_KEYS = (0, 2, 3, 1)  # permutation from B×T×h×d to B×h×d×T
 
 
 def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = False) -> None:
-    """Write the two graphs of a model of fairseq's, which is in evaluation."""
+    """Write the two graphs of a fairseq model in evaluation mode."""
     for side in (model.encoder, model.decoder):
         for part in (side, *side.layers.children()):
             for name in _OTHER_PARTS:
@@ -63,32 +62,32 @@ def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = Fa
 
 
 class _Side:
-    """What encoder and decoder have in common. Their states are N×H."""
+    """Base class of the encoder and decoder graphs. Hidden states are N×H."""
 
-    count: Value  # of the tokens up to here, over which gates average
-    last_logits: Value | None = None  # of the last layer's gate
-    mixture: Value  # of a layer whose adapters are beside its linear layers
+    count: Value  # number of tokens so far, over which gates average
+    last_logits: Value | None = None  # logits of the last layer's gate
+    mixture: Value  # adapter weights of a layer with low-rank adapters on its linear layers
 
     def __init__(self, model: Any, side: Any, is_int8: bool, length: str) -> None:
         self.model, self.side, self.graph = model, side, Graph(is_int8)
         self.layers = list(side.layers.children())
         self.is_adapted = isinstance(model, AdapterTransformerModel)
         self.is_gated = self.is_adapted and not model.needs_domains
-        self.known: Value | None = None  # logits that do not depend on states
-        self.gates: list[Value] = []  # weights by layer
+        self.known: Value | None = None  # gate logits that do not depend on hidden states
+        self.gates: list[Value] = []  # gate weights by layer
         self.tokens = self.graph.input("tokens", "int", ["B", length])
         self.shape = self.graph.op("Shape", self.tokens)
-        if self.is_adapted:  # the weights of adapters that the caller gives
+        if self.is_adapted:  # adapter weights given by the caller
             self.given = self.graph.input("given", "float", ["B", len(model.adapter_names)]).unsqueeze(1)
-        if self.is_gated:  # where gates give way to these
+        if self.is_gated:  # 1 where the given weights replace those of the gates
             self.is_forced = self.graph.input("is_forced", "float", ["B", 1]).unsqueeze(1)
 
     def cut(self, x: Value, *sizes: int) -> Value:
-        """N×… → B×T×sizes, where T is S or W."""
+        """Reshape N×… to B×T×sizes, where T is S or W."""
         return self.graph.op("Reshape", x, self.graph.concat(self.shape, sizes, axis=0))
 
     def embed(self, positions: Value) -> Value:
-        """The tokens at N positions or one → N×H."""
+        """Embed the tokens, given N positions or one: N×H."""
         side = self.side
         x = self.graph.embed(self.tokens.reshape(-1), side.embed_tokens.weight)
         if side.embed_scale != 1:
@@ -98,7 +97,7 @@ class _Side:
         return self.norm(x, side.layernorm_embedding)
 
     def norm(self, x: Value, norm: Any) -> Value:
-        """The layer norm of a module; None for none."""
+        """Apply a layer norm, if there is one."""
         if norm is None:
             return x
         return self.graph.op("LayerNormalization", x, norm.weight, norm.bias, epsilon=float(norm.eps))
@@ -107,7 +106,7 @@ class _Side:
         return self.beside(x, module, self.graph.linear(x, module.weight, module.bias, added))
 
     def beside(self, x: Value, module: Any, onto: Value, scale: float = 1.0) -> Value:
-        """What low-rank adapters add to what a linear layer makes of ``x``; it is multiplied by ``scale``."""
+        """Add the output of a linear layer's low-rank adapters for ``x``, times ``scale``, to ``onto``."""
         if not hasattr(module, "adapter"):
             return onto
         bank = module.adapter.bank
@@ -116,12 +115,12 @@ class _Side:
         return self.graph.linear(self.weighted(hidden, self.mixture), up, None, onto)
 
     def weighted(self, hidden: Value, weights: Value) -> Value:
-        """Each adapter's part of what is inside a bank times its weight: N×D·b, and B×T×D or B×1×D → N×D·b."""
+        """Multiply each adapter's hidden units by its weight: N×D·b, and B×T×D or B×1×D → N×D·b."""
         blocks = self.cut(hidden, len(self.model.adapter_names), -1) * weights.unsqueeze(3)
         return self.graph.op("Reshape", blocks, self.graph.op("Shape", hidden))
 
     def project(self, x: Value, attention: Any) -> list[Value]:
-        """Queries, scaled as attention wants them, keys and values of the same states, by one product: N×H each."""
+        """Compute scaled queries, keys and values of self-attention in one matrix product: N×H each."""
         modules = (attention.q_proj, attention.k_proj, attention.v_proj)
         scales = (float(attention.scaling), 1.0, 1.0)
         scaled = list(zip(modules, scales, strict=True))
@@ -131,22 +130,22 @@ class _Side:
         return [self.beside(x, module, part, scale) for (module, scale), part in zip(scaled, parts, strict=True)]
 
     def heads(self, x: Value, attention: Any, order: tuple[int, ...] = (0, 2, 1, 3)) -> Value:
-        """N×H → B×h×T×d, or in another order of B, T, h and d."""
+        """Split heads: N×H → B×h×T×d, or another permutation of B, T, h and d."""
         return self.graph.op("Transpose", self.cut(x, attention.num_heads, attention.head_dim), perm=order)
 
     def merge(self, x: Value, attention: Any) -> Value:
-        """B×h×T×d → N×H, by the last projection."""
+        """Merge heads and apply the output projection: B×h×T×d → N×H."""
         merged = self.graph.op("Transpose", x, perm=(0, 2, 1, 3)).reshape(-1, attention.embed_dim)
         return self.linear(merged, attention.out_proj)
 
     def around(self, x: Value, layer: Any, norm: Any, block: Callable[[Value], Value]) -> Value:
-        """A block with its residual and its norm, which is before the block or behind both."""
+        """Apply a block with its residual connection and its norm (pre-norm or post-norm)."""
         if layer.normalize_before:
             return x + block(self.norm(x, norm))
         return self.norm(x + block(x), norm)
 
     def feed_forward(self, x: Value, layer: Any) -> Value:
-        """The second half of a layer, with its adapters where they belong."""
+        """Apply the feed-forward block of a layer and its adapters."""
         activation = _ACTIVATIONS[str(self.side.cfg.activation_fn)]
         inner = self.norm(x, layer.final_layer_norm) if layer.normalize_before else x
         x = self.linear(activation(self.linear(inner, layer.fc1)), layer.fc2, x)
@@ -155,12 +154,12 @@ class _Side:
         return x if layer.normalize_before else self.norm(x, layer.final_layer_norm)
 
     def begin(self, x: Value, layer: Any) -> None:
-        """Find the mixture of a layer whose adapters are beside its linear layers."""
+        """Compute the adapter weights of a layer with low-rank adapters on its linear layers."""
         if self.is_adapted and isinstance(layer.adapter, LayerRouter):
             self.mixture = self.weights(x, layer.adapter.router)
 
     def adapt(self, x: Value, bank: AdapterBank, weights: Value) -> Value:
-        """``x + Σ_d w_d · up_d(relu(down_d(norm(x))))``.
+        """Compute ``x + Σ_d w_d · up_d(relu(down_d(norm(x))))``.
 
         Shape:
             x, result: N×H; weights: B×T×D or B×1×D
@@ -173,7 +172,7 @@ class _Side:
         return graph.linear(self.weighted(hidden, weights), bank.up_weight.flatten(0, 1).t(), None, residual)
 
     def weights(self, x: Value, router: Any) -> Value:
-        """The weights of the adapters behind a layer: B×T×D or B×1×D."""
+        """Return the weights of a layer's adapters: B×T×D or B×1×D."""
         if not isinstance(router, GateRouter):
             return self.given
         own = self.gate_weights(self.gate_logits(x, router), router)
@@ -181,7 +180,7 @@ class _Side:
         return self.gates[-1]
 
     def gate_logits(self, x: Value, router: GateRouter) -> Value:
-        """B×T×D or B×1×D: the mean of the scores of all tokens up to here, and what is known."""
+        """Return gate logits: the mean score of all tokens so far, plus the known logits; B×T×D or B×1×D."""
         logits = self.known
         if router.weight is not None:
             own = self.total(self.cut(x @ router.weight.t(), router.num_adapters)) / self.count
@@ -191,11 +190,11 @@ class _Side:
         return logits
 
     def total(self, scores: Value) -> Value:
-        """The sum of the scores of all tokens up to here."""
+        """Return the sum of the scores of all tokens so far."""
         raise NotImplementedError
 
     def gate_weights(self, logits: Value, router: GateRouter) -> Value:
-        """…×D → …×D: the softmax, without what is guarded and loses, and of that the largest alone."""
+        """Return the softmax of logits, without losing guarded adapters, restricted to the top k if set: …×D → …×D."""
         scaled = logits / float(router.temperature)
         if router.guarded:
             scaled = self._without_losers(scaled, router)
@@ -207,7 +206,7 @@ class _Side:
         return kept / kept.reduced("Sum", -1)
 
     def _without_losers(self, scaled: Value, router: GateRouter) -> Value:
-        """Guarded adapters take part where theirs is the largest logit, above all settled ones."""
+        """Mask guarded adapters, except where one has the largest logit, above all adapters that are not guarded."""
         graph = self.graph
         is_guarded = np.zeros(router.num_adapters, bool)
         is_guarded[list(router.guarded)] = True
@@ -218,7 +217,7 @@ class _Side:
 
 
 class _EncoderGraph(_Side):
-    """``tokens``, B×S, padded → what the decoder needs of them."""
+    """Graph of the encoder: padded ``tokens``, B×S → inputs of the decoder."""
 
     def __init__(self, model: Any, is_int8: bool) -> None:
         super().__init__(model, model.encoder, is_int8, "S")
@@ -244,7 +243,7 @@ class _EncoderGraph(_Side):
         return self.merge((scores + self.mask).softmax() @ self.heads(value, attention), attention)
 
     def _logits_of_words(self, gate: SourceGate) -> Value:
-        """What the source's words tell all gates, B×1×D."""
+        """Return the logits that the source words contribute to all gates, B×1×D."""
         graph = self.graph
         is_text = ~graph.op("Equal", self.tokens, gate.ignored[0])
         for symbol in gate.ignored[1:]:
@@ -268,7 +267,7 @@ class _EncoderGraph(_Side):
         graph.output("mask", self.mask)
         for number, layer in enumerate(self.model.decoder.layers.children()):
             attention = layer.encoder_attn
-            # Keys are scaled here, once, in place of the decoder's queries at every step.
+            # Scale keys once here instead of the queries at every decoder step.
             key = self.linear(x, attention.k_proj) * float(attention.scaling)
             graph.output(f"source_key_{number}", self.heads(key, attention, _KEYS))
             graph.output(f"source_value_{number}", self.heads(self.linear(x, attention.v_proj), attention))
@@ -280,7 +279,7 @@ class _EncoderGraph(_Side):
 
 
 class _DecoderGraph(_Side):
-    """``tokens``, B×W, the last ones of W hypotheses each → the best next ones."""
+    """Graph of one decoder step: ``tokens``, B×W, the last tokens of all hypotheses → the best next tokens."""
 
     def __init__(self, model: Any, is_int8: bool) -> None:
         super().__init__(model, model.decoder, is_int8, "W")
@@ -288,10 +287,10 @@ class _DecoderGraph(_Side):
         step = graph.input("step", "int", [1])
         self.source_mask = graph.input("mask", "float", ["B", 1, 1, "S"])
         self.past_mask = graph.input("past_mask", "float", ["B", 1, "W", "P"])
-        self.totals: list[Value] = []  # sums of gates' scores, by layer
+        self.totals: list[Value] = []  # sums of gate scores, by layer
         if self.is_gated:
             self._read_gates(step)
-        self.shares: list[Value] = []  # of the source in each layer, averaged over heads: B×W×S
+        self.shares: list[Value] = []  # attention to the source by layer, averaged over heads: B×W×S
         x = self.embed(step + [side.padding_idx + 1])
         for number, layer in enumerate(self.layers):
             self.begin(x, layer)
@@ -308,7 +307,7 @@ class _DecoderGraph(_Side):
         self._choose(graph.op("LogSoftmax", logits, axis=-1))
 
     def _attend(self, attention: Any, number: int, x: Value) -> Value:
-        """To a hypothesis's own earlier positions, and to this one."""
+        """Attend to the earlier positions of the same hypothesis, and to the current one."""
         graph, heads, width = self.graph, attention.num_heads, attention.head_dim
         past_key = graph.input(f"key_{number}", "float", ["B", heads, width, "P"])
         past_value = graph.input(f"value_{number}", "float", ["B", heads, "P", width])
@@ -332,7 +331,7 @@ class _DecoderGraph(_Side):
         return self.merge(shares @ value, attention)
 
     def _read_gates(self, step: Value) -> None:
-        """What gates know of the source and of the tokens before."""
+        """Add the inputs of gates: logits from the source, and sums of the scores of earlier tokens."""
         graph, encoder = self.graph, self.model.encoder
         number, depth = len(self.model.adapter_names), len(self.layers)
         if encoder.tells_decoder or encoder.source_gate is not None:
@@ -347,7 +346,7 @@ class _DecoderGraph(_Side):
         return self.totals[-1]
 
     def _choose(self, scores: Value) -> None:
-        """The ``most`` best of N×V with their numbers, N×most, and those of the columns that are asked for."""
+        """Output the ``most`` best of N×V scores with their tokens, N×most, and the scores of requested columns."""
         graph, size = self.graph, len(self.side.dictionary)
         columns = graph.input("columns", "int", ["B*W", "E"])
         most = graph.input("most", "int", [1])
@@ -355,7 +354,7 @@ class _DecoderGraph(_Side):
         if size < _BLOCKED_FROM or size % _BLOCK:
             best, numbers = graph.ops("TopK", 2, scores, graph.op("Min", most, [size]), axis=1)
         else:
-            # Block j is of the tokens j, j + V/32, …: the maximum of all blocks is one of rows.
+            # Block j has the tokens j, j + V/32, …, so that block maxima are an elementwise maximum of rows.
             blocks = size // _BLOCK
             largest = scores.reshape(-1, _BLOCK, blocks).reduced("Max", 1, keep=False)
             _, chosen = graph.ops("TopK", 2, largest, most, axis=1)  # N×most
@@ -368,7 +367,7 @@ class _DecoderGraph(_Side):
 
 
 def _position_table(side: Any) -> Tensor:
-    """The vectors of all positions that a sentence can have, counted as fairseq counts them."""
+    """Return the embeddings of all positions of a sentence, numbered as in fairseq."""
     positions = side.embed_positions
     if hasattr(positions, "weight"):
         return positions.weight  # type: ignore[no-any-return]

@@ -1,12 +1,12 @@
-"""A user's text, translated line for line: from a file in blocks, or as it comes; or a document.
+"""Translate files in blocks, standard input as a stream, or documents.
 
-A file that is interrupted goes on with the next block, whoever translates it. What is unfinished, and what tells a file
-that this command wrote from one of the user's, is in the user's cache::
+An interrupted translation of a file continues with the next block. Unfinished work, and the record that tells files
+written by this command from the user's own files, are in the user's cache::
 
     ~/.cache/fairseq_ext/translations/HASH/
-        .out.de.step/unfinished/blocks/       the lines, as they were read and checked
-        .out.de.step/unfinished/translated/   a task a block
-        .out.de.json                          what out.de was made from
+        .out.de.step/unfinished/blocks/       input lines, after checking
+        .out.de.step/unfinished/translated/   translations, one task per block
+        .out.de.json                          fingerprint of the job and checksum of out.de
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
 
 @dataclass(frozen=True)
 class Job:
-    """A text to translate, and how: options of ``fairseq-ext translate``, which say what they are."""
+    """A text to translate and the options of ``fairseq-ext translate``, where they are documented."""
 
     system: Path
     source: Path | None = None  # None for standard input
     output: Path | None = None  # None for standard output
-    route: str | None = None  # of all lines; None for the system's own, or where there is a file of domains
+    route: str | None = None  # route of all lines; None for the system's default, or if ``domains`` is given
     domains: Path | None = None
     terms: Path | None = None
     wanted: Wanted = Wanted()
@@ -59,17 +59,17 @@ class Job:
     block_lines: int = 500
     device: str = "cpu"
     decoding_precision: str = FLOAT32
-    format: str | None = None  # of the source; None for what its name says
+    format: str | None = None  # format of the source; None to detect it
     every: bool = False
 
     @property
     def name(self) -> str:
-        """That of the text in messages."""
+        """Name of the text in messages."""
         return STDIN if self.source is None else str(self.source)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that the lines of the output depend on."""
+        """SHA-256 of everything that the output lines depend on."""
         files = [self.system / MANIFEST_FILE, self.source, self.domains, self.terms]
         description = {
             "version": 5,
@@ -82,7 +82,7 @@ class Job:
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
     def lines(self) -> Iterator[RoutedLine]:
-        """The lines with their routes."""
+        """Return the lines with their routes."""
         lines = text_lines(self.source)
         if self.domains is None:
             return ((line, self.route) for line in lines)
@@ -91,7 +91,7 @@ class Job:
 
 @lru_cache(maxsize=1)
 def _load_translator(job: Job) -> SystemTranslator:
-    """The translator of a job, loaded once."""
+    """Load the translator of a job. The last one is cached."""
     return SystemTranslator.load(
         job.system, device=job.device, decoding_precision=job.decoding_precision, terms=job.terms
     )
@@ -102,7 +102,7 @@ def translate(job: Job) -> None:
     for path in (job.source, job.domains, job.terms):
         if path is not None:
             check_file(path)
-    if job.output is not None and not job.output.absolute().parent.is_dir():  # a wrong name shall not make folders
+    if job.output is not None and not job.output.absolute().parent.is_dir():  # a mistyped path must not create folders
         raise InputError(f"{job.output}: there is no folder {job.output.parent}; make it, or choose another name")
     manifest = read_manifest(job.system)
     kind = job.format or (formats.TEXT if job.source is None else formats.format_of(job.source))
@@ -116,7 +116,7 @@ def translate(job: Job) -> None:
 
 
 def _translate_document(job: Job, kind: str, manifest: Manifest) -> None:
-    """Translate the texts of a document as a file of lines in the user's cache, and write the document with them."""
+    """Translate a document: its texts as a file of lines in the user's cache, then write the document with them."""
     if job.source is None or job.output is None:
         raise InputError(f"--input-format {kind}: give --input and --output, files both")
     if job.wanted.format != "text" or job.domains is not None:
@@ -136,12 +136,12 @@ def _translate_document(job: Job, kind: str, manifest: Manifest) -> None:
 
 
 def _translate_stream(job: Job) -> None:
-    """Translate block by block as text comes, and leave nothing on the disk but the output."""
+    """Translate block by block as input arrives, without intermediate files on disk."""
     translator = _load_translator(job)
     with ExitStack() as stack:
         if job.output is None:
             out = sys.stdout
-            if isinstance(out, io.TextIOWrapper):  # whatever the locale says
+            if isinstance(out, io.TextIOWrapper):  # UTF-8 regardless of the locale
                 out.reconfigure(encoding="utf-8", newline="\n")
         else:
             _refuse_existing(job)
@@ -163,13 +163,13 @@ def _refuse_existing(job: Job) -> None:
 
 @dataclass(frozen=True)
 class _TranslateBlock:
-    """The task that translates one block; paths are absolute."""
+    """Task that translates one block; paths are absolute."""
 
     job: Job
     blocks: Path
 
     def __call__(self, index: int, output: Path) -> None:
-        """Write its lines into an empty directory."""
+        """Write the translated lines of a block into an empty directory."""
         block = [(line, route) for line, route in json.loads((self.blocks / f"{index:06d}").read_text("utf-8"))]
         first = index * self.job.block_lines + 1
         lines = self.job.wanted.translated(_load_translator(self.job), block, first, self.job.name)
@@ -177,7 +177,7 @@ class _TranslateBlock:
 
 
 def translate_file(job: Job) -> None:
-    """Translate a file, or what an interrupted run of the same job left of it; paths are absolute."""
+    """Translate a file, or continue an interrupted run of the same job; paths are absolute."""
     assert job.output is not None
     output, fingerprint, staging = job.output, job.fingerprint, Staging(_state_of(job.output))
     record = read_json_object(_record_of(output))
@@ -197,7 +197,7 @@ def translate_file(job: Job) -> None:
             with partial.open("wb") as file:
                 for index in range(count):
                     file.write((task_output(folder / _DONE, index) / _TEXT).read_bytes())
-            # Comes first: what stops in between is mended by the next run.
+            # The record is written before the output appears, so that the next run can repair an interruption here.
             with atomic_write(_record_of(output)) as temporary:
                 known = {"fingerprint": fingerprint, "sha256": hash_file(partial)}
                 temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
@@ -205,7 +205,7 @@ def translate_file(job: Job) -> None:
 
 
 def _translate_blocks(job: Job, folder: Path, label: str) -> int:
-    """Translate the blocks that are not, and return how many there are."""
+    """Translate the remaining blocks, and return the total number of blocks."""
     if not (folder / _SOURCE).is_dir():
         _store(job, folder / _SOURCE)
     counts = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
@@ -219,7 +219,7 @@ def _translate_blocks(job: Job, folder: Path, label: str) -> int:
 
 
 def _store(job: Job, folder: Path) -> None:
-    """Write lines as blocks; the folder appears when all are there."""
+    """Write lines as blocks. The folder appears when all blocks are complete."""
     partial = folder.with_name(f"{folder.name}.partial")
     partial.mkdir(exist_ok=True)
     counts = []
@@ -231,7 +231,7 @@ def _store(job: Job, folder: Path) -> None:
 
 
 def _checked(job: Job) -> Iterator[RoutedLine]:
-    """Pass lines on, and refuse what cannot be translated before hours of work on the others."""
+    """Yield the lines, and raise an error for any that cannot be translated before translation starts."""
     for number, (line, route) in enumerate(job.lines(), start=1):
         if "domain" in (text := normal_form("NFKC", line)) and ":" in text:
             _load_translator(job).check(Request(line, route), f"{job.name}, line {number}")
@@ -239,7 +239,7 @@ def _checked(job: Job) -> Iterator[RoutedLine]:
 
 
 def _state_of(output: Path) -> Path:
-    """Where the state of an output is in the user's cache, under its own name."""
+    """Return the path of an output's state in the user's cache; the last component is the output's name."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     key = hashlib.sha256(str(output.parent.resolve() / output.name).encode("utf-8", "surrogateescape")).hexdigest()
     return cache / "fairseq_ext/translations" / key[:32] / output.name

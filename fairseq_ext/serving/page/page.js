@@ -2,22 +2,22 @@
 
 const byId = (id) => document.getElementById(id);
 const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
-const FEW = 0.05; // of the weight: a domain that has less at every word is not drawn
+const FEW = 0.05; // domains whose weight is below this at every word are not drawn
 const NAMES = { gates: "Gates", classifier: "Classifier", base: "MIX, no adapters" };
 
-let info = null; // of GET /info
-let shown = null; // the routes that were asked for, and the lines of each
-let drawn = []; // the domains whose weights are seen word by word
-let running = null; // what stops the request under way
+let info = null; // answer of GET /info
+let shown = null; // requested routes with their translated lines
+let drawn = []; // domains drawn word by word
+let running = null; // AbortController of the current request
 
-/** An element with its properties and children; texts are never read as HTML. */
+/** Create an element with properties and children. Strings are never parsed as HTML. */
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
 }
 
-/** Ask the service; what it refuses is thrown as its one line. */
+/** Send a request to the service. Errors are thrown with the service's message. */
 async function ask(path, options = {}) {
   const token = sessionStorage.getItem("token");
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
@@ -47,7 +47,7 @@ async function loadInfo() {
   addRoutes();
 }
 
-/** One choice for each route, the system's own first, then domains. */
+/** Add a choice for each route: the default route first, domains last. */
 function addRoutes() {
   const own = info.routes.filter((route) => !info.domains.includes(route) && route !== info.default_route);
   const domains = info.domains.filter((domain) => info.routes.includes(domain) && domain !== info.default_route);
@@ -60,7 +60,7 @@ function addRoutes() {
   byId("routes").hidden = routes.length < 2;
 }
 
-/** The system's own choice, the chosen route, and the model without adapters, each once. */
+/** Return the default route, the chosen route, and the model without adapters, without duplicates. */
 function routesToShow() {
   const chosen = document.querySelector("[name=route]:checked").value;
   return [...new Set([info.default_route, chosen, ...info.routes.filter((route) => route === "base")])];
@@ -108,7 +108,7 @@ function show(routes, translations, count) {
   showGates();
 }
 
-/** A translation; its words that the first one does not have are marked. */
+/** Create the card of a translation. Words that differ from the first translation are marked. */
 function card({ route, lines }, first) {
   const domains = [...new Set(lines.map((line) => line.domain).filter((domain) => domain && domain !== route))];
   const title = [NAMES[route] || route, ...domains].join(" · ");
@@ -135,7 +135,7 @@ function card({ route, lines }, first) {
 
 const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
 
-/** The second words, and whether they are outside the longest common subsequence of both. */
+/** Return the words of b, each with whether it is outside the longest common subsequence of a and b. */
 function compare(a, b) {
   const longest = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
@@ -154,14 +154,14 @@ function compare(a, b) {
   return found;
 }
 
-/** A choice of the line whose gates are seen, where there are several. */
+/** Show a choice of the line whose gates are shown, if there are several lines. */
 function showLines(count) {
   const options = Array.from({ length: count }, (_, index) => element("option", { value: index }, `line ${index + 1}`));
   byId("line").replaceChildren(element("option", { value: "" }, "all lines"), ...options);
   byId("line-field").hidden = count < 2;
 }
 
-/** Bars of the gates' own choice; the domain that is forced stands out. */
+/** Show the weights chosen by the gates as bars. A domain chosen by the user is highlighted. */
 function showGates() {
   const column = shown.find(({ lines }) => lines[0].gates && !lines[0].domain && lines[0].route !== "base");
   byId("gates").hidden = !column;
@@ -210,7 +210,7 @@ function smallBars(shares, titles) {
   });
 }
 
-/** Under every word of one line what the decoder's gates weigh there, as bars, a bar a subword, and as numbers. */
+/** Show the weights of the decoder's gates at every word of one line: as numbers, and as one bar per subword. */
 function showWords(lines) {
   const tokens = lines.length === 1 ? lines[0].tokens : null;
   for (const id of ["words", "numbers"]) byId(id).hidden = !tokens;
@@ -227,7 +227,7 @@ function showWords(lines) {
   labelLines();
 }
 
-/** Words with the places of their pieces; one begins at each mark of a blank, and the end of the sentence is none. */
+/** Join subwords to words with the indices of their subwords. The end of the sentence is skipped. */
 function joinPieces(pieces) {
   const words = [];
   pieces.forEach((piece, place) => {
@@ -249,7 +249,7 @@ function wordColumn(word, tokens, domains) {
   return element("div", { className: "word" }, element("span", { lang: info.languages[1] }, word.text), ...cells);
 }
 
-/** A word and its domains, the largest weight first. */
+/** Create the list item of a word with its domains, largest weight first. */
 function wordNumbers(word, tokens) {
   const mean = (domain) => word.places.reduce((sum, place) => sum + tokens.weights[domain][place], 0) / word.places.length;
   const shares = info.domains.map((domain) => [domain, mean(domain)]).sort((one, other) => other[1] - one[1]);
@@ -257,7 +257,7 @@ function wordNumbers(word, tokens) {
   return element("li", {}, element("span", { lang: info.languages[1] }, word.text), `: ${listed.join(", ")}`);
 }
 
-/** The names of the domains before the first word of every line, as the words are broken into lines now. */
+/** Add the names of the domains to the first word of every line, given the current line breaks. */
 function labelLines() {
   for (const old of byId("words").querySelectorAll(".labels")) old.remove();
   let line = -1;
