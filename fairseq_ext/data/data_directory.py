@@ -72,6 +72,12 @@ def _models_in(data: Path) -> list[str]:
     return [MODEL_FILE, *sorted(path.name for path in data.glob("sentencepiece.*.model"))]
 
 
+def subword_options(data: Path) -> dict[str, str]:
+    """Return fairseq's options for the directory's SentencePiece model; none if there is no such file."""
+    model = data / MODEL_FILE
+    return {"bpe": "sentencepiece", "sentencepiece_model": str(model)} if model.is_file() else {}
+
+
 class VocabularyMemory:
     """Mixin of fairseq tasks that stores hashes of dictionaries and subword models in checkpoints and checks them.
 

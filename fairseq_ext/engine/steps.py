@@ -124,11 +124,11 @@ def _beginning(step: Step, provenance: Provenance) -> tuple[bool, str]:
     record = read_record(step.output)
     before = record.provenance if record else staging.provenance()
     if record and not has_all_files(step.output, record):
-        return False, "made anew: files of it are gone or have other sizes"
+        return False, "made again: files of it are gone or have other sizes"
     if before is None:
-        return False, "made anew: an earlier version made it" if record else "started"
+        return False, "made again: an earlier version made it" if record else "started"
     changed = changes(before, provenance, ["/".join(path.parts[-2:]) for path in step.inputs])
-    return False, f"made anew: {changed or 'an earlier run was interrupted'}"
+    return False, f"made again: {changed or 'an earlier run was interrupted'}"
 
 
 def _refuse_foreign_files(output: Path) -> None:
@@ -137,7 +137,9 @@ def _refuse_foreign_files(output: Path) -> None:
     if record is not None:
         others = [name for name in relative_files(output) if name not in record.sizes]
         if others:
-            raise InputError(f"{output}: is to be made anew, but {others[0]} in it is of no step; move that file away")
+            raise InputError(
+                f"{output}: is to be made again, but {others[0]} in it was not made by this step; move that file away"
+            )
     elif (output / RECORD).exists():
         raise InputError(f"{output / RECORD}: is not as a step wrote it; move {output} away and run the command again")
     elif output.exists() and (not output.is_dir() or any(output.iterdir())):

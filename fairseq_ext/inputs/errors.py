@@ -94,7 +94,7 @@ def run_command(main: Callable[[], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
     except KeyboardInterrupt as stop:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        print("stopped; run the same command to continue", file=sys.stderr)
         raise SystemExit(143 if isinstance(stop, _Terminated) else 130) from None
     except InputError as error:
         raise SystemExit(line_of(error)) from None

@@ -13,7 +13,7 @@ from fairseq import hub_utils, utils
 from fairseq.data import LanguagePairDataset
 from torch import Tensor
 
-from fairseq_ext.corpora.subwords import MODEL_FILE
+from fairseq_ext.data.data_directory import subword_options
 from fairseq_ext.data.language_tokens import CutText
 from fairseq_ext.inputs.errors import InputError, check_choice
 
@@ -54,8 +54,8 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         for path in (data, *(model / name for name in checkpoint_file.split(os.pathsep))):
             if not path.exists():
                 raise InputError(f"{path}: not found; give the directory of the checkpoint and that of its data")
-        if "bpe" not in options and (data / MODEL_FILE).is_file():
-            options |= {"bpe": "sentencepiece", "sentencepiece_model": str(data / MODEL_FILE)}
+        if "bpe" not in options:
+            options |= subword_options(data)
         found = hub_utils.from_pretrained(str(model), checkpoint_file, str(data.resolve()), **options)
         if not hasattr(found["task"], "typed_domains"):
             raise InputError(f"{model / checkpoint_file}: not trained with --task multi_domain_translation")

@@ -86,7 +86,7 @@ class PathDecoder(TransformerDecoder):
         if self._STATE not in state:
             weights = self.default_node_weights if _weights.value is None else _weights.value
             if weights is None:
-                raise InputError("these adapters need to be told the domain: give --domain, --paths or --choose-paths")
+                raise InputError("these adapters need the domain: give --domain, --paths or --choose-paths")
             if callable(weights):
                 weights = weights(tokens)
             weights = weights.to(tokens.device)

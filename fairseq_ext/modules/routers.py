@@ -126,7 +126,7 @@ class GivenRouter(nn.Module):
 
     def forward(self, x: Tensor, batch: RoutingBatch) -> Mixture:
         if batch.given_weights is None:
-            raise ValueError("these adapters need to be told the domain or path of every sentence")
+            raise ValueError("these adapters need the domain or path of every sentence")
         num_adapters = batch.given_weights.size(-1)
         # If a row may use all adapters, there is nothing to skip.
         if computes_all(x, num_adapters) or batch.most == num_adapters > 1:

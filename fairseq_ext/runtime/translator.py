@@ -15,7 +15,7 @@ from fairseq_ext.classifiers.classifier import load_classifier
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.normalise import normalise_lines
 from fairseq_ext.corpora.raw_text import canonical
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.runtime.manifest import (
     BASE,
     CLASSIFIER,
@@ -83,10 +83,11 @@ class SystemTranslator:
             terms: glossary file whose terms apply to every translation; see :meth:`Glossary.read`.
 
         Raises:
-            InputError: if a file is missing, damaged or incompatible, or the device is not available.
+            InputError: if a file is missing, damaged or incompatible, or the device or precision is unknown.
         """
         directory = Path(directory)
         manifest = verify(directory)
+        check_choice(decoding_precision, list(GRAPH_FILES), "decoding_precision")
         encoder, decoder = (directory / name for name in GRAPH_FILES[decoding_precision])
         text = Text.read(directory, manifest.languages[1])
         classifier = None
@@ -218,7 +219,7 @@ class SystemTranslator:
     def _route(self, request: Request, label: str) -> str:
         route = request.route or self.default_route
         if route is None:
-            raise InputError(f"{label}: {self.name} has to be told how to route; give one of {', '.join(self.routes)}")
+            raise InputError(f"{label}: {self.name} needs a route; give one of {', '.join(self.routes)}")
         if route not in self.routes:
             raise InputError(f"{label}: {self.name} has no route {route!r}; there are {', '.join(self.routes)}")
         return route

@@ -125,7 +125,7 @@ def domains_of(system: SystemTranslator) -> list[str]:
 def default_route(system: SystemTranslator, where: str) -> str:
     """Return the route of requests that name none, or raise an error if the system has no default."""
     if system.default_route is None:
-        raise _unknown(f'{where}: {system.name} has to be told the "domain"; give one of', domains_of(system))
+        raise _unknown(f'{where}: {system.name} needs the "domain"; give one of', domains_of(system))
     return system.default_route
 
 

@@ -184,7 +184,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             domain = self.cfg.domain
         remedy = "give --domain NAME, --paths NAMES or --choose-paths DIRECTORY"
         if domain is None:
-            raise InputError(f"typed text is of no domain, and these adapters need to be told one; {remedy}")
+            raise InputError(f"typed text has no domain, and these adapters need one; {remedy}")
         if domain not in self.tree.domains:
             listed = ", ".join(sorted(self.tree.domains))
             raise InputError(f"domain {domain}: not in the model's tree, which has {listed}; {remedy}")

@@ -1,4 +1,4 @@
-"""Which process this is, and what fairseq-train has to be told of it."""
+"""Which process this is, and the options of fairseq-train that follow from it."""
 
 import pytest
 

@@ -160,7 +160,7 @@ def test_an_interrupted_run_is_continued_by_its_own_fingerprint_alone(
     run_steps([Training(output, 4).step], dry_run=True)
     assert Training(output, 4).run() == 2
     assert Training(output, 6, stop=5).run() == 0
-    assert "mix: made anew: length was 4, is 6\n" in capsys.readouterr().err
+    assert "mix: made again: length was 4, is 6\n" in capsys.readouterr().err
     for length in (4, 6, 2):
         run_steps([Training(output, length).step], dry_run=True)
     assert capsys.readouterr().out.splitlines() == [
@@ -270,7 +270,7 @@ def test_files_added_to_a_finished_directory_stop_its_replacement(tmp_path: Path
     (tmp_path / "out" / "average.pt").write_text("mine")
     assert not run(tmp_path / "out", options={"a": 1})
     with pytest.raises(
-        InputError, match=r"out: is to be made anew, but average\.pt in it is of no step; move that file"
+        InputError, match=r"out: is to be made again, but average\.pt in it was not made by this step; move that file"
     ):
         run(tmp_path / "out", options={"a": 2})
     assert (tmp_path / "out" / "average.pt").read_text() == "mine"

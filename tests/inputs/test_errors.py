@@ -72,7 +72,7 @@ def test_signals_end_a_program_after_it_has_cleaned_up(number: int, status: int,
     with program(tmp_path, "wait") as process:
         process.send_signal(number)
         _, error = process.communicate(timeout=120)
-    assert (process.returncode, error) == (status, "stopped; the same command goes on from here\n")
+    assert (process.returncode, error) == (status, "stopped; run the same command to continue\n")
     assert not list(tmp_path.iterdir())
 
 

@@ -50,8 +50,10 @@ def test_translates_as_precisely_as_asked(load: Load, exported: Path) -> None:
     scores = [[a.candidates[0].score for a in t.translate([Request("w1 w4 w7")])] for t in (lowered, load("gad"))]
     assert scores[0] != scores[1]
     assert scores[0] == pytest.approx(scores[1], abs=0.1)
-    with pytest.raises(InputError, match="--device tpu"):
+    with pytest.raises(InputError, match="device tpu"):
         SystemTranslator.load(exported / "gad", device="tpu")
+    with pytest.raises(InputError, match="decoding_precision"):
+        SystemTranslator.load(exported / "gad", decoding_precision="int4")
 
 
 def texts(answers: list[Answer]) -> list[str]:
@@ -191,7 +193,7 @@ def test_a_system_that_needs_a_domain_and_has_no_classifier_asks(exported: Path,
     translator = load("ad")
     bare = SystemTranslator(translator.manifest, translator.model, translator.text, None)
     assert bare.default_route is None
-    with pytest.raises(InputError, match="request 1: ad has to be told how to route; give one of base, law, med, sub"):
+    with pytest.raises(InputError, match="request 1: ad needs a route; give one of base, law, med, sub"):
         bare.translate([Request("w1")])
 
 

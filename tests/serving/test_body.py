@@ -88,9 +88,7 @@ def test_values_that_cannot_be_are_refused(data: bytes | dict[str, Any], said: s
 
 def test_where_there_is_no_default_the_domain_has_to_be_told() -> None:
     plain: dict[str, Any] = {"routes": ["base", *DOMAINS], "default_route": None}
-    assert 'texts[1]: GAD has to be told the "domain"' in str(
-        refusal({"texts": [{"text": "a", "route": "law"}, "b"]}, **plain)
-    )
+    assert 'texts[1]: GAD needs the "domain"' in str(refusal({"texts": [{"text": "a", "route": "law"}, "b"]}, **plain))
     assert read({"texts": ["a"], "domain": "law"}, **plain).requests == (Request("a", "law"),)
 
 
