@@ -167,9 +167,9 @@ def test_every_prompt_chooses_its_own_paths(text: Path, tree: Path, clusters: Pa
     assert len(torch.stack(rows).unique(dim=0)) > 1
 
 
-def test_typed_text_needs_to_be_told_its_domain(text: Path, tree: Path) -> None:
+def test_typed_text_needs_a_domain(text: Path, tree: Path) -> None:
     task, model = loaded(text, tree)
-    with pytest.raises(InputError, match="typed text is of no domain.*--domain"):
+    with pytest.raises(InputError, match="typed text has no domain.*--domain"):
         generate(task, model, ["law1"])
     plain, base = loaded(text, None)
     assert generate(plain, base, ["law1"])
