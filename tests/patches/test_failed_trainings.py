@@ -14,7 +14,9 @@ from tests import toy
 
 
 def start(data: Path, folder: Path, *arguments: str) -> None:
-    config = toy.composed(toy.train_args(data, "--save-dir", str(folder), "--max-update", "20", *arguments))
+    config = toy.composed(
+        toy.train_args(data, "--save-dir", str(folder), "--max-update", "20", "--num-workers", "0", *arguments)
+    )
     distributed_utils.call_main(config, train.main)
 
 
