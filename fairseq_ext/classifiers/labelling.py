@@ -28,7 +28,8 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
-_BLOCK_SENTENCES = 50_000  # per task; a task reads the text up to its last sentence
+_BLOCK_SENTENCES = 200_000  # per task; a task loads the models and reads its first file up to the block
+_CHUNK_SENTENCES = 20_000  # per prediction
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,11 @@ class TextFiles:
 
     def read(self, rows: np.ndarray) -> list[str]:
         """Return the sentences of some rows, given in ascending order."""
+        first = int(np.searchsorted(self.bounds, rows[0], side="right")) - 1  # earlier files are not read
+        rows = rows - self.bounds[first]
         is_wanted = np.zeros(rows[-1] + 1, dtype=bool)
         is_wanted[rows] = True
-        lines = chain.from_iterable(map(stream_lines, self.files))
+        lines = chain.from_iterable(map(stream_lines, self.files[first:]))
         return [collapse(line) for line in compress(lines, is_wanted)]
 
 
@@ -93,7 +96,7 @@ class Labelling:
     def blocks(self) -> list[tuple[str, int, int]]:
         """Return all blocks to label: set, start row and end row (exclusive)."""
         ends = {split: int(text.bounds[-1]) for split, text in self.sets.items()}
-        return [(split, *block) for split, end in ends.items() for block in cut(end)]
+        return [(split, *block) for split, end in ends.items() for block in cut(end, _BLOCK_SENTENCES)]
 
     def label(self, number: int, output: Path) -> None:
         """Run the task that labels a block."""
@@ -104,7 +107,9 @@ class Labelling:
         for model in np.unique(folds).tolist():
             rows = np.flatnonzero(folds == model)
             classifier = load_classifier(self.model(model), self.options.backend)
-            probs[rows] = classifier.predict([texts[row] for row in rows])
+            for first, last in cut(len(rows), _CHUNK_SENTENCES):
+                chunk = rows[first:last]
+                probs[chunk] = classifier.predict([texts[row] for row in chunk])
         write_probs(output / _BLOCK_FILE, probs)
 
     def write_labels(self, teacher: Path) -> None:
@@ -147,9 +152,9 @@ def train_and_label(
     return {"all": every, "trained_on": seen}
 
 
-def cut(count: int) -> list[tuple[int, int]]:
+def cut(count: int, size: int) -> list[tuple[int, int]]:
     """Return the start and end (exclusive) of each block of ``count`` sentences."""
-    return [(start, min(start + _BLOCK_SENTENCES, count)) for start in range(0, count, _BLOCK_SENTENCES)]
+    return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
@@ -195,6 +200,6 @@ def label_file(teacher: Path, text: Path, output: Path) -> None:
     with atomic_write(output) as temporary:
         shape = count, len(record["domains"])
         rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)  # type: ignore[no-untyped-call]
-        for start, stop in cut(count):
+        for start, stop in cut(count, _CHUNK_SENTENCES):
             rows[start:stop] = as_labels(classifier.predict(list(islice(lines, stop - start))))
         rows.flush()
