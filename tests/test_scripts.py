@@ -122,3 +122,23 @@ def test_nothing_is_imported_from_the_current_directory(start: list[str], verb: 
     assert result.returncode in (1, 2), result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.glob("PWNED-*")) == []
+
+
+def test_the_bundle_for_a_gpu_has_what_training_and_decoding_import() -> None:
+    program = """
+import sys
+sys.path[:0] = ["scripts", "scripts/gpu"]
+import benchmarks.decode, benchmarks.shared.training, benchmarks.shared.worker, benchmarks.train
+import fairseq_cli.generate, fairseq_cli.train, fairseq_ext.registration
+from importlib.metadata import packages_distributions
+
+import bundle
+from packaging.utils import canonicalize_name
+
+made_by = packages_distributions()
+used = {each for name in list(sys.modules) for each in made_by.get(name.split(".")[0], [])}
+optional = {"attrs", "wcwidth"}
+print({*map(canonicalize_name, used)} - {*map(canonicalize_name, bundle.NEEDED), "torch", "fairseq-fixed", *optional})
+"""
+    done = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"

@@ -31,7 +31,7 @@ _LEFT_OUT = re.compile("[^/]+/(examples|fairseq/examples|tests)/")
 NEEDED = (
     *("hydra-core", "omegaconf", "antlr4-python3-runtime", "regex", "sacrebleu", "portalocker", "tabulate", "colorama"),
     *("lxml", "bitarray", "cffi", "pycparser", "tqdm", "packaging", "PyYAML", "numpy", "sentencepiece", "safetensors"),
-    "backports.zstd",
+    *("backports.zstd", "pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection"),
     *("pytest", "pluggy", "iniconfig", "pygments", "hypothesis", "sortedcontainers", "cython", "setuptools", "wheel"),
 )
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
