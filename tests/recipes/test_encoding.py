@@ -66,10 +66,10 @@ def test_what_does_not_fit_is_named(data: Path, checkpoint: Path, model: Languag
         with pytest.raises(InputError, match=f"tax/{split}"):
             draw_blocks(data, "tax", split, model.dictionary, **options)
     assert (block_length(0, model), block_length(5, model)) == (BLOCK, 5)
-    with pytest.raises(InputError, match=f"--tokens {BLOCK + 1}"):
+    with pytest.raises(InputError, match=f"--tokens: {BLOCK + 1}"):
         block_length(BLOCK + 1, model)
     (tmp_path / "dict.txt").write_text((data / "dict.txt").read_text() + "more 1\n")
-    with pytest.raises(InputError, match=r"lm\.pt: knows 44 symbols, .*dict\.txt has 45"):
+    with pytest.raises(InputError, match=r"lm\.pt: has 44 symbols, but .*dict\.txt has 45"):
         LanguageModel.load(checkpoint, tmp_path, cpu=True)
     state = torch.load(checkpoint, weights_only=True)
     torch.save({**state, "model": {"encoder.x": torch.ones(1), "decoder.x": torch.ones(1)}}, tmp_path / "mt.pt")

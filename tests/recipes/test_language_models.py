@@ -77,7 +77,7 @@ def test_unusable_folders_are_named(tmp_path: Path) -> None:
     text = write_texts(tmp_path / "text")
     shutil.copytree(text / "train", text / "both")
     for corpora, place in (
-        ({"folder": str(text)}, "text: holds no files"),
+        ({"folder": str(text)}, "text: contains no files"),
         ({"folder": str(text / "train"), "unseen": str(text / "both")}, r"both/\w+\.txt"),
     ):
         with pytest.raises(InputError, match=place):

@@ -73,5 +73,5 @@ def test_every_token_counts_once_in_batches_of_any_size(models: dict[str, Path],
 
 
 def test_too_long_blocks_are_refused(models: dict[str, Path], text: Path) -> None:
-    with pytest.raises(InputError, match="tokens-per-sample: 100000 is more than"):
+    with pytest.raises(InputError, match="tokens-per-sample: 100000 is too long"):
         LanguageModelScorer.load(models["tree"], text, tokens_per_sample=100_000, cpu=True)

@@ -63,7 +63,7 @@ def test_a_recipe_on_an_opus_mt_model(experiment: tuple[Path, Any], tmp_path: Pa
     path, theirs = experiment
     work = path.parent / "work"
     report = (work / "report/report.md").read_text()
-    assert f"mix is the model in {path.parent / 'opus-mt'}" in report
+    assert f"mix is the unchanged model in {path.parent / 'opus-mt'}" in report
     for name in OUTPUTS:
         assert f"\n| {name}" in report
     assert not list((work / "systems/mix").glob("*.log"))

@@ -132,4 +132,4 @@ def test_comet_itself_scores_in_order_and_needs_all_weights(tiny_model: Path, ca
     assert backwards[::-1] == pytest.approx(scores, abs=1e-5)
     with pytest.raises(InputError):
         comet.score_sentences(tiny_model / "checkpoints/damaged.ckpt", SAMPLES)
-    assert "lacks 1 weights, the first is estimator.ff.0.weight" in capfd.readouterr().err
+    assert "lacks 1 weights, such as estimator.ff.0.weight" in capfd.readouterr().err

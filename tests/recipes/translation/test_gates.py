@@ -86,5 +86,5 @@ def test_mistakes_are_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=f"{path}, line 1: "):
         read_gates(path, 3, 2)
     path.write_text(json.dumps({"id": 1, **GATES[1]}) + "\n")
-    with pytest.raises(InputError, match=f"{path}: has other sentences"):
+    with pytest.raises(InputError, match=f"{path}: does not match the 3 sentences"):
         read_gates(path, 3, 2)

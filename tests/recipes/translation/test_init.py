@@ -88,7 +88,7 @@ def test_minutes_shorten_the_base_alone() -> None:
     assert short.passes < good.passes == short.good_passes
     assert (short.good_minutes, short.size, short.is_good) == (good.minutes, good.size, False)
     assert plan_for(text, cores=2, minutes=10_000) == good
-    with pytest.raises(InputError, match=r"--minutes: 2 are too few; this text takes \d+ at least"):
+    with pytest.raises(InputError, match=r"--minutes: 2 .* at least \d+ "):
         plan_for(text, cores=2, minutes=2)
 
 
@@ -104,6 +104,6 @@ def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
 
 def test_nothing_is_overwritten(folder: Path) -> None:
     Path("my.yaml").write_text("mine")
-    with pytest.raises(InputError, match="my.yaml: is there already"):
+    with pytest.raises(InputError, match="my.yaml: already exists"):
         verb("init")([str(folder)])
     assert Path("my.yaml").read_text() == "mine"

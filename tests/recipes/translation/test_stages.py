@@ -52,7 +52,7 @@ def test_one_domain_has_no_classifier_and_nothing_that_needs_one(
     if place is None:
         verb("run")([str(path), "--dry-run"])
     else:
-        with pytest.raises(InputError, match=f"{place}needs a classifier of domains, but there is one"):
+        with pytest.raises(InputError, match=f"{place}needs a domain classifier"):
             verb("run")([str(path)])
     assert not (tmp_path / "work").exists()
 
