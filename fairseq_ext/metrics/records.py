@@ -128,6 +128,6 @@ def read_rows(path: Path, kind: type[_Row]) -> list[_Row]:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise InputError(
-            f"{place}: is not a {kind.__name__.lower()} of this version; measure again ({reason})"
+            f"{place}: is not a valid {kind.__name__.lower()} of this version; measure again ({reason})"
         ) from None
     return rows

@@ -61,12 +61,12 @@ class ArpaModel:
                         numbers.setdefault(fields[1], len(numbers))
                     words.extend([numbers[word] for word in fields[1 : order + 1]])
                 except (ValueError, KeyError):
-                    wanted = f"a logarithm, {order} known words, and perhaps a back-off weight"
-                    raise InputError(f"{path}, line {number}: is not {wanted}; make the file again") from None
+                    expected = f"a log probability, {order} known words, and optionally a back-off weight"
+                    raise InputError(f"{path}, line {number}: expected {expected}; create the file again") from None
         else:
-            raise InputError(f"{path}: has no n-grams up to a line {_END}; give a whole model in ARPA format")
+            raise InputError(f"{path}: has no n-grams or no line {_END}; use a complete ARPA file")
         if not {START, END} <= numbers.keys():
-            raise InputError(f"{path}: has no {START} or no {END}; give a model with both sentence marks")
+            raise InputError(f"{path}: lacks {START} or {END}; use a model with both sentence marks")
         return cls(numbers, tables)
 
     def write(self, path: Path) -> None:
@@ -169,8 +169,8 @@ def _table(
     by_key = np.argsort(keys, kind="stable")
     sorted_keys = keys[by_key]
     if (sorted_keys < 0).any() or (np.diff(sorted_keys) == 0).any():
-        wrong = f"one comes twice, or its first {order - 1} words are no n-gram"
-        raise InputError(f"{path}: of the {order}-grams, {wrong}; make the file again")
+        wrong = f"a {order}-gram occurs twice, or its first words are not an n-gram of the model"
+        raise InputError(f"{path}: {wrong}; create the file again")
     return Table(sorted_keys, *np.array(values).reshape(-1, 2)[by_key].T.copy())
 
 

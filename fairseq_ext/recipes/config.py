@@ -133,7 +133,7 @@ class Entry(Section):
         for name in self.options:
             first = seen.setdefault(name.replace("_", "-"), name)
             if first != name:
-                raise ValueError(f"{first} and {name} are one option; keep one of them")
+                raise ValueError(f"{first} and {name} are the same option; keep one of them")
         return self
 
 
@@ -160,7 +160,7 @@ class System(Entry):
     def _take_first_tuned_values(self) -> System:
         for name in self.place.own:
             if name.replace("_", "-") in self.tune:
-                raise ValueError(f"{name}: is tuned; take it out, or write tune: null")
+                raise ValueError(f"{name}: is also under tune; remove it, or set tune: null")
         options = with_values(self.options, combinations(self.tune)[0])
         self.options.clear()
         self.options.update(options)
@@ -170,15 +170,15 @@ class System(Entry):
     def _check_fields(self) -> System:
         for name in self.refused:
             if getattr(self, name):
-                raise ValueError(f"{System.model_fields[name].alias or name}: is not for this recipe; take it out")
+                raise ValueError(f"{System.model_fields[name].alias or name}: is not supported by this kind; remove it")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds: expected different whole numbers, such as [1, 2, 3], got {list(self.seeds)}")
         if self.per_domain and self.seeds:
-            raise ValueError("seeds: a system that is trained per_domain has one run per domain; take seeds out")
+            raise ValueError("seeds: a system with per_domain has one run per domain; remove seeds")
         if self.seeds and option_of(self.options, "seed") is not None:
-            raise ValueError("seed: contradicts seeds; take it out")
+            raise ValueError("seed: conflicts with seeds; remove it")
         if self.per_domain and option_of(self.options, "train-domains") is not None:
-            raise ValueError("train-domains: per_domain chooses the domain of each run; take it out")
+            raise ValueError("train-domains: per_domain sets the domain of each run; remove it")
         return self
 
 
@@ -237,7 +237,9 @@ class Experiment(Section, Generic[System_co]):
         for system, baselines in self.compare.items():
             for name in (system, *baselines):
                 if name not in self.compared_names:
-                    raise ValueError(f"compare: no system {name!r}; there are {', '.join(self.compared_names)}")
+                    raise ValueError(
+                        f"compare: unknown system {name!r}; choose one of {', '.join(self.compared_names)}"
+                    )
         return self
 
     @property
@@ -280,8 +282,8 @@ class Experiment(Section, Generic[System_co]):
             if fits or len(candidates) == 1:
                 return candidate
         raise InputError(
-            f"{self.path}: train: systems: {run.system.name}: from: no run of {run.system.start!r} has the seed or "
-            f"domain of {run.name}; there are {', '.join(candidate.name for candidate in candidates)}"
+            f"{self.path}: train: systems: {run.system.name}: from: {run.system.start!r} has no run with the seed or "
+            f"domain of {run.name}, only {', '.join(each.name for each in candidates)}; give both systems the same"
         )
 
 
@@ -298,9 +300,9 @@ def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
     chain = [systems[name]]
     while (start := chain[0].start) is not None:
         if start not in systems:
-            raise ValueError(f"{chain[0].name}: from: no system {start!r}; there are {', '.join(systems)}")
+            raise ValueError(f"{chain[0].name}: from: unknown system {start!r}; choose one of {', '.join(systems)}")
         if start in (system.name for system in chain):
-            raise ValueError(f"{chain[0].name}: from: {start!r} starts from {chain[0].name!r} in turn")
+            raise ValueError(f"{chain[0].name}: from: {start!r} already starts from {chain[0].name!r}; remove one")
         chain.insert(0, systems[start])
     return chain
 
@@ -332,4 +334,4 @@ def named_run(runs: Sequence[_Named], name: str, where: str) -> _Named:
     for run in runs:
         if run.name == name:
             return run
-    raise InputError(f"{where}: no run {name!r}; there are {', '.join(run.name for run in runs)}")
+    raise InputError(f"{where}: unknown run {name!r}; choose one of {', '.join(run.name for run in runs)}")

@@ -39,7 +39,7 @@ class RecurrentModel(System):
     @model_validator(mode="after")
     def _check_model(self) -> RecurrentModel:
         if not str(option_of(self.options, "arch")).startswith(ARCHITECTURE):
-            raise ValueError(f"arch: give one of {ARCHITECTURE}*, which carries its state over")
+            raise ValueError(f"arch: choose one that begins with {ARCHITECTURE}")
         if (combination := combination_of(self)) not in COMBINATIONS:
             raise ValueError(f"combination: {combination!r} is unknown; choose one of {', '.join(COMBINATIONS)}")
         return self

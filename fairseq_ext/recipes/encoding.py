@@ -40,7 +40,7 @@ class LanguageModel:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
         path = data / DICT_FILE
         if not path.is_file():
-            raise InputError(f"{path}: not found; a data directory has the dictionary of its language model")
+            raise InputError(f"{path}: not found; give the data directory of this language model")
         dictionary = Dictionary.load(str(path))
         _check_checkpoint(state, len(dictionary), checkpoint, path)
         # The model needs only the dictionary of its task, so any task will do.
@@ -77,15 +77,15 @@ def draw_blocks(
     """
     path = data / domain / split
     if not path.with_suffix(".idx").is_file():
-        raise InputError(f"{path}.idx: not found; give a data directory of this domain, or another --split")
+        raise InputError(f"{path}.idx: not found; give a data directory with this domain, or another --split")
     lines = data_utils.load_indexed_dataset(str(path), dictionary)
     ends = {"pad": dictionary.pad(), "eos": dictionary.eos()}
     blocks = TokenBlockDataset(lines, lines.sizes, length, break_mode="none", **ends)
     available = int(lines.sizes.sum()) // length
     if available < (1 if takes_fewer else count):
         raise InputError(
-            f"{path}: too little text, {available} blocks of {length} tokens where {count} are asked for; lower "
-            f"--sequences{f' to {available}' if available else ''} or --tokens, or leave the domain out"
+            f"{path}: has {available} blocks of {length} tokens, but {count} are needed; lower "
+            f"--sequences{f' to {available}' if available else ''} or --tokens, or omit the domain"
         )
     generator = np.random.default_rng(stable_hash(seed, "blocks", domain))
     rows = np.sort(generator.permutation(available)[:count])
@@ -96,7 +96,7 @@ def block_length(tokens: int, model: LanguageModel) -> int:
     """Return the requested block length; 0 stands for the block length in training."""
     longest = int(model.model.max_positions())
     if tokens > longest:
-        raise InputError(f"--tokens {tokens}: give 1 to {longest}, or 0 for the model's own length")
+        raise InputError(f"--tokens: {tokens} is too long for the model; set 1 to {longest}, or 0 for its default")
     return tokens or model.tokens_per_sample
 
 
@@ -108,10 +108,10 @@ def log(message: str) -> None:
 def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path, dictionary: Path) -> None:
     weights = state["model"]
     if any(name.startswith("encoder.") for name in weights) or not any(n.startswith("decoder.") for n in weights):
-        raise InputError(f"{checkpoint}: is not a language model; give a checkpoint of a transformer_lm")
+        raise InputError(f"{checkpoint}: is not a language model; use a checkpoint of a transformer_lm")
     for name in _SYMBOLS:
         if name in weights and len(weights[name]) != num_symbols:
             raise InputError(
-                f"{checkpoint}: knows {len(weights[name])} symbols, {dictionary} has {num_symbols}; "
-                "give the data that were prepared for this language model"
+                f"{checkpoint}: has {len(weights[name])} symbols, but {dictionary} has {num_symbols}; "
+                "give the data directory of this language model"
             )

@@ -29,14 +29,14 @@ def check_grid(values_by_option: Mapping[str, Any]) -> Grid:
     for option, values in values_by_option.items():
         name = option.replace("_", "-")
         if name in _NEVER_TUNED:
-            raise ValueError(f"{option}: makes trials that cannot be compared; write systems of their own")
+            raise ValueError(f"{option}: its values cannot be compared by validation; write a separate system for each")
         if not isinstance(values, list | tuple) or not values:
             raise ValueError(f"{option}: expected a list of values to try, got {shown(values)}")
         grid[name] = tuple(_check_value(value, option) for value in values)
         if len(set(map(_spelled, grid[name]))) < len(values):
-            raise ValueError(f"{option}: a value is there twice; it is tried once")
+            raise ValueError(f"{option}: a value occurs twice; remove one")
     if math.prod(map(len, grid.values())) > _MOST_TRIALS:
-        raise ValueError(f"more than {_MOST_TRIALS} trials of a system; try fewer values")
+        raise ValueError(f"more than {_MOST_TRIALS} combinations of values; list fewer")
     return grid
 
 

@@ -72,7 +72,7 @@ class TrainedOrGiven(System):
     @model_validator(mode="after")
     def _check_checkpoint(self) -> TrainedOrGiven:
         if self.checkpoint is not None and (self.start or self.seeds or self.tune):
-            raise ValueError("checkpoint: is not trained, so it has no from, seeds or tune; take them out")
+            raise ValueError("checkpoint: is used without training; remove from, seeds and tune")
         return self
 
 
@@ -109,7 +109,7 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
     @classmethod
     def _check_test_set(cls, split: LanguageModelSplit) -> LanguageModelSplit:
         if not split.test:
-            raise ValueError("test: 0 leaves nothing to measure; give 1 or more")
+            raise ValueError("test: a test set is needed; set 1 or more")
         return split
 
 
@@ -121,7 +121,7 @@ def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Ste
     files = text_files(config.corpora.folder)
     unseen = text_files(config.corpora.unseen) if config.corpora.unseen is not None else {}
     for name in files.keys() & unseen.keys():
-        raise InputError(f"{unseen[name]}: {name!r} is a training domain too ({files[name]}); rename or remove one")
+        raise InputError(f"{unseen[name]}: {name!r} is also a training domain ({files[name]}); rename or remove one")
     sets = [(name, role) for name in sorted([*files, *unseen]) for role in SPLITS]
     steps = [
         import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
@@ -169,8 +169,8 @@ def training_steps(experiment: Experiment[TrainedOrGiven], name: str, train: Cal
         return steps_of_runs(experiment, experiment.runs[name], train)
     if not checkpoint.is_file():
         raise InputError(
-            f"{experiment.path}: train: systems: {name}: checkpoint: no file {checkpoint}; a GPT-2 or a "
-            "RoBERTa is imported by fairseq-ext import"
+            f"{experiment.path}: train: systems: {name}: checkpoint: {checkpoint} does not exist; "
+            "import a GPT-2 or a RoBERTa with fairseq-ext import"
         )
     return []
 

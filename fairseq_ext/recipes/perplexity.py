@@ -76,7 +76,7 @@ class LanguageModelScorer:
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
         if tokens_per_sample > model.max_positions():
             raise InputError(
-                f"tokens-per-sample: {tokens_per_sample} is more than {checkpoint} reads; give at most "
+                f"tokens-per-sample: {tokens_per_sample} is too long for {checkpoint}; set at most "
                 f"{model.max_positions()}"
             )
         if task.tree is not None:

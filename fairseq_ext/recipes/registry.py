@@ -38,7 +38,7 @@ def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
     content = dict(load_yaml(path))
     found = content.pop("kind", None) or name
     if found != name:
-        raise InputError(f"{path}: kind: {found!r}, and this command is for {name} only; fairseq-ext run runs any kind")
+        raise InputError(f"{path}: kind: this command supports {name} only, not {found!r}; use fairseq-ext run")
     return read_experiment(model, content, path)
 
 

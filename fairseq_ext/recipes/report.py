@@ -126,7 +126,7 @@ def trial_records(experiment: Experiment) -> Iterator[Record]:
     for run, path in zip(experiment.all_runs, trial_files(experiment), strict=True):
         if not path.is_file() or first_run(run, experiment.runs[run.system.name]) != run:
             continue
-        found = read_json(path, "make it again")
+        found = read_json(path, "train again")
         of = partial(Record, system=run.system.name, seed=run.seed, metric=f"{_TRIAL}{found['metric']}")
         for trial in found["trials"]:
             name, values, figure = trial["run"], trial["values"], trial["figure"]
@@ -147,5 +147,5 @@ def _tuning_table(records: Records, metric: str) -> Table:
         Column(metric, lambda row: trials[row].value, ".3f"),
         Column("Chosen", lambda row: "yes" if trials[row].n else None),
     ]
-    note = "One training each, with the first seed of the system. Further seeds train with the chosen values."
+    note = "A trial is one training run with the first seed of the system. Further seeds use the chosen values."
     return Table("Trials", "Trial", list(trials), columns, [note])

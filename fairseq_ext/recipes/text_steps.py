@@ -51,7 +51,7 @@ def import_text(files: Mapping[str, Path], on_bad_utf8: str, index: int, output:
 
     write_lines(output / f"{name}.{_ENDING}", lines())
     if not tally["lines"]:
-        raise InputError(f"{path}: no line has text; a domain's file holds its text line by line")
+        raise InputError(f"{path}: has no text; write the text of the domain into it, line by line")
     return tally
 
 
@@ -61,7 +61,7 @@ def text_files(folder: Path) -> dict[str, Path]:
         raise InputError(f"{folder}: not found; give a folder with a file DOMAIN.{_ENDING} for each domain")
     suffixes = domain_files(folder, _ENDING)
     if not suffixes:
-        raise InputError(f"{folder}: holds no files named DOMAIN.{_ENDING}")
+        raise InputError(f"{folder}: contains no files DOMAIN.{_ENDING}; add one for each domain")
     names = check_domain_names(sorted(suffixes), str(folder))
     return {name: folder / f"{name}.{_ENDING}{suffixes[name]}" for name in names}
 

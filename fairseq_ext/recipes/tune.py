@@ -69,7 +69,7 @@ def choose(figures: Sequence[float | None], is_maximized: bool, where: str) -> i
     """Return the index of the best figure, the first one if tied. At least one must not be None."""
     found = [figure for figure in figures if figure is not None]
     if not found:
-        raise InputError(f"{where}: tune: no trial has a number as its validation figure; try other values")
+        raise InputError(f"{where}: tune: no trial has a finite validation metric; list other values")
     return figures.index(max(found) if is_maximized else min(found))
 
 
@@ -118,7 +118,7 @@ def _later_step(config: Experiment, run: Run, first: Run, train: Callable[[Run],
     chosen = system_dir(config, first.name) / CHOSEN_FILE
 
     def step() -> Step:
-        return train(_with(run, read_json(chosen, "make it again")))
+        return train(_with(run, read_json(chosen, "run the command again")))
 
     def join(folder: Path) -> None:
         if (further := step().join) is not None:

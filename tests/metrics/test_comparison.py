@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from fairseq_ext.metrics.comparison import (
+    Comparison,
     compare_resamples,
     compare_runs,
     comparison_table,
@@ -17,43 +18,34 @@ from fairseq_ext.metrics.comparison import (
 )
 from fairseq_ext.metrics.records import Record, Records
 
-RUNS = {
-    "mix": (30.1, 30.4, 29.9),
-    "gad": (31.2, 31.9, 31.4),
-    "one": (33.0,),
-    "flat": (30.0, 30.0),
-    "even": (31.0, 31.0),
-}
+RUNS = {"mix": (30.1, 30.4, 29.9), "gad": (31.2, 31.9, 31.4), "one": (33,), "flat": (30, 30), "even": (31, 31)}
+RECORDS = Records(
+    [
+        Record(system=name, run=f"{name}@{seed}", domain="law", metric="chrF", value=value, n=500)
+        for name, values in RUNS.items()
+        for seed, value in enumerate(values)
+    ]
+)
 
 
-@pytest.fixture
-def records() -> Records:
-    return Records(
-        [
-            Record(system=name, run=f"{name}@{seed}", domain="law", metric="chrF", value=value, n=500)
-            for name, values in RUNS.items()
-            for seed, value in enumerate(values)
-        ]
-    )
-
-
-def test_runs_are_compared_as_by_welch(records: Records) -> None:
-    found = compare_runs(records, "gad", "mix", "chrF", "law")
+def compared(system: str, baseline: str) -> Comparison:
+    found = compare_runs(RECORDS, system, baseline, "chrF", "law")
     assert found is not None
+    return found
+
+
+def test_runs_are_compared_as_by_welch() -> None:
+    found = compared("gad", "mix")
     test = ttest_ind(RUNS["gad"], RUNS["mix"], equal_var=False)
     interval = test.confidence_interval(0.95)
     assert (found.p, found.low, found.high) == pytest.approx((test.pvalue, interval.low, interval.high))
     assert found.difference == pytest.approx(np.mean(RUNS["gad"]) - np.mean(RUNS["mix"]))
     assert found.n == 500
-    one = compare_runs(records, "one", "mix", "chrF", "law")
-    assert one is not None
-    assert one.difference == pytest.approx(33 - np.mean(RUNS["mix"]))
-    assert (one.low, one.high, one.p) == (None, None, None)
-    assert compare_runs(records, "one", "none", "chrF", "law") is None
-    for baseline, p in (("flat", 1.0), ("even", 0.0)):  # where Welch's test divides by zero
-        equal = compare_runs(records, "flat", baseline, "chrF", "law")
-        assert equal is not None
-        assert equal.p == p
+    one = compared("one", "mix")
+    assert (one.difference, one.low, one.high, one.p) == (pytest.approx(33 - np.mean(RUNS["mix"])), None, None, None)
+    assert compare_runs(RECORDS, "one", "none", "chrF", "law") is None
+    # Where Welch's test divides by zero.
+    assert (compared("flat", "flat").p, compared("flat", "even").p) == (1, 0)
 
 
 def test_resamples_give_the_interval_and_p() -> None:
@@ -65,10 +57,10 @@ def test_resamples_give_the_interval_and_p() -> None:
     assert (few.low, few.p, few.n) == (None, None, 12)
 
 
-def test_comparisons_are_kept_and_shown(records: Records, tmp_path: Path) -> None:
+def test_comparisons_are_kept_and_shown(tmp_path: Path) -> None:
     comparisons = [
         compare_resamples("gad", "mix", "BLEU", "all", np.array([-0.5, *[-0.6] * 9, *[-0.4] * 9]), 2000),
-        *filter(None, [compare_runs(records, "one", "mix", "chrF", "law")]),
+        compared("one", "mix"),
     ]
     write_comparisons(tmp_path / "c.jsonl", comparisons)
     assert read_comparisons(tmp_path / "c.jsonl") == comparisons

@@ -12,10 +12,8 @@ from fairseq_ext.metrics.records import Mean, Record, Records, read_records, wri
 
 
 def test_records_survive_their_file(tmp_path: Path) -> None:
-    records = [
-        Record(system='a\u2028\n"ż', run="a@1", seed=1 << 40, domain="law", metric="chrF", value=0.1 + 0.2, n=3),
-        Record(metric="m", value=-1e-300),
-    ]
+    full = Record(system='a\u2028\n"ż', run="a@1", seed=1 << 40, domain="law", metric="chrF", value=0.1 + 0.2, n=3)
+    records = [full, Record(metric="m", value=-1e-300)]
     write_records(tmp_path / "records.jsonl", records)
     assert list(read_records(tmp_path / "records.jsonl")) == records
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -43,15 +42,12 @@ _texts = st.text("a1 *_`[](){}<>|&;#~$\\!-+=.:/\n\"'", max_size=12)
 @given(_texts)
 @example("1.")
 @example("&lt;b&gt; <b> <http://a>")
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_text_stays_text(text: str) -> None:
     shown = html.escape(" ".join(text.split())).replace("&#x27;", "'")
     page = MarkdownIt("commonmark", {"html": False}).enable("table").render(f"{escape(text)}\n")
     assert page == (f"<p>{shown}</p>\n" if shown else "")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"), [("bell\x07", "bell\ufffd"), ("\u202eleft", "\ufffdleft"), ("p < 0.05 & q", "p < 0.05 & q")]
-)
-def test_control_characters_become_marks_and_the_rest_stays(text: str, shown: str) -> None:
-    assert escape(text) == shown
+def test_control_characters_become_marks_and_the_rest_stays() -> None:
+    assert escape("bell\x07 \u202eleft p < 0.05 & q") == "bell\ufffd \ufffdleft p < 0.05 & q"

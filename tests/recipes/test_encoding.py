@@ -21,31 +21,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def checkpoint(data: Path) -> Path:
-    return make_checkpoint(data.parent / "lm.pt", data)
+def model(data: Path) -> LanguageModel:
+    return LanguageModel.load(make_checkpoint(data.parent / "lm.pt", data), data, cpu=True)
 
 
-@pytest.fixture(scope="module")
-def model(data: Path, checkpoint: Path) -> LanguageModel:
-    return LanguageModel.load(checkpoint, data, cpu=True)
-
-
-def test_averages_leave_out_padding(data: Path, model: LanguageModel) -> None:
-    blocks = draw_blocks(data, "law", "train", model.dictionary, length=BLOCK, count=3, seed=1)
-    padded = blocks.clone()
-    padded[:, 5:] = model.dictionary.pad()
-    np.testing.assert_allclose(model.encode(padded), model.encode(blocks[:, :5]), rtol=1e-5, atol=1e-6)
-
-
-def test_states_are_the_decoders_last_averaged(data: Path, model: LanguageModel) -> None:
+def test_states_are_the_decoders_last_averaged_without_padding(data: Path, model: LanguageModel) -> None:
     assert model.tokens_per_sample == BLOCK
     blocks = draw_blocks(data, "law", "train", model.dictionary, length=BLOCK, count=7, seed=1)
     with torch.no_grad():
         features = model.model.decoder(blocks, features_only=True)[0]
-    # The states of the first tokens do not know of those after them.
-    for length in (BLOCK, 5):
+    padded = blocks.clone()
+    padded[:, 5:] = model.dictionary.pad()
+    # The states of the first tokens do not depend on those after them.
+    for given, length in ((blocks, BLOCK), (padded, 5)):
         expected = features[:, :length].mean(1).numpy()
-        np.testing.assert_allclose(model.encode(blocks[:, :length]), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(model.encode(given), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_blocks_are_stretches_of_one_domain_and_drawn_once(data: Path, model: LanguageModel) -> None:
@@ -60,16 +50,17 @@ def test_blocks_are_stretches_of_one_domain_and_drawn_once(data: Path, model: La
     assert torch.equal(draw(count=10**6, seed=1, takes_fewer=True), every)
 
 
-def test_what_does_not_fit_is_named(data: Path, checkpoint: Path, model: LanguageModel, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_named(data: Path, model: LanguageModel, tmp_path: Path) -> None:
+    checkpoint = data.parent / "lm.pt"
     for split, length, takes_fewer in (("train", 8, False), ("train", 100_000, True), ("test", 8, False)):
-        options = {"length": length, "count": 10_000, "seed": 1, "takes_fewer": takes_fewer}
+        draw = partial(draw_blocks, length=length, count=10_000, seed=1, takes_fewer=takes_fewer)
         with pytest.raises(InputError, match=f"tax/{split}"):
-            draw_blocks(data, "tax", split, model.dictionary, **options)
+            draw(data, "tax", split, model.dictionary)
     assert (block_length(0, model), block_length(5, model)) == (BLOCK, 5)
-    with pytest.raises(InputError, match=f"--tokens {BLOCK + 1}"):
+    with pytest.raises(InputError, match=f"--tokens: {BLOCK + 1}"):
         block_length(BLOCK + 1, model)
     (tmp_path / "dict.txt").write_text((data / "dict.txt").read_text() + "more 1\n")
-    with pytest.raises(InputError, match=r"lm\.pt: knows 44 symbols, .*dict\.txt has 45"):
+    with pytest.raises(InputError, match=r"lm\.pt: has 44 symbols, but .*dict\.txt has 45"):
         LanguageModel.load(checkpoint, tmp_path, cpu=True)
     state = torch.load(checkpoint, weights_only=True)
     torch.save({**state, "model": {"encoder.x": torch.ones(1), "decoder.x": torch.ones(1)}}, tmp_path / "mt.pt")

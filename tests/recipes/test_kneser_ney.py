@@ -32,11 +32,11 @@ def make_lines(count: int, seed: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("texts")
-    known = set(" ".join(make_lines(300, 0)).split())
-    for seed, (name, count) in {0: ("train", 300), 2: ("test", 60)}.items():
-        lines = [line.split() for line in make_lines(count, seed)]
-        write_lines(folder / name, [" ".join(w if w in known else "<unk>" for w in words) for words in lines])
+    folder, train = tmp_path_factory.mktemp("texts"), make_lines(300, 0)
+    known = set(" ".join(train).split())
+    test = [" ".join(w if w in known else "<unk>" for w in line.split()) for line in make_lines(60, 2)]
+    write_lines(folder / "train", train)
+    write_lines(folder / "test", test)
     return folder
 
 
@@ -44,8 +44,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_perplexity_is_that_of_the_plain_formula(
     texts: Path, tmp_path: Path, order: int, expected: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The values are those of Chen & Goodman's recursion over dictionaries of tuples, as version b7ee57e
-    has it in tests/recipes/plain_kneser_ney.py."""
+    """Values of Chen & Goodman's recursion over tuples, ``tests/recipes/plain_kneser_ney.py`` of version b7ee57e."""
     model, test = tmp_path / "model.arpa", texts / "test"
     verb("ngrams")([str(texts / "train"), str(model), "--order", str(order), "--test", str(test)])
     nats, tokens = likelihood(model, test)
@@ -65,15 +64,14 @@ def test_a_text_too_small_to_estimate_discounts_has_the_usual_ones(tmp_path: Pat
     assert math.exp(found) == pytest.approx(after_start * b_after_a * end_after_b, rel=1e-6)
 
 
-@pytest.mark.parametrize("before", ["", "w1 w4", "w9 <UNK>", "never-seen"])
-def test_probabilities_sum_to_one(texts: Path, tmp_path: Path, before: str) -> None:
+def test_probabilities_sum_to_one(texts: Path, tmp_path: Path) -> None:
     train_kneser_ney(texts / "train", tmp_path / "model.arpa", order=3)
-    model, history = ArpaModel.read(tmp_path / "model.arpa"), before.split()
+    model = ArpaModel.read(tmp_path / "model.arpa")
     words = [word for word in model.numbers if word not in ("<s>", "</s>")]
-    # Of each word, the token before the end; and the end after no word at all.
-    lines = [[*history, word] for word in words]
-    found = model.by_token(lines).reshape(len(words), -1)[:, -2]
-    assert (10**found).sum() + 10 ** model.by_token([history])[-1] == pytest.approx(1, abs=1e-5)
+    for history in ([], ["w1", "w4"], ["w9", "<UNK>"], ["never-seen"]):
+        # Of each word, the token before the end; and the end after no word at all.
+        found = model.by_token([[*history, word] for word in words]).reshape(len(words), -1)[:, -2]
+        assert (10**found).sum() + 10 ** model.by_token([history])[-1] == pytest.approx(1, abs=1e-5)
 
 
 def test_reserved_words_are_refused(tmp_path: Path) -> None:

@@ -18,14 +18,6 @@ from tests.corpora.small_texts import SEEN, write_config, write_texts
 from tests.verbs import verb
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The work directory of an undisturbed run in this process."""
-    folder = tmp_path_factory.mktemp("prepared")
-    verb("prepare")([str(write_config(folder / "c.yaml", write_texts(folder / "text"))), "--workers", "1"])
-    return folder / "work"
-
-
 def decoded(data: Path, name: str, role: str) -> list[str]:
     """A binarised set as text again, by fairseq's own means and what lies in the data directory."""
     dictionary = Dictionary.load(str(data / "dict.txt"))
@@ -36,13 +28,15 @@ def decoded(data: Path, name: str, role: str) -> list[str]:
     return [bpe.decode(dictionary.string(row)) for row in rows]
 
 
-def test_binarised_text_is_the_written_one(prepared: Path) -> None:
+def test_binarised_text_is_the_written_one(tmp_path: Path) -> None:
+    verb("prepare")([str(write_config(tmp_path / "c.yaml", write_texts(tmp_path / "text"))), "--workers", "1"])
+    work = tmp_path / "work"
     for role in ("train", "valid", "test"):
         for name in SEEN:
-            assert decoded(prepared / "data-bin", name, role) == read_lines(prepared / "splits" / name / f"{role}.txt")
+            assert decoded(work / "data-bin", name, role) == read_lines(work / "splits" / name / f"{role}.txt")
         # The subwords know no capital M.
-        text = [line.replace("M", "<unk>") for line in read_lines(prepared / "splits" / "market" / f"{role}.txt")]
-        assert decoded(prepared / "data-bin-unseen", "market", role) == text
+        text = [line.replace("M", "<unk>") for line in read_lines(work / "splits" / "market" / f"{role}.txt")]
+        assert decoded(work / "data-bin-unseen", "market", role) == text
 
 
 def test_gpt2_subwords_are_those_of_fairseq(tmp_path: Path) -> None:
@@ -63,12 +57,9 @@ def test_gpt2_subwords_are_those_of_fairseq(tmp_path: Path) -> None:
 
 
 def test_text_is_made_canonical(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    with gzip.open(folder / "a.txt.gz", "wb") as file:
-        file.write("\ufeffone\r\n\r\n  two\twords \u2028 here\n".encode() + b"bad \xff\n")
-    files = text_steps.text_files(folder)
-    tally = text_steps.import_text(files, "drop", 0, tmp_path)
+    text = "\ufeffone\r\n\r\n  two\twords \u2028 here\n".encode() + b"bad \xff\n"
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text))
+    tally = text_steps.import_text(text_steps.text_files(tmp_path), "drop", 0, tmp_path)
     assert {"lines": 2, "blank": 1, "bad_utf8_dropped": 1}.items() <= tally.items()
     assert read_lines(tmp_path / "a.txt") == ["one", "two words here"]
 
@@ -76,9 +67,7 @@ def test_text_is_made_canonical(tmp_path: Path) -> None:
 def test_unusable_folders_are_named(tmp_path: Path) -> None:
     text = write_texts(tmp_path / "text")
     shutil.copytree(text / "train", text / "both")
-    for corpora, place in (
-        ({"folder": str(text)}, "text: holds no files"),
-        ({"folder": str(text / "train"), "unseen": str(text / "both")}, r"both/\w+\.txt"),
-    ):
+    repeated = {"folder": str(text / "train"), "unseen": str(text / "both")}
+    for corpora, place in (({"folder": str(text)}, "text: contains no files"), (repeated, r"both/\w+\.txt")):
         with pytest.raises(InputError, match=place):
             verb("prepare")([str(write_config(tmp_path / "c.yaml", text, corpora=corpora)), "--workers", "1"])

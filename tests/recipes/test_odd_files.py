@@ -10,15 +10,14 @@ import contextlib
 import io
 import json
 import os
+import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from fairseq_ext.engine import fairseq_options
 from fairseq_ext.inputs.errors import run_command
@@ -43,22 +42,9 @@ ODD = [
     *("<<", "!!int foo", "!!binary foo", "!!set {a, b}", "!unknown x", "*nothing", "&a [*a]"),
     *("!!python/object/apply:os.system [touch odd]", "[]", "{}", "[{}]", "[1, a]", "[a, a]", "{1: 2}", "{a: 1, a: 2}"),
     *("[" * 3000, "[" * 40 + "]" * 40, '"\\0"', '"\\ud800"', '"a\\nb"', '"\\e[31m"', "x" * 300, "x/" * 3000, "é" * 200),
-    *("a@b", "../x", "/dev/null", "x.{lang}", "gettext==1", "opus:a/b", "-x", "#", "'", "]", ",", "\t", "%", "a: b"),
+    *("#", "'", "]", ",", "\t", "%", "a: b"),
     "[&a [x,x,x,x,x,x,x,x,x], &b [*a,*a,*a,*a,*a,*a,*a,*a], &c [*b,*b,*b,*b,*b,*b,*b,*b], [*c,*c,*c,*c,*c,*c,*c,*c]]",
 ]
-
-
-class Change(NamedTuple):
-    """A snippet in place of a value, or of a key (``is_key``); places are numbered round and round."""
-
-    place: int
-    snippet: str
-    is_key: bool
-
-
-_snippets = st.sampled_from(WRONG) | st.sampled_from(WRONG) | st.sampled_from(ODD)
-_is_key = st.sampled_from([False] * 9 + [True])
-_changes = st.lists(st.builds(Change, st.integers(0, 10_000), _snippets, _is_key), min_size=1, max_size=2)
 
 
 @pytest.fixture(scope="module")
@@ -72,23 +58,20 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         # That fairseq reads the options takes ten times as long as all else; tests/engine tests it.
         patch.setattr(fairseq_options, "first_mistake_in", lambda commands: None)
         paths = {kind: write(folder / kind) for kind, write in WRITERS.items()}
+        before = signal.signal(signal.SIGPROF, stop)
         assert all(plan(path.read_bytes()) is None for path in paths.values())
         yield paths
+        signal.signal(signal.SIGPROF, before)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", WRITERS)
-@given(changes=_changes)
-@settings(max_examples=EXAMPLES // len(WRITERS), derandomize=True, database=None, deadline=None,
-          suppress_health_check=list(HealthCheck))  # fmt: skip
-def test_odd_values_are_planned_or_named_in_one_line(
-    experiments: dict[str, Path], kind: str, changes: list[Change]
-) -> None:
-    text = experiments[kind].read_text(encoding="utf-8")
-    line = plan(changed(yaml.safe_load(text), changes).encode("utf-8", "surrogatepass"))
-    if line is not None:
-        assert line.isprintable()
-        assert 0 < len(line) <= LONGEST_LINE
+def test_odd_values_are_planned_or_named_in_one_line(experiments: dict[str, Path], kind: str) -> None:
+    rng, text = random.Random(1), experiments[kind].read_text(encoding="utf-8")
+    for _ in range(EXAMPLES // len(WRITERS)):
+        odd = changed(yaml.safe_load(text), rng)
+        line = plan(odd.encode("utf-8", "surrogatepass"))
+        assert line is None or (line.isprintable() and 0 < len(line) <= LONGEST_LINE), odd
 
 
 def plan(data: bytes) -> Any:
@@ -96,31 +79,31 @@ def plan(data: bytes) -> Any:
     path = Path("odd.yaml")
     path.write_bytes(data)
     before = set(Path().rglob("*"))
+    # Time of this process, and again and again: what garbage collection raises is lost.
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, 0.5)
     try:
-        with time_limit(), contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()):
             run_command(lambda: verb("run")([str(path), "--dry-run"]))
     except SystemExit as end:
         return end.code
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         assert set(Path().rglob("*")) == before
     return None
 
 
-def changed(tree: Any, changes: list[Change]) -> str:
-    """The tree as YAML, with the changes made."""
-    snippets: dict[str, str] = {}
-    for change in changes:
-        mark = f"MARK{len(snippets)}"
-        snippets[json.dumps(mark)] = change.snippet
-        places = list(_places(tree))
-        container, key = places[change.place % len(places)]
-        if change.is_key and isinstance(container, dict):
-            container[mark] = container.pop(key)
+def changed(tree: Any, rng: random.Random) -> str:
+    """The tree as YAML, with one or two values or keys replaced."""
+    snippets = [rng.choice(rng.choice((WRONG, WRONG, ODD))) for _ in range(rng.randint(1, 2))]
+    for number in range(len(snippets)):
+        container, key = rng.choice(list(_places(tree)))
+        if rng.random() < 0.1 and isinstance(container, dict):
+            container[f"MARK{number}"] = container.pop(key)
         else:
-            container[key] = mark
+            container[key] = f"MARK{number}"
     text = json.dumps(tree)
-    for mark, snippet in snippets.items():
-        text = text.replace(mark, snippet)
+    for number, snippet in enumerate(snippets):
+        text = text.replace(f'"MARK{number}"', snippet)
     return text
 
 
@@ -131,16 +114,5 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(value)
 
 
-@contextlib.contextmanager
-def time_limit() -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"not planned after {SECONDS} s")
-
-    # Time of this process, and again and again: what garbage collection raises is lost.
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS, 0.5)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+def stop(*_: Any) -> None:
+    raise TimeoutError(f"not planned after {SECONDS} s")

@@ -92,7 +92,7 @@ def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> t
     """Return the scores of N mappings with ``src``, ``mt`` and ``ref``, and COMET's version."""
     python = comet_python()
     if not python.is_file():
-        raise InputError(f"evaluate: comet: COMET's environment is missing ({python}); make it with scripts/comet.sh")
+        raise InputError(f"evaluate: comet: COMET's environment is missing ({python}); create it with scripts/comet.sh")
     # -I, because modules in this folder or PYTHONPATH must not shadow those of COMET.
     command = [str(python), "-I", "-W", "ignore", str(_WORKER), str(checkpoint)]
     typed = "".join(json.dumps(sample) + "\n" for sample in samples)

@@ -29,7 +29,7 @@ def load_model(checkpoint: Path) -> Any:
     def load_state_dict(self: Any, state: Any, strict: bool = True, assign: bool = False) -> Any:
         result = torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
         if result.missing_keys:
-            sys.exit(f"{checkpoint}: lacks {len(result.missing_keys)} weights, the first is {result.missing_keys[0]}")
+            sys.exit(f"{checkpoint}: lacks {len(result.missing_keys)} weights, such as {result.missing_keys[0]}")
         return result
 
     CometModel.load_state_dict = load_state_dict
@@ -38,8 +38,8 @@ def load_model(checkpoint: Path) -> Any:
     except OSError as error:
         reason = " ".join(str(error).split())
         sys.exit(
-            f"{checkpoint}: cannot be loaded ({reason}). Its encoder's tokenizer and configuration must be in the "
-            "Hugging Face cache: fetch the model that hparams.yaml names as pretrained_model"
+            f"{checkpoint}: cannot be loaded ({reason}); its encoder's tokenizer and configuration must be in the "
+            "Hugging Face cache: download the pretrained_model that hparams.yaml names"
         )
 
 

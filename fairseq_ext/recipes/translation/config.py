@@ -89,7 +89,7 @@ class Translation(Experiment[TranslationSystem]):
             return content
         systems = train.get("systems") or {}
         if MIX in systems:
-            raise ValueError(f"train: systems: {MIX}: is the base; give what trains it further another name")
+            raise ValueError(f"train: systems: {MIX}: is the name of the base; rename this system")
         none = dict.fromkeys(TranslationSystem.keys() - {"name", "options", "place"})
         return {**content, "train": {**train, "systems": {MIX: {**none, "arch": "transformer"}, **systems}}}
 
@@ -98,7 +98,7 @@ class Translation(Experiment[TranslationSystem]):
         if self.base is None:
             return self
         if self.subwords.model_fields_set:
-            raise ValueError("subwords: the base has its own; take this section out")
+            raise ValueError("subwords: the base has its own subwords; remove this section")
         options = self.train.systems[MIX].options
         options.clear()
         options["arch"] = "transformer"

@@ -66,11 +66,9 @@ def warning_of_control(name: str, curve: Curve, base: str, base_curve: Curve) ->
     Every loss levels off when the learning rate goes to zero, so the control is the better test.
     """
     fall = 1 - 2 ** (min(curve.values()) - min(base_curve.values()))
-    more = f"{name}, {max(curve):,} updates more, has {100 * fall:.0f} % less validation perplexity"
+    more = f"{name}, trained for {max(curve):,} more updates, has {100 * fall:.0f} % less validation perplexity"
     return _not_converged(base, more) if fall > _GAIN else None
 
 
 def _not_converged(base: str, why: str) -> str:
-    return (
-        f"{base} has not converged: {why}. Train it longer first: adapters compared with it look better than they are"
-    )
+    return f"{base} has not converged: {why}. Train it longer first: otherwise the gain of adapters is overestimated"

@@ -90,7 +90,7 @@ def _check_tags(config: Translation, vocabulary: Path) -> None:
     missing = [tag for name in config.domains if (tag := domain_tag(name)) not in symbols]
     for system in config.systems.values():
         if system.has_tags and missing:
-            raise InputError(f"{system.place('domain-tags')}: the base has no symbol {missing[0]}; take the system out")
+            raise InputError(f"{system.place('domain-tags')}: the base has no symbol {missing[0]}; remove the system")
 
 
 def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:

@@ -98,7 +98,7 @@ def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], la
         for missing in set(numbers) - hypotheses.keys():
             raise InputError(
                 f"{printed}: sentence {missing - first + 1} of {name} was not translated; "
-                "is it longer than --max-source-positions?"
+                "shorten it if it is longer than --max-source-positions"
             )
         (folder / f"{name}.{lang}").write_text("".join(f"{hypotheses[n]}\n" for n in numbers), encoding="utf-8")
         first += length

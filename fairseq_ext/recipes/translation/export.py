@@ -30,9 +30,9 @@ def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[Outp
     for run in runs:
         if run not in found:
             command = f"fairseq-ext train {config.path} {run.run.name}"
-            print(f"{run.name}: skipped, its system is not trained; run {command}", file=sys.stderr)
+            print(f"{run.name}: skipped because its system is not trained; run {command}", file=sys.stderr)
     if runs and not found:
-        raise InputError(f"{config.path}: nothing to translate with; run the command above first")
+        raise InputError(f"{config.path}: no system is trained yet; run a command above first")
     return found
 
 
@@ -45,7 +45,7 @@ def trained_run(config: Translation, name: str | None) -> Run:
     if name is None and not trained:
         raise InputError(f"{config.path}: no system is trained yet; run fairseq-ext train {config.path} SYSTEM")
     if name is not None and len(runs) > 1:
-        raise InputError(f"{config.path}: {name} has several runs; give one of {', '.join(run.name for run in runs)}")
+        raise InputError(f"{config.path}: {name} has several runs; choose one of {', '.join(run.name for run in runs)}")
     if not trained:
         raise InputError(f"{config.path}: {name} is not trained yet; run fairseq-ext train {config.path} {name}")
     return trained[-1]

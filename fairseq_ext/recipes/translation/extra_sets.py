@@ -155,7 +155,9 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:
-        raise InputError(f"{splits / DOMAINS_FILE}: evaluate: domain_switch needs two domains; leave it out")
+        raise InputError(
+            f"{splits / DOMAINS_FILE}: has one domain, but evaluate: domain_switch needs two; remove domain_switch"
+        )
     texts = {name: read_parallel(*(splits / name / f"test.{lang}" for lang in langs)) for name in domains}
     generator = np.random.default_rng(stable_hash(seed, "joined"))
     found: dict[tuple[str, str], None] = {}
@@ -170,7 +172,7 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
             found[sides] = None
     if len(found) < count:
         raise InputError(
-            f"evaluate: domain_switch: {count} are more than the test sets give, which have {len(found)} of "
-            f"{_LEAST_WORDS} words a sentence and {max_words} a pair; ask for fewer"
+            f"evaluate: domain_switch: the test sets give {len(found)} pairs with at least {_LEAST_WORDS} words per "
+            f"sentence and at most {max_words} per pair, fewer than {count}; lower the number"
         )
     return list(found)

@@ -76,9 +76,11 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[s
             sizes = [len(entry[side]) for side in SIDES]
             rows[int(entry["id"])] = _weights_of(entry, sum(sizes), num_domains)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            raise InputError(f"{path}, line {number}: holds no gates of {num_domains} domains ({error})") from None
+            raise InputError(
+                f"{path}, line {number}: is not a line of gates of {num_domains} domains ({error}); translate again"
+            ) from None
     if rows.keys() != set(range(num_sentences)):
-        raise InputError(f"{path}: has other sentences than the test sets, {num_sentences}; translate them again")
+        raise InputError(f"{path}: does not match the {num_sentences} sentences of the test sets; translate them again")
     layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
     names = [name for name in rows[0] if all(name in found for found in rows.values())]
     return layers, {name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names}
@@ -91,7 +93,7 @@ def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dic
         if not name or sides[0] in entry:
             found[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
             if found[name].shape != (1 if name == "source" else num_layers, num_domains):
-                raise ValueError(f"not {num_domains} weights a layer")
+                raise ValueError(f"expected {num_domains} weights per layer")
     return found
 
 

@@ -83,8 +83,9 @@ class Plan:
     def estimate(self) -> str:
         """Sentence about time and memory."""
         cores = "one core" if self.processes == 1 else f"{self.processes} cores"
-        on_cores = f"{cores} with bfloat16 units; some times as long on others."
-        on_gpus = f"each GPU, of which there are {self.gpus}: by arithmetic, not measured."
+        on_cores = f"{cores} with bfloat16 units; several times as long on others."
+        gpus = "one GPU" if self.gpus == 1 else f"each of {self.gpus} GPUs"
+        on_gpus = f"{gpus} (calculated, not measured)."
         machine = on_gpus if self.gpus else on_cores
         return f"About {_time(self.minutes)} and {self.gigabytes:.1f} GB of memory on {machine}"
 
@@ -97,7 +98,7 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     """
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
-            raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; give each domain {_LEAST_PAIRS} at least")
+            raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; each domain needs at least {_LEAST_PAIRS}")
     is_tiny = corpora.total < _FEW_PAIRS
     size = _TINY if is_tiny else _PAPER if gpus and corpora.total >= _MANY_PAIRS else _SMALL
     held_out = max(20, min(200 if is_tiny else 1000, min(corpora.pairs.values()) // 20))
@@ -113,7 +114,7 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
     passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
     if passes < 1:
-        raise InputError(f"--minutes: {minutes:g} are too few; this text takes {besides + a_pass:.0f} at least")
+        raise InputError(f"--minutes: {minutes:g} is too short; set at least {besides + a_pass:.0f} for this text")
     # On CPU cores, a parent process waits for the training processes.
     on_cores = _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9
     vocab_size = next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000)
@@ -136,7 +137,7 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
 def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str, *, is_paper: bool = False) -> None:
     """Write the experiment file, which must not exist yet; see :func:`init`."""
     if path.exists():
-        raise InputError(f"{path}: is there already; move it away, or name another file by --output")
+        raise InputError(f"{path}: already exists; move it, or choose another file with --output")
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
@@ -198,7 +199,7 @@ def init(
     print(f"mix: {plan.passes} passes over the text. {plan.estimate}")
     if not plan.is_good:
         good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
-        print(f"A good mix takes {good}: leave out --minutes before you compare systems or deploy one.")
+        print(f"A good mix takes {good}: omit --minutes before you compare systems or deploy one.")
     print(f"Next: fairseq-ext run {output}")
 
 

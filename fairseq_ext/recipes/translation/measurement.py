@@ -172,7 +172,7 @@ def scoring_step(config: Translation) -> Step:
 
     def build(folder: Path) -> None:
         if missing:
-            print(f"scores: without {', '.join(missing)}, which are not there yet", file=sys.stderr)
+            print(f"scores: omits {', '.join(missing)}, which do not exist yet", file=sys.stderr)
         if not runs:
             raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext translate first")
         tests = read_tests(config, extra)

@@ -34,7 +34,7 @@ from fairseq_ext.recipes.translation.speed import MACHINE_FILE, METHOD, SENTENCE
 _VERSION = 9
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables
 _HIGHEST = 3  # times the lowest perplexity; higher values are not drawn
-_NOT_USABLE = "not usable: most sentences do not say what the source says"
+_NOT_USABLE = "not usable: most translations do not have the meaning of the source"
 # Translations with lower BLEU or chrF are useless. A rule of thumb: both depend on language and text.
 _LEAST = {"BLEU": 10, "chrF": 30}
 
@@ -77,7 +77,7 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
     scored = {name for metric in metrics_of(records) for name in records.systems(metric)}
     summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
     if config.base:
-        summary += f" {MIX} is the model in {config.base.folder}, as it is."
+        summary += f" {MIX} is the unchanged model in {config.base.folder}."
     return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
 
 
@@ -120,7 +120,7 @@ def quality(config: Translation, records: Records, metric: str) -> Table:
     if ERRORS in records.domains(metric):  # Table 5
         columns["classifier errors"] = (metric, ERRORS)
         wrong = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
-        notes.append(f"Classifier errors are the {wrong:,.0f} sentences that it takes for another domain's.")
+        notes.append(f"Classifier errors are the {wrong:,.0f} sentences that it assigns to a wrong domain.")
     return _scores(config, records, f"{number}Translation quality: {metric}", config.main, columns, notes)
 
 
@@ -129,7 +129,7 @@ def further_sets(config: Translation, records: Records, title: str, prefix: str)
     metrics = metrics_of(records)
     sets = [name for name in dict.fromkeys(record.domain for record in records) if name.startswith(prefix)]
     columns = {f"{name.removeprefix(prefix)}: {metric}": (metric, name) for name in sets for metric in metrics}
-    notes = ["Decoding runs with an oracle domain translate sets of a known domain only."]
+    notes = ["Decoding runs with an oracle domain translate only sets of a known domain."]
     return _scores(config, records, title, config.main, columns, notes)
 
 
@@ -156,7 +156,7 @@ def _scores(
         for heading, (metric, name) in columns.items()
     ]
     if any(name in oracle for name in shown):
-        notes = [*notes, "Decoding runs with an oracle domain are not compared for the best."]
+        notes = [*notes, "The best excludes decoding runs with an oracle domain."]
     return Table(title, "Decoding run", shown, made, notes, _labels(config))
 
 
@@ -200,7 +200,7 @@ def agreement(records: Records, output: str) -> Table:
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
     notes += [f"{gates.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
-        notes.append("Alone: the choice of the layer's states, or of the source's words, without the other input.")
+        notes.append("Alone: the choice from the layer's states only, or from the source words only.")
     return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
 
 
@@ -208,7 +208,9 @@ def mean_gates(records: Records, output: str) -> Plot:
     """Plot the mean gate weights by true domain, over layers and runs."""
     domains = domains_of(records)
     svg = heat_map(_matrix(records, output, gates.weight_of, domains), domains, domains, "gate", "true domain")
-    note = "Rows: true domains of the test sentences. Columns: gates. Percent of the weight, the mean over layers."
+    note = (
+        "Rows are true domains of the test sentences, columns are gates. Weights are in percent, averaged over layers."
+    )
     return Plot(f"gates-{output}", f"Gate weights by true domain: {output}", svg, note)
 
 
@@ -233,7 +235,7 @@ def distances(records: Records) -> list[Plot]:
         for domain, row in zip(domains, matrix, strict=True)
     ]
     shares = [[value / 2 for value in row] for row in matrix]
-    note = "0: a classifier cannot tell the two domains apart; 2: it never errs. Sentences are embedded by TF-IDF."
+    note = "0: a classifier cannot distinguish the domains; 2: it makes no errors. Sentences are embedded with TF-IDF."
     svg = heat_map(shares, domains, domains, "domain", "domain", texts)
     return [Plot("distances", "Figure 3. Proxy A-distance between domains", svg, note)]
 
@@ -250,7 +252,7 @@ def classifier(records: Records) -> Table:
     rows = [name for name in records.domains("F1, test") if name]
     micro = {split: records.value("", f"F1, {split}", "") for split in ("train", "test")}
     shown = [f"{value:.1f} ({split})" for split, value in micro.items() if value is not None]
-    notes = ["In percent. Training text is labelled by classifiers that did not see it."]
+    notes = ["In percent. Training text is labelled by classifiers that were not trained on it."]
     notes += [f"Micro-averaged F1: {', '.join(shown)}."] if shown else []
     return Table("Table 3. The classifier", "Domain", rows, columns, notes)
 
@@ -293,8 +295,8 @@ def systems(config: Translation, records: Records) -> Table:
         Column("Architecture", lambda name: config.systems[name].arch),
     ]
     rows = [name for name in config.systems if first(analyses.PARAMETERS)(name) or records.of(name, convergence.BITS)]
-    notes = ["Parameters of one model; there is one per seed or, if trained per domain, per domain."]
-    notes += ["Bits: on the validation sets, at the best update."]
+    notes = ["Parameters are those of one model; there is one per seed or, if trained per domain, per domain."]
+    notes += ["Bits per token are measured on the validation sets, at the best update."]
     notes += [f"Warning: {warning}." for warning in convergence.warnings_of(config, records)]
     return Table("Table 2. Systems", "System", rows, columns, notes)
 
@@ -310,7 +312,7 @@ def curves(config: Translation, records: Records) -> list[Plot]:
         name: {float(update): 2**bits for update, bits in curve.items() if 2**bits <= highest}
         for name, curve in found.items()
     }
-    note = f"On the validation sets. Perplexities above {_HIGHEST} times the lowest are left out."
+    note = f"On the validation sets. Perplexities above {_HIGHEST} times the lowest are omitted."
     svg = line_panels({"": lines}, "update", "perplexity")
     return [Plot("curves", "Validation curves of the base models", svg, note)]
 
@@ -330,7 +332,7 @@ def recommend(config: Translation, records: Records, comparisons: Sequence[Compa
     best, plain = best_of(candidates), [name for name in candidates if name in config.plain_outputs]
     usable = next((name for name in _LEAST if best in records.systems(name)), "")
     if usable and (records.value(best, usable, AVERAGE) or 0.0) < _LEAST[usable]:
-        return f"Deploy nothing yet: {best} is the best system, and it is {_NOT_USABLE}. Train longer, or on more text."
+        return f"Deploy nothing yet: the best system, {best}, is {_NOT_USABLE}. Train longer, or on more text."
     if warnings := convergence.warnings_of(config, records):
         return f"Deploy nothing yet: {warnings[0]}."
     if not plain:
@@ -338,13 +340,13 @@ def recommend(config: Translation, records: Records, comparisons: Sequence[Compa
     advice = _against_base(records, comparisons, metric, best, best_of(plain))
     of_all = best_of([*candidates, *oracle])
     if of_all in oracle:
-        advice += f" If the domain of every text is known: {of_all} ({metric} {averages[of_all]:.1f})."
+        advice += f" If the domain of every text is known, deploy {of_all} ({metric} {averages[of_all]:.1f})."
     return advice
 
 
 def _against_base(records: Records, comparisons: Sequence[Comparison], metric: str, best: str, base: str) -> str:
     if best == base:
-        return f"Deploy {best}: no system with adapters that needs no domain is better."
+        return f"Deploy {best}: no other system that works without domain labels is better."
     wanted = (best, base, metric, measurement.ALL)
     found = [each for each in comparisons if (each.system, each.baseline, each.metric, each.domain) == wanted]
     gain = METRICS[metric].gain(found[0].difference, 0) if found else 0.0

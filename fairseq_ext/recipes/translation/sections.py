@@ -107,7 +107,7 @@ class TranslationSystem(System):
     def _check_labels(self) -> TranslationSystem:
         for key in sorted({"label_noise", "unlabelled"} & self.model_fields_set):
             if not self.uses_teacher:
-                raise ValueError(f"{key}: changes the classifier's labels; write uses_teacher: true")
+                raise ValueError(f"{key}: needs the classifier's labels; set uses_teacher: true")
         return self
 
 
@@ -146,7 +146,7 @@ class Output(Entry):
 class Translate(Section):
     """Decoding runs."""
 
-    removed_keys: ClassVar[Mapping[str, str]] = {"examples": "translate lines by fairseq-ext translate"}
+    removed_keys: ClassVar[Mapping[str, str]] = {"examples": "translate lines with fairseq-ext translate"}
 
     common: dict[OptionName, OptionValue] = Field(default_factory=dict)
     """Defaults for all decoding runs."""
@@ -195,7 +195,7 @@ def _metric(name: str) -> str:
 class Evaluate(Section):
     """Test sets, metrics and analyses."""
 
-    removed_keys: ClassVar[Mapping[str, str]] = {"distance_model": "distances are measured on TF-IDF"}
+    removed_keys: ClassVar[Mapping[str, str]] = {"distance_model": "distances always use TF-IDF"}
     renamed_keys: ClassVar[Mapping[str, str]] = {"joined": "domain_switch"}
 
     baseline: str | None = None
@@ -247,7 +247,9 @@ class Evaluate(Section):
             if names:
                 as_value_error(check_domain_names, sorted(names), key)
             if self.domain_switch and DOMAIN_SWITCH in names:
-                raise ValueError(f"{key}: {DOMAIN_SWITCH} is the domain-switch test set; choose another name")
+                raise ValueError(
+                    f"{key}: {DOMAIN_SWITCH} is the name of the domain-switch test set; choose another name"
+                )
         for name in self.tests.keys() & self.ood.keys():
             raise ValueError(f"tests: {name}: is also under ood; choose another name")
         return self

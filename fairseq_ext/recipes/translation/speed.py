@@ -30,9 +30,9 @@ SENTENCES_PER_SECOND, TOKENS_PER_SECOND = "sentences per second", "tokens per se
 MACHINE_FILE = "machine.txt"
 ROUNDS = 2
 METHOD = (
-    f"greedy, batches of 64, a domain at a time; the best of {ROUNDS} rounds, in which the systems take turns; "
-    "decoding and, where it is used, the classifier are timed, loading is not; tokens are those of the translations, "
-    "sentence ends included"
+    f"greedy search in batches of 64, one domain at a time; the best of {ROUNDS} rounds, with the systems in turn; "
+    "times include decoding and, if used, the classifier, but not loading; tokens are those of the translations, "
+    "including sentence ends"
 )
 # If an option is repeated, the last value counts. A lower --max-tokens would make some batches smaller.
 _GREEDY = ["--beam", "1", "--nbest", "1", "--batch-size", "64", "--max-tokens", "1000000000", "--quiet"]
@@ -120,7 +120,7 @@ def _generate(log: Path, domain: str, arguments: Sequence[str]) -> Timing:
         run_fairseq("generate", arguments, output=Path(os.devnull), messages=log)
         match = _TRANSLATED.search(log.read_text(encoding="utf-8"))
     if match is None:
-        raise InputError(f"{log}: fairseq-generate did not say how fast it was; is LOGLEVEL set? unset it")
+        raise InputError(f"{log}: has no timing of fairseq-generate; unset LOGLEVEL")
     sentences, tokens = (int(match[group].replace(",", "")) for group in (1, 2))
     # The seconds that fairseq prints are rounded to tenths, unlike tokens per second.
     return Timing(tokens / float(match[3]), sentences, tokens)

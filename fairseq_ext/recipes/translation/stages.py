@@ -47,7 +47,7 @@ def _teacher(config: Translation) -> list[Step]:
     systems = [f"train: systems: {name}" for name, system in config.systems.items() if system.uses_teacher]
     outputs = [f"translate: outputs: {name}" for name, output in config.outputs.items() if output.uses_classifier]
     for name in [*systems, *outputs]:
-        raise InputError(f"{config.path}: {name}: needs a classifier of domains, but there is one domain; leave it out")
+        raise InputError(f"{config.path}: {name}: needs a domain classifier, but there is only one domain; remove it")
     return []
 
 

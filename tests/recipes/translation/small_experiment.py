@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
 from fairseq_ext.recipes.translation.config import Translation, load_config
+from tests.small_corpus import write_config
 
 REFERENCES = {
     "law": ["das Gericht ist heute offen", "alle Rechte sind vorbehalten", "der Vertrag gilt ab heute"],
@@ -43,26 +43,19 @@ def write_experiment(
     for domain, size in TRAIN_SIZES.items():
         write_lines(work / "splits" / domain / "train.de", ["Zeile"] * size)
     write_lines(work / "splits/domains.txt", REFERENCES)
-    write_teacher(work / "teacher")
+    write_teacher_record(work / "teacher", list(REFERENCES), "tfidf", {})
+    for number, (domain, lines) in enumerate(REFERENCES.items()):
+        guesses = [1 - number if (domain, row) == MISCLASSIFIED else number for row in range(len(lines))]
+        write_probs(label_path(work / "teacher", domain, "test"), np.eye(len(REFERENCES))[guesses])
     for folder, sets in translations.items():
         for name, lines in sets.items():
             write_lines(work / folder / f"{name}.de", lines)
-    path = root / "small.yaml"
-    settings = {
-        "work_dir": str(work),
-        "source_lang": "en",
-        "target_lang": "de",
-        "corpora": {"domains": {domain: [f"{domain}.tsv"] for domain in REFERENCES}},
-        "train": {"systems": SYSTEMS},
-        "translate": {"outputs": {name: {"system": name} for name in SYSTEMS}},
-        "evaluate": dict(evaluate),
-    }
-    path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    path = write_config(
+        root / "small.yaml",
+        root,
+        corpora={"domains": {domain: [f"{domain}.tsv"] for domain in REFERENCES}},
+        train={"systems": SYSTEMS},
+        translate={"outputs": {name: {"system": name} for name in SYSTEMS}},
+        evaluate=dict(evaluate),
+    )
     return load_config(path)
-
-
-def write_teacher(folder: Path) -> None:
-    write_teacher_record(folder, list(REFERENCES), "tfidf", {})
-    for number, (domain, lines) in enumerate(REFERENCES.items()):
-        guesses = [1 - number if (domain, row) == MISCLASSIFIED else number for row in range(len(lines))]
-        write_probs(label_path(folder, domain, "test"), np.eye(len(REFERENCES))[guesses])

@@ -34,9 +34,15 @@ OUTPUTS = {
     "ad-uniform": {"system": "ad", "domain-source": "uniform"},
     "gad": {"system": "gad", "domain-source": "none", "gates": True},
 }
-TRANSLATE: dict[str, Any] = {
-    "common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12},
-    "outputs": OUTPUTS,
+TRANSLATE: dict[str, Any] = {"common": {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": 12}, "outputs": OUTPUTS}
+SETS = {
+    # Written as the corpora are not: punctuation to normalise, words of both domains.
+    "NEWS.en": "show the red tree\nopen the  old account\n\nfind “the” seed\n",
+    "NEWS.de": "zeige: Baum\nöffne: Konto\nleer\nfinde „den“ Samen\n",
+    "FORUM.en": "close the blue loan\nshow the green bed\n",
+    "FORUM.de": "schließe: Darlehen\nzeige: Beet\n",
+    "PLANTS.en": "find the old root\nchange the red rate\n",
+    "PLANTS.de": "finde: Wurzel\nändere: Zins\n",
 }
 
 
@@ -49,13 +55,8 @@ def write_translation_experiment(folder: Path, train: dict[str, Any] = TRAIN, **
         "PLANTS": {"corpus": str(news / "PLANTS.{lang}"), "domain": "garden"},
     }
     evaluate = {"ood": {"NEWS": str(news / "NEWS.{lang}")}, "tests": tests, "resamples": 100, **evaluate}
-    # Written as the corpora are not: punctuation to normalise, words of both domains.
-    (news / "NEWS.en").write_text("show the red tree\nopen the  old account\n\nfind “the” seed\n", encoding="utf-8")
-    (news / "NEWS.de").write_text("zeige: Baum\nöffne: Konto\nleer\nfinde „den“ Samen\n", encoding="utf-8")
-    (news / "FORUM.en").write_text("close the blue loan\nshow the green bed\n", encoding="utf-8")
-    (news / "FORUM.de").write_text("schließe: Darlehen\nzeige: Beet\n", encoding="utf-8")
-    (news / "PLANTS.en").write_text("find the old root\nchange the red rate\n", encoding="utf-8")
-    (news / "PLANTS.de").write_text("finde: Wurzel\nändere: Zins\n", encoding="utf-8")
+    for name, text in SETS.items():
+        (news / name).write_text(text, encoding="utf-8")
     outputs = {name: entry for name, entry in OUTPUTS.items() if entry["system"] in train["systems"]}
     return write_config(
         folder / "translation.yaml",

@@ -16,13 +16,11 @@ from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
 
 PLAIN = {"criterion": "label_smoothed_cross_entropy"}
+GATED = {"arch": "transformer_gated_adapter", "criterion": "label_smoothed_cross_entropy_with_kd_gate"}
 SYSTEMS: dict[str, Any] = {
     "mix-continued": {**PLAIN, "from": "mix", "arch": "transformer"},
-    "gad": {
-        "from": "mix", "uses_teacher": True, "arch": "transformer_gated_adapter",
-        "criterion": "label_smoothed_cross_entropy_with_kd_gate",
-    },
-}  # fmt: skip
+    "gad": {**GATED, "from": "mix", "uses_teacher": True},
+}
 OUTPUTS = {
     "mix": {"system": "mix"},
     "mix-continued": {"system": "mix-continued"},
@@ -45,30 +43,19 @@ def write_experiment(root: Path, base: dict[str, str], systems: dict[str, Any] =
     )
 
 
-@pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """The file of a finished experiment, and Hugging Face's model."""
-    root = tmp_path_factory.mktemp("opus")
-    corpora = write_corpora(root / "corpora")
+@pytest.mark.slow
+def test_a_recipe_on_an_opus_mt_model(tmp_path: Path) -> None:
+    corpora, opus, work = write_corpora(tmp_path / "corpora"), tmp_path / "opus-mt", tmp_path / "work"
     sides = [[line for name in NOUNS for line in (corpora / f"{name}.{lang}").open()] for lang in ("en", "de")]
     pairs = [(source.strip(), target.strip()) for source, target in zip(*sides, strict=True)]
-    theirs = tiny.make_knowing_marian(root / "opus-mt", pairs, languages=("en", "de"))
-    path = write_experiment(root, {"import": str(root / "opus-mt")})
-    verb("run")([str(path)])
-    return path, theirs
-
-
-@pytest.mark.slow
-def test_a_recipe_on_an_opus_mt_model(experiment: tuple[Path, Any], tmp_path: Path) -> None:
-    path, theirs = experiment
-    work = path.parent / "work"
+    theirs = tiny.make_knowing_marian(opus, pairs, languages=("en", "de"))
+    verb("run")([str(write_experiment(tmp_path, {"import": str(opus)}))])
     report = (work / "report/report.md").read_text()
-    assert f"mix is the model in {path.parent / 'opus-mt'}" in report
-    for name in OUTPUTS:
-        assert f"\n| {name}" in report
+    assert f"mix is the unchanged model in {opus}" in report
+    assert all(f"\n| {name}" in report for name in OUTPUTS)
     assert not list((work / "systems/mix").glob("*.log"))
     # The base translates as Hugging Face's search does; all that was trained translates otherwise.
-    tokenizer = tiny.load_tokenizer(path.parent / "opus-mt", "marian")
+    tokenizer = tiny.load_tokenizer(opus, "marian")
     for domain in NOUNS:
         lines = (work / f"splits/{domain}/test.en").read_text().splitlines()
         search = {"num_beams": 2, "early_stopping": True, "max_length": tiny.LENGTH + 2}
@@ -82,15 +69,11 @@ def test_a_recipe_on_an_opus_mt_model(experiment: tuple[Path, Any], tmp_path: Pa
         assert bool(moved) == (name == "mix-continued")
 
 
-def test_a_missing_base_is_named_before_anything_runs(tmp_path: Path) -> None:
+def test_a_missing_base_and_tags_without_symbols_in_it_are_named(tmp_path: Path) -> None:
     write_corpora(tmp_path / "corpora")
     with pytest.raises(InputError, match="nowhere: no base model"):
         verb("run")([str(write_experiment(tmp_path, {"import": "nowhere"}))])
     assert not (tmp_path / "work").exists()
-
-
-def test_tags_are_refused_where_the_base_has_no_symbols_for_them(tmp_path: Path) -> None:
-    write_corpora(tmp_path / "corpora")
     tag = {**PLAIN, "from": "mix", "arch": "transformer", "domain-tags": True}
     config = load_config(write_experiment(tmp_path, {"import": str(tmp_path)}, {"tag": tag}))
     (tmp_path / "dict.en.txt").write_text("<domain:garden> 1\n")

@@ -10,18 +10,14 @@ import numpy as np
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.recipes.translation.distances import draw_sample, measure_distances
 
-BANK = ["account", "credit", "loan", "interest", "cash", "payment", "debit", "transfer"]
-GARDEN = ["tree", "flower", "blossom", "weed", "root", "hedge", "lawn", "shrub"]
-
-
-def sentences(words: list[str], count: int, seed: int) -> list[str]:
-    rng = random.Random(seed)
-    return [" ".join(rng.choices(words, k=6)) for _ in range(count)]
+BANK = ["account", "credit", "loan", "interest", "cash", "payment", "debit"]
+GARDEN = ["tree", "flower", "weed", "root", "hedge", "lawn"]
 
 
 def test_other_words_are_far_and_halves_of_one_text_near_in_any_order_of_the_lines(tmp_path: Path) -> None:
-    bank = sentences(BANK, 1000, 1)
-    corpora = {"bank1": bank[:500], "bank2": bank[500:], "garden": sentences(GARDEN + BANK[:1], 500, 2)}
+    rng = random.Random(1)
+    words = {"bank1": BANK, "bank2": BANK, "garden": GARDEN + BANK[:1]}
+    corpora = {name: [" ".join(rng.choices(own, k=6)) for _ in range(500)] for name, own in words.items()}
     found = []
     for step in (1, -1):
         write_lines(tmp_path / "domains.txt", corpora)

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.data.teacher_labels import write_teacher_record
@@ -16,6 +15,7 @@ from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.export import trained_outputs, trained_run
 from fairseq_ext.runtime.manifest import verify
 from tests import toy, toy_systems
+from tests.small_corpus import write_config
 from tests.translators.small_systems import write_classifier
 from tests.verbs import verb
 
@@ -32,24 +32,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of an experiment in which MIX and GAD are trained."""
     root = tmp_path_factory.mktemp("experiment")
     work = root / "work"
-    systems = toy_systems.write_systems(toy.make_data(work), root)
+    data = toy.make_data(work)
     for name in ("mix", "gad"):
-        (work / "systems" / name).mkdir(parents=True)
-        shutil.copy(systems / name / "model.pt", work / "systems" / name / "checkpoint_best.pt")
+        task, args, model = toy_systems.make_system(data, name)
+        args.source_lang, args.target_lang = "en", "pl"
+        toy.write_checkpoint(work / "systems" / name / "checkpoint_best.pt", args, model)
     write_classifier(work / "teacher/model")
     write_teacher_record(work / "teacher", toy.DOMAINS, "tfidf", {})
     architectures = {name: {"arch": toy_systems.ARCHITECTURES[name][0]} for name in ("mix", "ad", "gad")}
-    content = {
-        "work_dir": str(work),
-        "source_lang": "en",
-        "target_lang": "pl",
-        "corpora": {"folder": "corpora"},
-        "clean": {"normalise": {"punctuation": None}},
-        "train": {"systems": {**architectures, "two": {**architectures["gad"], "seeds": [1, 2]}}},
-        "translate": {"common": {"beam": 3}, "outputs": OUTPUTS},
-    }
-    (root / "toy.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    return root / "toy.yaml"
+    return write_config(
+        root / "toy.yaml",
+        Path("corpora"),
+        target_lang="pl",
+        clean={"normalise": {"punctuation": None}},
+        train={"systems": {**architectures, "two": {**architectures["gad"], "seeds": [1, 2]}}},
+        translate={"common": {"beam": 3}, "outputs": OUTPUTS},
+    )
 
 
 def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path) -> None:
@@ -68,16 +66,21 @@ def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path) -> None:
     assert verify(tmp_path / "mix").classifier is None
 
 
-def test_what_is_not_trained_is_named_with_its_command(trained: Path) -> None:
+def test_what_is_not_trained_is_named_with_its_command(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = load_config(trained)
     for name, message in (
         ("ad", "ad is not trained yet; run fairseq-ext train .*toy.yaml ad"),
-        ("two", "two has several runs; give one of two@1, two@2"),
+        ("two", "two has several runs; choose one of two@1, two@2"),
         ("tag", "'tag' is unknown; choose one of mix, ad, gad, two"),
     ):
         with pytest.raises(InputError, match=message):
             trained_run(config, name)
     assert trained_run(config, None).name == "gad"
+    found = trained_outputs(config, config.all_output_runs())
+    assert [run.name for run in found] == ["mix", "gad", "gad-wide"]
+    assert capsys.readouterr().err.endswith(f"; run fairseq-ext train {trained} ad\n")
+    with pytest.raises(InputError, match="toy.yaml: no system is trained yet"):
+        verb("translate")([str(trained), "ad"])
 
 
 def test_a_text_is_translated_with_the_last_that_is_trained(
@@ -93,12 +96,3 @@ def test_a_text_is_translated_with_the_last_that_is_trained(
     capsys.readouterr()
     verb("translate")([str(trained), *files, str(tmp_path / "out.pl"), "--system", "gad"])
     assert {"gad: up to date", f"{tmp_path / 'out.pl'}: up to date"} <= set(capsys.readouterr().err.splitlines())
-
-
-def test_outputs_whose_system_is_not_trained_are_skipped(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = load_config(trained)
-    found = trained_outputs(config, config.all_output_runs())
-    assert [run.name for run in found] == ["mix", "gad", "gad-wide"]
-    assert capsys.readouterr().err == (f"ad: skipped, its system is not trained; run fairseq-ext train {trained} ad\n")
-    with pytest.raises(InputError, match="nothing to translate with; run the command above first"):
-        verb("translate")([str(trained), "ad"])

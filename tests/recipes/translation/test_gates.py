@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.teacher_labels import label_path, write_probs
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.gates import (
@@ -32,46 +33,39 @@ GATES = {
 PROBS = {"law": [[0.9, 0.1], [0.2, 0.8]], "med": [[0.0, 1.0]]}  # the second sentence is taken for med
 
 
-def write_gates(path: Path, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda own: {}) -> Path:
+def write_gates(path: Path, gates: Mapping[int, Any] = GATES) -> Path:
     """Gates in the order in which fairseq translates: longest sentences first."""
-    rows = [{"id": number, **GATES[number], **more(GATES[number])} for number in (2, 0, 1)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(path, [json.dumps({"id": number, **gates[number]}) for number in sorted(gates, key=(2, 0, 1).index)])
     return path
 
 
 @pytest.fixture
 def labels(tmp_path: Path) -> Labels:
-    (tmp_path / "domains.txt").write_text("law\nmed\n")
+    write_lines(tmp_path / "domains.txt", PROBS)
     for name, rows in PROBS.items():
         write_probs(label_path(tmp_path / "teacher", name, "test"), np.array(rows))
     return read_labels(tmp_path, tmp_path / "teacher")
 
 
-def values_of(gates: Path, labels: Labels) -> dict[tuple[str, str], float]:
-    """The records of a run, by metric and domain."""
-    records = list(gate_records("gad@2", gates, labels))
-    assert {(record.system, record.run) for record in records} == {("gad", "gad@2")}
-    return {(record.metric, record.domain): record.value for record in records}
-
-
 def test_agreement_and_mean_weights(tmp_path: Path, labels: Labels) -> None:
-    values = values_of(write_gates(tmp_path / "gates.jsonl"), labels)
-    shares = {
-        AGREES: {"encoder 1": 66.67, "decoder 1": 100, "mean": pytest.approx(83.335)},
-        CORRECT: {"encoder 1": 33.33, "decoder 1": 66.67, "mean": 50},
-    }
-    for metric, expected in shares.items():
-        assert {domain: value for (name, domain), value in values.items() if name == metric} == expected
+    records = list(gate_records("gad@2", write_gates(tmp_path / "gates.jsonl"), labels))
+    assert {(record.system, record.run) for record in records} == {("gad", "gad@2")}
+    values = {(record.metric, record.domain): record.value for record in records}
+    layers = ("encoder 1", "decoder 1", "mean")
+    assert [values[AGREES, layer] for layer in layers] == [66.67, 100, pytest.approx(83.335)]
+    assert [values[CORRECT, layer] for layer in layers] == [33.33, 66.67, 50]
     assert values[CLASSIFIER_CORRECT, ""] == 66.67
     weights = {("law", "law"): 0.40625, ("law", "med"): 0.59375, ("med", "law"): 0.625, ("med", "med"): 0.375}
     assert {key: values[weight_of(key[1]), key[0]] for key in weights} == weights
 
 
 def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels: Labels) -> None:
-    def alone(own: dict[str, Any]) -> dict[str, Any]:
-        return {"source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
-
-    values = values_of(write_gates(tmp_path / "several.jsonl", alone), labels)
+    gates = {
+        number: {**own, "source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
+        for number, own in GATES.items()
+    }
+    records = gate_records("gad@2", write_gates(tmp_path / "several.jsonl", gates), labels)
+    values = {(record.metric, record.domain): record.value for record in records}
     assert values[f"{AGREES}, source alone", "mean"] == 66.67
     assert values[f"{CORRECT}, source alone", "mean"] == 33.33
     assert (f"{AGREES}, source alone", "encoder 1") not in values  # the source has no layers
@@ -82,9 +76,8 @@ def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels
 @pytest.mark.parametrize("text", ['{"id": 0, "encoder": [[1]], "decoder": [[1]]}', '{"id": 1}', "nonsense"])
 def test_mistakes_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "gates.jsonl"
-    path.write_text(f"{text}\n")
+    write_lines(path, [text])
     with pytest.raises(InputError, match=f"{path}, line 1: "):
         read_gates(path, 3, 2)
-    path.write_text(json.dumps({"id": 1, **GATES[1]}) + "\n")
-    with pytest.raises(InputError, match=f"{path}: has other sentences"):
-        read_gates(path, 3, 2)
+    with pytest.raises(InputError, match=f"{path}: does not match the 3 sentences"):
+        read_gates(write_gates(path, {1: GATES[1]}), 3, 2)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from fairseq_ext.corpora.entries import Corpora, find_corpora
+from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import init
 from fairseq_ext.recipes.translation.config import load_config
@@ -22,12 +23,9 @@ ROOT = Path(__file__).resolve().parents[3]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two domains of 400 and 600 pairs, in German and English, whose names need care in YAML."""
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "my corpora: #1"
-    folder.mkdir()
-    for domain, count in (("law", 400), ("no", 600)):
-        for lang in ("de", "en"):
-            (folder / f"{domain}.{lang}").write_text("ein paar Wörter\n" * (count - 1) + "ohne Ende", encoding="utf-8")
-    return folder
+    for name, count in {"law.de": 400, "law.en": 400, "no.de": 600, "no.en": 600}.items():
+        write_lines(tmp_path / "my corpora: #1" / name, ["ein paar Wörter"] * count)
+    return tmp_path / "my corpora: #1"
 
 
 def sections_of(path: Path) -> Any:
@@ -60,10 +58,10 @@ def test_gates_of_the_paper(folder: Path) -> None:
     ours, paper = (
         sections_of(path)["train"]["systems"] for path in (Path("my.yaml"), ROOT / "configs/mdmt/paper.yaml")
     )
-    gates = {key: value for key, value in paper["gad"].items() if key.startswith("gate-")}
-    assert gates.items() <= ours["gad"].items()
+    assert {item for item in paper["gad"].items() if item[0].startswith("gate-")} <= set(ours["gad"].items())
     assert not any("frozen-mode" in system for system in ours.values())
-    assert set(load_config(Path("my.yaml")).systems) == set(ours)
+    with pytest.raises(InputError, match="my.yaml: already exists"):
+        verb("init")([str(folder)])
 
 
 def test_many_pairs_and_gpus_make_the_papers_model(folder: Path) -> None:
@@ -71,13 +69,13 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path) -> None:
     assert [plan.size.arch for plan in plans] == ["_small", "", ""]
     assert [plan.vocab_size for plan in plans] == [4000, 16_000, 32_000]
     assert plans[1].minutes < plans[2].minutes
-    assert plan_for(corpora(33_000_000), 2).size.arch == "_small"
-    assert plan_for(corpora(33_000_000), 2).gigabytes > plan_for(corpora(60_000), 2).gigabytes + 1.5
+    on_cores = [plan_for(corpora(pairs), 2) for pairs in (60_000, 33_000_000)]
+    assert [plan.size.arch for plan in on_cores] == ["_small", "_small"]
+    assert on_cores[1].gigabytes > on_cores[0].gigabytes + 1.5
     init.write_experiment(find_corpora(folder), plans[2], Path("large.yaml"), "runs/large")
     systems = load_config(Path("large.yaml")).systems
     assert systems["gad"].options["arch"] == "transformer_gated_adapter"
-    assert systems["mix"].options["fp16"] is True
-    assert "cpu-processes" not in systems["mix"].options
+    assert systems["mix"].options.keys() & {"fp16", "cpu-processes"} == {"fp16"}
 
 
 def test_minutes_shorten_the_base_alone() -> None:
@@ -88,22 +86,15 @@ def test_minutes_shorten_the_base_alone() -> None:
     assert short.passes < good.passes == short.good_passes
     assert (short.good_minutes, short.size, short.is_good) == (good.minutes, good.size, False)
     assert plan_for(text, cores=2, minutes=10_000) == good
-    with pytest.raises(InputError, match=r"--minutes: 2 are too few; this text takes \d+ at least"):
+    with pytest.raises(InputError, match=r"--minutes: 2 .* at least \d+ "):
         plan_for(text, cores=2, minutes=2)
 
 
 def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
-    for lang in ("de", "en"):
-        (folder / f"no.{lang}").unlink()
+    (folder / "no.de").unlink()
+    (folder / "no.en").unlink()
     verb("init")([str(folder)])
     config = load_config(Path("my.yaml"))
     assert list(config.systems) == list(config.outputs) == ["mix", "mix-continued", "ad"]
     assert "teacher" not in sections_of(Path("my.yaml"))
     assert not config.outputs["ad"].uses_oracle  # nor needs text to say what it is
-
-
-def test_nothing_is_overwritten(folder: Path) -> None:
-    Path("my.yaml").write_text("mine")
-    with pytest.raises(InputError, match="my.yaml: is there already"):
-        verb("init")([str(folder)])
-    assert Path("my.yaml").read_text() == "mine"

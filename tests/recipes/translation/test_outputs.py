@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.config import Translation, load_config
-from fairseq_ext.recipes.translation.sections import Evaluate
 from tests.recipes.test_config import SYSTEMS
 from tests.small_corpus import write_config, write_corpora
 
@@ -28,22 +28,16 @@ def config_of(
 
 def test_a_run_starts_from_the_run_of_its_seed(tmp_path: Path) -> None:
     config = config_of(tmp_path)
-
-    def starts(name: str) -> list[str | None]:
-        return [start.name if (start := config.start_of(run)) else None for run in config.runs_of(name)]
-
-    assert starts("mix") == [None]
-    assert starts("ft") == ["mix", "mix"]
-    assert starts("ad") == ["mix", "mix", "mix"]
-    assert starts("gad") == ["ad@2", "ad@3"]
-    assert starts("gad@3") == ["ad@3"]
+    starts = {run.name: start.name for run in config.all_runs if (start := config.start_of(run))}
+    of_mix = ("ft@bank", "ft@garden", "tag", "ad@1", "ad@2", "ad@3")
+    assert starts == {**dict.fromkeys(of_mix, "mix"), "gad@2": "ad@2", "gad@3": "ad@3"}
+    assert [run.name for run in config.runs_of("gad@3")] == ["gad@3"]
 
 
 def test_domains_are_those_of_the_data_where_the_corpora_are_not(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     assert config.domains == ["bank", "garden"]
-    (config.work_dir / "data-bin").mkdir(parents=True)
-    (config.work_dir / "data-bin" / "domains.txt").write_text("law\nmed\n")
+    write_lines(config.work_dir / "data-bin/domains.txt", ["law", "med"])
     assert config.domains == ["law", "med"]
     given = config_of(tmp_path, corpora={"domains": {"z": ["z.{lang}"], "a": ["a.{lang}"]}})
     assert given.domains == ["a", "z"]
@@ -53,15 +47,8 @@ def test_mistakes_in_names_of_runs_are_named(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     with pytest.raises(InputError, match="systems: 'tagg' is unknown; choose one of mix, ft"):
         config.runs_of("tagg")
-    with pytest.raises(InputError, match="translate: outputs: 'tag' is unknown"):
-        config.output_runs("tag")
-    with pytest.raises(InputError, match="outputs: ft: no run 'ft@law'; there are ft@bank, ft@garden"):
+    with pytest.raises(InputError, match="outputs: ft: unknown run 'ft@law'; .*ft@bank, ft@garden"):
         config.output_runs("ft@law")
-
-
-def test_an_empty_entry_of_the_evaluation_is_its_default(tmp_path: Path) -> None:
-    empty = {"baseline": None, "comet": None, "ood": {}, "speed": []}
-    assert config_of(tmp_path, evaluate=empty).evaluate == config_of(tmp_path).evaluate == Evaluate()
 
 
 def test_the_control_is_the_base_below_all_adapters_trained_further_on_all_domains(tmp_path: Path) -> None:
@@ -81,14 +68,16 @@ def test_the_control_is_the_base_below_all_adapters_trained_further_on_all_domai
 
 def test_outputs_are_compared_with_the_control_and_uniform_weights_or_as_the_file_says(tmp_path: Path) -> None:
     systems = {"mix": MIX, "mix-continued": MORE, "ad": AD}
-    outputs = {"base": "mix", "more": "mix-continued", "ad": "ad", "uniform": "ad"}
-    entries = {name: {"system": system} for name, system in outputs.items()}
-    entries["uniform"]["domain-source"] = "uniform"
+    entries: dict[str, Any] = {
+        **{"base": {"system": "mix"}, "more": {"system": "mix-continued"}, "ad": {"system": "ad"}},
+        "uniform": {"system": "ad", "domain-source": "uniform"},
+    }
     config = config_of(tmp_path, systems, entries)
     assert config.baselines == ["base", "more", "uniform"]
     assert config.plain_outputs == ["base", "more"]
     assert config.pairs["more"] == ["base", "uniform"]
-    assert config_of(tmp_path, systems, entries, evaluate={"compare": ["ad"]}).baselines == ["base", "ad"]
+    named = {"compare": ["ad"], "baseline": None, "speed": None}
+    assert config_of(tmp_path, systems, entries, evaluate=named).baselines == ["base", "ad"]
     assert dict(config_of(tmp_path, systems, entries, compare={"ad": "more"}).pairs) == {"ad": ("more",)}
     # Variants of the ablation are not in the main tables.
     report = {"ablation": ["more", "ad", "uniform"]}

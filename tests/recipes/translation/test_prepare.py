@@ -1,32 +1,28 @@
 """Preparation with the subwords of others."""
 
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepare(folder: Path, corpora: Path, **sections: Any) -> Path:
     """The work directory of an undisturbed run in this process."""
-    folder = tmp_path_factory.mktemp("prepared")
-    verb("prepare")([str(write_config(folder / "c.yaml", write_corpora(folder / "corpora"))), "--workers", "1"])
+    folder.mkdir()
+    verb("prepare")([str(write_config(folder / "c.yaml", corpora, **sections)), "--workers", "1"])
     return folder / "work"
 
 
-@pytest.mark.parametrize("key", ["reuse", "from"])
-def test_subwords_of_others_are_taken_as_they_are(prepared: Path, tmp_path: Path, key: str) -> None:
-    general = tmp_path / "corpora"
+def test_subwords_of_others_are_taken_as_they_are(tmp_path: Path) -> None:
+    original = prepare(tmp_path / "original", write_corpora(tmp_path / "corpora"))
+    general = tmp_path / "general"
     general.mkdir()
     for lang in ("en", "de"):
-        (general / f"general.{lang}").write_bytes((prepared / "splits" / "bank" / f"train.{lang}").read_bytes())
-    taken = prepared / "subwords" / ("sentencepiece.model" if key == "from" else "")
-    config = write_config(tmp_path / "c.yaml", general, subwords={key: str(taken)})
-    verb("prepare")([str(config), "--workers", "1"])
-    made, original = tmp_path / "work" / "data-bin", prepared / "data-bin"
-    assert (tmp_path / "work" / "subwords").exists() == (key == "from")
-    for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
-        assert (made / name).read_bytes() == (original / name).read_bytes()
-    assert (made / "domains.txt").read_text() == "general\n"
+        (general / f"general.{lang}").write_bytes((original / f"splits/bank/train.{lang}").read_bytes())
+    for key, taken in (("reuse", original / "subwords"), ("from", original / "subwords/sentencepiece.model")):
+        work = prepare(tmp_path / key, general, subwords={key: str(taken)})
+        assert (work / "subwords").exists() == (key == "from")
+        for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
+            assert (work / "data-bin" / name).read_bytes() == (original / "data-bin" / name).read_bytes()
+        assert (work / "data-bin/domains.txt").read_text() == "general\n"

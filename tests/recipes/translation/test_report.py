@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,23 +15,14 @@ from fairseq_ext.recipes.translation.report import recommend
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 
 
-def scores(**averages: float | tuple[float, ...]) -> Records:
-    """The averages of systems, of one run or of several."""
-    runs = {name: found if isinstance(found, tuple) else (found,) for name, found in averages.items()}
-    return Records(
-        [
-            Record(system=name, run=f"{name}@{number}", domain="AVG", metric="chrF", value=value)
-            for name, values in runs.items()
-            for number, value in enumerate(values)
-        ]
-    )
+def scores(**averages: float) -> Records:
+    """The averages of systems; ``gad2`` is of a second run of ``gad``."""
+    of = partial(Record, domain="AVG", metric="chrF")
+    return Records([of(system=name.removesuffix("2"), run=name, value=value) for name, value in averages.items()])
 
 
-def young(records: Records) -> Records:
-    """The same, and a base model whose loss still falls."""
-    falling = {90: 4.0, 100: 3.0}
-    curve = [Record(run="mix", domain=str(at), metric=BITS_BY_UPDATE, value=bits) for at, bits in falling.items()]
-    return Records([*records, *curve])
+# Of a base model whose loss still falls.
+CURVE = [Record(run="mix", domain=str(at), metric=BITS_BY_UPDATE, value=bits) for at, bits in ((90, 4.0), (100, 3.0))]
 
 
 def gain(difference: float, p: float | None) -> list[Comparison]:
@@ -43,12 +35,12 @@ def gain(difference: float, p: float | None) -> list[Comparison]:
         (scores(mix=50, gad=52), gain(2, 0.01), "Deploy gad: +2.00 chrF over mix"),
         (scores(mix=50, gad=52), gain(2, 0.2), "Deploy mix: gad gains +2.00 chrF"),
         (scores(mix=50, gad=52), gain(2, None), "Deploy mix: gad gains"),
-        (scores(mix=50, gad=(49, 55)), gain(2, 0.01), "Deploy mix: gad gains +2.00 chrF"),
-        (scores(mix=53, gad=52), [], "Deploy mix: no system with adapters that needs no domain"),
+        (scores(mix=50, gad=49, gad2=55), gain(2, 0.01), "Deploy mix: gad gains +2.00 chrF"),
+        (scores(mix=53, gad=52), [], "Deploy mix: no other system"),
         (scores(gad=52), [], "Deploy gad. No base model was scored"),
-        (young(scores(mix=50, gad=52)), gain(2, 0.01), "Deploy nothing yet: mix has not converged"),
-        (scores(mix=20, gad=22), gain(2, 0.01), "Deploy nothing yet: gad is the best system"),
-        (scores(mix=50, ft=60), [], "Deploy mix: no system with adapters that needs no domain is better. If the"),
+        (Records([*scores(mix=50, gad=52), *CURVE]), gain(2, 0.01), "Deploy nothing yet: mix has not converged"),
+        (scores(mix=20, gad=22), gain(2, 0.01), "Deploy nothing yet: the best system, gad, is not usable"),
+        (scores(mix=50, ft=60), [], "Deploy mix: no other system that works without domain labels is better. If the"),
         (Records(), [], "Nothing has been scored yet."),
     ],
 )
