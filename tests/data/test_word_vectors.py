@@ -56,7 +56,7 @@ def test_all_forms_give_the_same(
     for word in ("the", "naïve", "</s>"):
         expected[dictionary.index(word)] = torch.tensor(ROWS[word])
     assert torch.equal(result, expected)
-    assert "3 dimensions; 2 words found, 1 missing, which are 30.0 % of the running text" in capsys.readouterr().err
+    assert "2 words found, 1 missing (30.0 % of the running text)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("missing", ["zero", "mean"])

@@ -65,7 +65,7 @@ def test_a_finished_checkpoint_does_not_look_at_its_base(data: Path, base: Path,
     ("arguments", "arch", "match"),
     [
         (["--adapter-form", "lora", "--layernorm-embedding"], AD, "--layernorm-embedding: "),
-        ([], f"{AD}_tiny", f"--encoder-layers 2: .* 3; leave sizes out and give --arch {AD}, "),
+        ([], f"{AD}_tiny", f"--encoder-layers 2: .* 3; .* --arch {AD}, "),
     ],
 )
 def test_sizes_that_differ_are_told_in_a_line(

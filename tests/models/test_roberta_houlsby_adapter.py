@@ -115,7 +115,7 @@ def test_a_task_is_switched_by_name() -> None:
 @pytest.mark.parametrize("tuning", ["top", "full"])
 def test_a_base_that_tasks_rest_on_is_not_changed(tuning: str) -> None:
     first = make_model()
-    with pytest.raises(InputError, match=rf"--tuning {tuning} changes the base .*\(sst2\)"):
+    with pytest.raises(InputError, match=rf"--tuning {tuning} .*\(sst2\)"):
         make_model("trec", tuning=tuning).load_state_dict(copy_of(first.state_dict()), strict=True)
     # The other way round is right: the changed base is the next task's.
     changed = make_model(tuning=tuning)
@@ -131,7 +131,7 @@ def test_a_base_that_tasks_rest_on_is_not_changed(tuning: str) -> None:
         ({"bottleneck_dim": 8}, make_model, "the checkpoint's task 'sst2' has --bottleneck-dim 64, not 8"),
         ({"labels": ("bad", "mixed", "good")}, make_model, "has labels bad, good, mixed, not bad, mixed, good"),
         ({}, lambda: make_base(max_positions=16), "--max-positions: 24, but .*; give --max-positions 16$"),
-        ({}, lambda: make_base(words=31), "it knows 36 symbols, the data's dictionary 35: wrong dictionary"),
+        ({}, lambda: make_base(words=31), "it has 36 symbols, but the data's dictionary has 35"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_line(given: dict[str, Any], state: Any, match: str) -> None:

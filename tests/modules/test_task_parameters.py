@@ -42,7 +42,7 @@ def test_description_survives_and_damage_is_refused() -> None:
              b'{"labels": [], "tuning": "all", "activation_fn": "relu"}', b"null",
              b'{"labels": [], "tuning": "norms", "activation_fn": "os.system"}']  # fmt: skip
     for damaged in [None, torch.zeros(3, 2), *(torch.tensor(list(w), dtype=torch.uint8) for w in wrong)]:
-        with pytest.raises(InputError, match="^here: does not describe a task"):
+        with pytest.raises(InputError, match="^here: "):
             TaskDescription.from_entry(damaged, "here")
 
 
@@ -66,7 +66,7 @@ def test_names_of_tasks() -> None:
     for name in ("sst2", "MNLI_m", "cola-1"):
         check_task_name(name)
     for name in ("", "a.b", "../x", "keys", "train", "ć"):
-        with pytest.raises(InputError, match="cannot name a task"):
+        with pytest.raises(InputError, match="--classification-head-name: "):
             check_task_name(name)
 
 
