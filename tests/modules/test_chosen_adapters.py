@@ -55,8 +55,3 @@ def test_a_device_has_blocks_enough_however_the_rows_fall() -> None:
         rows = DeviceRows(adapters[torch.randperm(len(adapters))], None, 3)
         x = torch.arange(float(len(adapters))).unsqueeze(1)
         assert torch.equal(rows.lay_out(x)[rows.entries.squeeze(1)], x)
-
-
-def test_an_accelerator_lays_rows_out_in_blocks() -> None:
-    away = torch.ones(4, 1, 2, device="meta")
-    assert isinstance(choose(away, away, 1, 2)[0], DeviceRows)

@@ -36,17 +36,8 @@ def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
     out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights))
     torch.testing.assert_close(out, bank(x, weights))
     assert torch.equal(out[:, 3], x[:, 3])
-    with torch.no_grad():
-        bank.down_weight[0] = float("nan")  # would spread to everything computed with it
+    bank.down_weight.data[0] = float("nan")  # would spread to everything computed with it
     assert mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights[1:2])).isfinite().all()
-
-
-def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:
-    gate, x, batch = make_gate(causal=False), torch.randn(5, 4, H), RoutingBatch()
-    out = mixed(gate, x, bank, batch)
-    logits = x.mean(0) @ gate.weight.t()
-    torch.testing.assert_close(batch.gate_logits[0][0], logits)
-    torch.testing.assert_close(out, bank(x, (logits / 0.5).softmax(-1)))
 
 
 @pytest.mark.parametrize("guarded", [(), (1,)])
@@ -72,20 +63,20 @@ def test_a_causal_gate_never_looks_ahead_and_decodes_as_it_scores(bank: AdapterB
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("top_k", [1, 2])
-def test_a_sparse_gate_is_a_dense_one_with_its_small_weights_at_zero(
+@pytest.mark.parametrize("top_k", [0, 1, 2])
+def test_weights_are_the_softmax_of_the_projected_mean_its_largest_or_all(
     bank: AdapterBank, causal: bool, top_k: int
 ) -> None:
     gate, x, batch = make_gate(causal, top_k), torch.randn(5, 4, H), RoutingBatch()
     out = mixed(gate, x, bank, batch)
-    logits = batch.gate_logits[0]
-    assert logits.size(-1) == D  # criterions see them all
+    mean = x.cumsum(0) / torch.arange(1, 6).view(-1, 1, 1) if causal else x.mean(0, keepdim=True)
+    logits = mean @ gate.weight.t()
+    torch.testing.assert_close(batch.gate_logits[0], logits)
     weights = (logits / 0.5).softmax(-1)
-    kept = weights.ge(weights.topk(top_k, -1).values[..., -1:])
+    kept = weights.ge(weights.topk(top_k or D, -1).values[..., -1:])
     expected = (weights * kept) / (weights * kept).sum(-1, keepdim=True)
     torch.testing.assert_close(gate.weights(logits), expected)
     torch.testing.assert_close(out, bank(x, expected))
-    assert not kept.all()
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -109,7 +100,6 @@ def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(
     assert torch.equal(out[~wins], old[~wins])
     expected = torch.tensor([0.0, 1, 0]) if top_k else (logits / 0.5).softmax(-1)
     torch.testing.assert_close(out[wins], bank(x, expected.expand(7, 20, D))[wins])
-    assert torch.equal(after.weights(logits)[..., 1].expand(7, 20) > 0, wins)
     # One that never wins: nothing of it is computed.
     with torch.no_grad():
         after.weight[1] = after.weight[0] - 10 * torch.eye(H)[0]  # below the first where feature 0 is positive

@@ -35,15 +35,10 @@ def test_a_topic_starts_as_the_base_and_goes_where_its_parameters_say(kind: str)
         torch.testing.assert_close(module.steer(HIDDEN, topic), steered[:, topic])
 
 
-def test_weights() -> None:
-    """Normalised states (−1 0 1)·√1.5 and (0 −1 1)·√1.5, and the scores' softmax."""
+def test_weights_are_the_softmax_of_scores_of_normalised_states() -> None:
     module = TopicSteering(3, 2)
-    with torch.no_grad():
-        module.embeddings.copy_(torch.tensor([[1.0, 0, 0], [0, 0, 0], [0, 0, 2]]))
-    root = 1.5**0.5
-    expected = torch.tensor([[-root, 0, 2 * root], [0, 0, 2 * root]]).softmax(1)
-    torch.testing.assert_close(module.weights(HIDDEN), expected, atol=1e-5, rtol=1e-5)  # the norm's own epsilon
-    torch.testing.assert_close(module.log_weights(HIDDEN), expected.log(), atol=1e-5, rtol=1e-5)
+    expected = (nn.functional.layer_norm(HIDDEN, (3,)) @ module.embeddings.t()).log_softmax(1)
+    torch.testing.assert_close(module.log_weights(HIDDEN), expected)
     assert module.bfloat16().log_weights(HIDDEN.bfloat16()).dtype == torch.float32
 
 
@@ -102,9 +97,8 @@ def test_is_its_formula(kind: str, average_states: bool, chunk_size: int) -> Non
     )
 
 
-@pytest.mark.parametrize("average_states", [False, True])
-def test_a_topic_alone_is_one_softmax(average_states: bool) -> None:
-    mixture, hidden, targets, weight = make(average_states=average_states)
+def test_a_topic_alone_is_one_softmax() -> None:
+    mixture, hidden, targets, weight = make()
     for topic in (0, 2):
         logits = mixture.steering.steer(hidden, topic) @ weight.t()
         torch.testing.assert_close(mixture.scores(hidden, weight, topic), logits)
