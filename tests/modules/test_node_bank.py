@@ -4,22 +4,19 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
+from tests.modules.banks import randomised
 
 H, B_DIM, N = 6, 3, 5
 
 
 @pytest.fixture
 def bank() -> NodeBank:
-    torch.manual_seed(1)
-    bank = NodeBank(H, B_DIM, N)
-    for parameter in bank.parameters():
-        nn.init.normal_(parameter)
-    return bank
+    return randomised(NodeBank(H, B_DIM, N), std=1)
 
 
 def states(*shape: int) -> Tensor:

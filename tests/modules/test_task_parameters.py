@@ -42,9 +42,9 @@ def test_is_a_bottleneck_with_a_skip_connection() -> None:
     torch.testing.assert_close(adapter(x), expected)
 
 
-@pytest.mark.parametrize("scale", [1e-7, 1e-2, 1.0])
-def test_starts_from_a_truncated_normal(scale: float) -> None:
+def test_starts_from_a_truncated_normal() -> None:
     torch.manual_seed(1)
+    scale = 1e-2
     adapter = HoulsbyAdapter(300, 200, scale)
     for projection in (adapter.down, adapter.up):
         assert projection.weight.abs().max() <= 2 * scale
