@@ -114,7 +114,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         gates = net_output[1].get("gate_logits", {})
         if not any(gates.get(side) for side in SIDES):
             raise InputError(
-                "this criterion trains gates and the model has none: use --arch transformer_gated_adapter, "
+                "this criterion trains gates, but the model has none; use --arch transformer_gated_adapter, "
                 "or --criterion label_smoothed_cross_entropy"
             )
         return {side: torch.stack(gates[side]) for side in SIDES if gates[side]}
@@ -123,11 +123,11 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         """Return P_τ, the target of the gates: B×D, rows sum to one or, without a label, are all zero."""
         if self.gate_target == "domain":
             if sample.get("domain_ids") is None:
-                raise InputError("--gate-target domain needs the domains of --task multi_domain_translation")
+                raise InputError("--gate-target domain needs domains; use --task multi_domain_translation")
             return F.one_hot(sample["domain_ids"], num_domains).float()
         probs = sample.get("teacher_probs")
         if probs is None:
-            raise InputError("the gates have no teacher: give --teacher-dir, as fairseq-ext teacher writes it")
+            raise InputError("the gates have no teacher; give --teacher-dir, written by fairseq-ext teacher")
         scores = probs.float().log() if self.gate_target == "log-probs" else probs.float()
         return (scores / self.tau).softmax(-1).where(probs.any(-1, keepdim=True), 0.0)
 

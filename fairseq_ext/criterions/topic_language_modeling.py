@@ -57,7 +57,7 @@ class TopicLanguageModelingCriterion(CrossEntropyCriterion):
         target = sample["target"]
         if not hasattr(getattr(model, "decoder", None), "topics"):
             raise InputError(
-                f"this criterion trains topics and the model has none: use --arch {TOPIC_MODEL}, or "
+                f"this criterion trains topics, but the model has none; use --arch {TOPIC_MODEL}, or "
                 "--criterion cross_entropy"
             )
         _, extra = model(**sample["net_input"], targets=target)

@@ -80,4 +80,4 @@ def binarise_files(
     unknown = dict(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise"))
     move_outputs(folder / TASKS_DIR, len(files), folder)
     most, worst = max((percent, name) for name, percent in unknown.items())
-    return f"at most {most:.3f} % of pieces unknown, in {worst}" if most else "no unknown pieces"
+    return f"at most {most:.3f} % of pieces are unknown, in {worst}" if most else "no unknown pieces"

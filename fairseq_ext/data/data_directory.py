@@ -27,7 +27,7 @@ def split_directories(data: str | None) -> list[Path]:
     """Split a data option, ``DIR`` or ``DIR1:DIR2:…``, into directories."""
     directories = [Path(path) for path in utils.split_paths(data or "") if path]
     if not directories:
-        raise InputError("no data directory; give one with domains.txt and dictionaries")
+        raise InputError("no data directory given; give one with domains.txt and dictionaries")
     return directories
 
 
@@ -53,7 +53,7 @@ def infer_languages(data: Path) -> tuple[str, str]:
         match = re.fullmatch(r"[^.]+\.([^.-]+)-([^.-]+)\.[^.]+\.idx", path.name)
         if match:
             return match[1], match[2]
-    raise InputError(f"{data}: no file like DOMAIN/train.en-de.en.idx; give --source-lang and --target-lang")
+    raise InputError(f"{data}: has no file like DOMAIN/train.en-de.en.idx; give --source-lang and --target-lang")
 
 
 def check_vocabulary_files(data: Path) -> None:

@@ -174,8 +174,8 @@ def _number(style: str, language: str, dictionary: LanguageDictionary) -> int:
     symbol = STYLES[style].symbol(language)
     if symbol not in dictionary:
         raise InputError(
-            f"--language-tokens {style}: the dictionary of {language} lacks {symbol}; give all languages of the "
-            "pretrained model by --langs, in its order, and name the data's languages as it does"
+            f"--language-tokens {style}: the dictionary of {language} lacks {symbol}; list all languages of "
+            "the pretrained model in --langs, in its order, and name the data's languages as it does"
         )
     number: int = dictionary.index(symbol)
     dictionary.reserved.add(number)

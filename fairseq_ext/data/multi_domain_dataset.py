@@ -179,7 +179,8 @@ class MultiDomainDataset(FairseqDataset, Generic[Corpus]):
     def _batches(self, indices: np.ndarray, **kwargs: Any) -> list[np.ndarray]:
         if not len(indices):
             raise InputError(
-                f"no sentence fits: --max-tokens {kwargs.get('max_tokens')} or the limits of positions are too low"
+                f"no sentence fits: --max-tokens {kwargs.get('max_tokens')} or the position limits are too low; "
+                "increase them"
             )
         batches = list(super().batch_by_size(indices, **kwargs))
         # fairseq silently drops a last batch whose size is not a multiple of --required-batch-size-multiple (8 by

@@ -34,7 +34,7 @@ _SUM_TOLERANCE = 1e-3
 # Smaller values would become zero, whose logarithm is infinite.
 _LEAST = np.finfo(DTYPE).smallest_subnormal
 _BLOCK_ROWS = 1 << 16
-_REMEDY = "make it with fairseq-ext teacher"
+_REMEDY = "create it with fairseq-ext teacher"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TeacherLabels:
             row = int(np.arange(len(self))[rows].reshape(-1)[np.argmin(is_good)])
             values = np.array2string(np.asarray(self.raw[row]), precision=4, separator=", ", threshold=12)
             raise InputError(
-                f"{self.path}, row {row + 1}: {values} is no distribution (not negative, sum 1); label the set again"
+                f"{self.path}, row {row + 1}: {values} is not a distribution (≥ 0, sum 1); label the set again"
             )
         return probs / totals if self.raw.dtype == DTYPE else probs
 
@@ -135,7 +135,7 @@ def read_teacher_probs(
     record = read_teacher_record(teacher_dir)
     if record["domains"] != list(domains):
         raise InputError(
-            f"{teacher_dir / TEACHER_FILE}: its domains are {record['domains']}, those of the data {list(domains)}; "
+            f"{teacher_dir / TEACHER_FILE}: has domains {record['domains']}, but the data has {list(domains)}; "
             "train the teacher on the same corpora"
         )
     path = label_path(teacher_dir, domain, split)
@@ -154,9 +154,9 @@ def open_labels(path: Path, num_domains: int) -> TeacherLabels:
     """Memory-map a label file."""
     probs = map_array(path, _REMEDY)
     if probs.dtype not in (DTYPE, np.float32) or probs.ndim != 2:
-        raise InputError(f"{path}: must be a two-dimensional float16 or float32 array")
+        raise InputError(f"{path}: must be a two-dimensional float16 or float32 array; {_REMEDY}")
     if probs.shape[1] != num_domains:
-        raise InputError(f"{path}: {probs.shape[1]} columns for {num_domains} domains; label the set again")
+        raise InputError(f"{path}: has {probs.shape[1]} columns for {num_domains} domains; label the set again")
     return TeacherLabels(path, probs)
 
 
@@ -173,4 +173,4 @@ def check_labels(teacher_dir: Path) -> int:
 
 
 def _is_changed(path: Path) -> InputError:
-    return InputError(f"{path}: is not as {TEACHER_FILE} recorded it; put the right file back, or label the set again")
+    return InputError(f"{path}: differs from its record in {TEACHER_FILE}; restore it, or label the set again")

@@ -67,7 +67,7 @@ def _found(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> tu
     counts = _word_counts(dictionary)
     found = [word for word in counts if word in file]
     if not found:
-        raise InputError(f"{path}: has none of the dictionary’s {len(counts)} words; give vectors of the same language")
+        raise InputError(f"{path}: has none of the dictionary's {len(counts)} words; use vectors of the same language")
     vectors = torch.zeros(len(dictionary), file.vector_size)
     if missing == "mean":
         vectors[:] = torch.tensor(file[found]).mean(dim=0)
@@ -75,12 +75,12 @@ def _found(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> tu
     vectors[rows] = torch.tensor(file[[dictionary[row] for row in rows]])
     vectors[dictionary.pad()] = 0
     for row in (~vectors.isfinite().all(dim=1)).nonzero().flatten().tolist():
-        raise InputError(f"{path}: the vector of {dictionary[row]!r} is not finite; mend or remove its line")
+        raise InputError(f"{path}: the vector of {dictionary[row]!r} is not finite; correct or remove its line")
     rms = vectors[[dictionary.index(word) for word in found]].double().square().mean().sqrt().item()
     covered = sum(counts[word] for word in found) / sum(counts.values())
     print(
-        f"{path}: {file.vector_size} dimensions; {len(found):,} words found, {len(counts) - len(found):,} missing, "
-        f"which are {100 * (1 - covered):.1f} % of the running text; RMS {rms:.3g}",
+        f"{path}: {file.vector_size} dimensions; {len(found):,} words found, {len(counts) - len(found):,} missing "
+        f"({100 * (1 - covered):.1f} % of the running text); RMS {rms:.3g}",
         file=sys.stderr,
     )
     return vectors, rows, rms
@@ -105,7 +105,7 @@ def read_word_vectors(path: Path) -> KeyedVectors:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: cannot be read as word vectors ({reason}); {_REMEDY}") from None
     if table.vector_size < _LEAST_DIMENSION:
-        raise InputError(f"{path}: has one number a word, which is rather a count; {_REMEDY}")
+        raise InputError(f"{path}: has only one number per word, so it looks like a list of counts; {_REMEDY}")
     return table
 
 
@@ -114,7 +114,7 @@ def _format_of(path: Path) -> tuple[bool, bool]:
     with open_binary(path, "rb") as file:
         first, second = file.readline(_LONGEST_LINE), file.readline(_LONGEST_LINE)
     if not first.strip():
-        raise InputError(f"{path}: starts with nothing; {_REMEDY}")
+        raise InputError(f"{path}: the first line is empty; {_REMEDY}")
     fields = first.split()
     if len(fields) != 2 or not all(_COUNT.fullmatch(field) for field in fields):
         return False, False

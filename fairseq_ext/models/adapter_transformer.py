@@ -231,7 +231,7 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
     def build_model(cls, args: Namespace, task: Any) -> "AdapterTransformerModel":
         if getattr(args, "checkpoint_activations", False):
             # Layers would be recomputed without their batch, and gate logits would have no gradients.
-            raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
+            raise InputError("--checkpoint-activations cannot be used with adapters; remove it")
         has_saved_names = getattr(args, "adapter_names", None) is not None
         args.adapter_names = adapter_names(args, task)
         model = super().build_model(args, task)
@@ -309,8 +309,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         state_dict[NAMES] = names_entry(self.adapter_names)
         if not self.has_saved_names:
             print(
-                "the checkpoint is of an earlier version and does not name its adapters, so their order could not be "
-                f"compared; they are taken for {', '.join(self.adapter_names)}",
+                "the checkpoint was written by an earlier version and does not name its adapters, so their order "
+                f"cannot be checked; assuming {', '.join(self.adapter_names)}",
                 file=sys.stderr,
             )
 
@@ -340,10 +340,11 @@ def adapter_names(args: Namespace, task: Any) -> list[str]:
     saved = getattr(args, "adapter_names", None)
     domains = getattr(task, "domains", None)
     if saved is None and domains is None:
-        raise InputError("adapters are named after the domains of --task multi_domain_translation; use that task")
+        raise InputError("adapters need domains, which this task does not have; use --task multi_domain_translation")
     if saved is not None and domains is not None and list(saved) != list(domains):
         raise InputError(
-            f"the checkpoint's adapters are {list(saved)}, the data's domains {list(domains)}: use its own data"
+            f"the checkpoint's adapters are {list(saved)}, but the data's domains are {list(domains)}; use the data of "
+            "its training"
         )
     return list(saved or domains)
 

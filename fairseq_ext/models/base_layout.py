@@ -32,6 +32,7 @@ POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos
 # fairseq's default, which its tasks set even if it is not given.
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
+_EXPECTED = {int: "a positive integer", bool: "true or false", str: "text"}
 LORA = "lora"  # value of --adapter-form
 # Options of the adapters' form, with defaults; checkpoints contain only given values.
 FORM_OPTIONS: Mapping[str, Any] = {
@@ -59,7 +60,7 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in layout.items():
         kind = str if name == "activation_fn" else bool if name in FLAGS else int
         if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):
-            raise InputError(f"its option {name} is {value!r}, expected {'a size' if kind is int else kind.__name__}")
+            raise InputError(f"its option {name} is {value!r}; expected {_EXPECTED[kind]}")
     return layout
 
 
@@ -122,8 +123,8 @@ def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
         if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):
             family = args.arch.removesuffix("_small").removesuffix("_tiny")
             raise InputError(
-                f"{_told(name, own)}: the base checkpoint {args.finetune_from_model} has {_told(name, value)}; leave "
-                f"sizes out and give --arch {family}, which takes those of the base"
+                f"{_told(name, own)}: the base checkpoint {args.finetune_from_model} has {_told(name, value)}; remove "
+                f"options of the size and use --arch {family}, which adopts the base's size"
             )
 
 

@@ -53,7 +53,7 @@ def check_fit(
         if key in own.keys() & state_dict.keys():
             rows, own_rows = len(state_dict[key]), len(own[key])
             if rows != own_rows:
-                problems.append(f"it knows {rows} {kind}, the data's dictionary {own_rows}: wrong dictionary")
+                problems.append(f"it has {rows} {kind}, but the data's dictionary has {own_rows}: wrong dictionary")
             break
     misshapen = [n for n in sorted(own.keys() & state_dict.keys()) if own[n].shape != state_dict[n].shape]
     for what, names in [
@@ -64,7 +64,7 @@ def check_fit(
         if names:
             problems.append(f"{len(names)} entries {what}: {some_of(names)}")
     if problems:
-        raise InputError(f"the checkpoint does not fit this model: {'; '.join(problems)}")
+        raise InputError(f"the checkpoint does not match this model: {'; '.join(problems)}")
 
 
 def some_of(names: Iterable[str], limit: int = 3) -> str:

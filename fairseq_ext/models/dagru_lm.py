@@ -137,9 +137,9 @@ class DAGRUDecoder(FairseqIncrementalDecoder):
         last, state = self._carried.get(self.training, (None, self.output.weight.new_zeros(2, 0, 0)))
         if last != segment - 1 or state.size(1) != rows:
             raise InputError(
-                f"segment {segment} with {rows} rows of text does not follow "
-                + (f"segment {last} with {state.size(1)}" if last is not None else "any")
-                + "; go on with the --batch-size of the checkpoint, or begin an epoch with --reset-dataloader"
+                f"segment {segment} with {rows} rows of text does not continue "
+                + (f"segment {last} with {state.size(1)} rows" if last is not None else "any segment")
+                + "; use the checkpoint's --batch-size, or start a new epoch with --reset-dataloader"
             )
         return state.to(self.output.weight)
 
@@ -186,8 +186,8 @@ class DAGRULanguageModel(FairseqLanguageModel):
         embed_dim = 0 if combination.words == "general" else cfg.embed_dim or cfg.vector_dim or cfg.hidden_dim
         if combination.has_one_width and embed_dim != cfg.vector_dim:
             raise InputError(
-                f"--embed-dim {embed_dim}: --combination {cfg.combination} needs that of the word vectors, "
-                f"{cfg.vector_dim}; leave the option out"
+                f"--embed-dim {embed_dim}: --combination {cfg.combination} needs the dimension of the word vectors, "
+                f"{cfg.vector_dim}; remove the option"
             )
         gru = DomainAdaptedGRU(combination, embed_dim, cfg.vector_dim, cfg.hidden_dim)
         model = cls(DAGRUDecoder(task.dictionary, gru, embed_dim, vectors, cfg.dropout))
@@ -202,7 +202,7 @@ def _vectors(cfg: Any, dictionary: Any) -> Tensor:
     if cfg.vector_dim:
         return torch.zeros(len(dictionary), cfg.vector_dim)
     if not cfg.word_vectors:
-        raise InputError(f"--word-vectors: is missing; --combination {cfg.combination} needs them")
+        raise InputError(f"--word-vectors: missing, but --combination {cfg.combination} needs it; give a file")
     if cfg.vector_scale is None:
         cfg.vector_scale = cfg.init_range / math.sqrt(3)
     missing = str(cfg.missing_vectors)

@@ -46,7 +46,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         """
         if "fairseq_ext.registration" not in sys.modules:
             raise InputError(
-                "fairseq_ext was imported before fairseq, so that fairseq does not know it; "
+                "fairseq_ext was imported before fairseq, so its models are not registered; "
                 "write from fairseq_ext.hub import DomainTranslator first"
             )
         model = Path(model_name_or_path)
@@ -58,7 +58,9 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
             options |= subword_options(data)
         found = hub_utils.from_pretrained(str(model), checkpoint_file, str(data.resolve()), **options)
         if not hasattr(found["task"], "typed_domains"):
-            raise InputError(f"{model / checkpoint_file}: not trained with --task multi_domain_translation")
+            raise InputError(
+                f"{model / checkpoint_file}: not trained with --task multi_domain_translation; use another"
+            )
         return cls(found["args"], found["task"], found["models"])
 
     @property

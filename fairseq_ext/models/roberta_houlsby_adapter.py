@@ -202,8 +202,8 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         has_types = self.options.token_types or any(found.description.token_types for found in saved.values())
         if has_types and _SECOND_TEXT not in state_dict:
             raise InputError(
-                "--token-types: the checkpoint's base has none; take a BERT, imported by this version of "
-                "fairseq-ext import roberta"
+                "--token-types: the checkpoint's base has no token types; use a BERT imported with fairseq-ext import "
+                "roberta of this version"
             )
         self._check_kept(state_dict, [task for task in saved if task != self.task_name])
         for task, found in saved.items():
@@ -231,8 +231,8 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         tasks = ", ".join(others)
         if self.tuning in ("top", "full"):
             raise InputError(
-                f"--tuning {self.tuning} changes the base that the checkpoint's tasks ({tasks}) rest on; use adapters "
-                "or norms, or start from a checkpoint without tasks"
+                f"--tuning {self.tuning} changes the base, which the checkpoint's tasks ({tasks}) need unchanged; use "
+                "adapters or norms, or start from a checkpoint without tasks"
             )
         # In half precision, fairseq rounds all weights and saves them rounded.
         dtype, floats = self.base.embed_tokens.weight.dtype, filter(torch.is_floating_point, state_dict.values())

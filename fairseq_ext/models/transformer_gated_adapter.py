@@ -60,7 +60,7 @@ def gate_inputs(config: GatedAdapterConfig) -> frozenset[str]:
     names = frozenset(name.strip() for name in config.gate_inputs.split(","))
     if names - {STATES, SOURCE, ENCODER} or not names & {STATES, SOURCE}:
         raise InputError(
-            f"--gate-inputs {config.gate_inputs}: name {STATES}, {SOURCE} or both, and {ENCODER} with them if wanted"
+            f"--gate-inputs {config.gate_inputs}: give {STATES}, {SOURCE} or both, optionally with {ENCODER}"
         )
     return names
 

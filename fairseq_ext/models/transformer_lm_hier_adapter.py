@@ -86,7 +86,7 @@ class PathDecoder(TransformerDecoder):
         if self._STATE not in state:
             weights = self.default_node_weights if _weights.value is None else _weights.value
             if weights is None:
-                raise InputError("these adapters need the domain: give --domain, --paths or --choose-paths")
+                raise InputError("these adapters need a domain; give --domain, --paths or --choose-paths")
             if callable(weights):
                 weights = weights(tokens)
             weights = weights.to(tokens.device)
@@ -124,7 +124,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
     def build_model(cls, cfg: Any, task: Any) -> "TransformerLMHierAdapterModel":
         if getattr(cfg, "checkpoint_activations", False):
             # Layers would be recomputed without their batch.
-            raise InputError("--checkpoint-activations cannot be used with adapters; leave it out")
+            raise InputError("--checkpoint-activations cannot be used with adapters; remove it")
         embed_tree(cfg, getattr(task, "domains", []))
         model: TransformerLMHierAdapterModel = super().build_model(cfg, task)
         # Keep the embeddings that fairseq built from the options, and replace only the stack of layers.
@@ -184,13 +184,13 @@ def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
     if kind != "tree":
         tree = _baseline(kind, sorted(tree.domains) if tree else domains)
     if tree is None:
-        raise InputError("--adapters tree needs a domain tree: give --tree FILE.json")
+        raise InputError("--adapters tree needs a domain tree; give --tree FILE.json")
     cfg.bottleneck_dim, cfg.tree_json = width, tree.to_json()
 
 
 def _baseline(kind: str, domains: Sequence[str]) -> DomainTree:
     if not domains:
-        raise InputError(f"--adapters {kind} needs domains: give --tree, or train with --task {LANGUAGE_MODELING_TASK}")
+        raise InputError(f"--adapters {kind} needs domains; give --tree, or train with --task {LANGUAGE_MODELING_TASK}")
     return single_tree(domains) if kind == "single" else multi_tree(domains)
 
 

@@ -141,7 +141,7 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "TransformerLMTopicModel":
         if cfg.adaptive_softmax_cutoff is not None:
-            raise InputError("--adaptive-softmax-cutoff cannot be used with topics; leave it out")
+            raise InputError("--adaptive-softmax-cutoff cannot be used with topics; remove it")
         model: TransformerLMTopicModel = super().build_model(cfg, task)
         # Keep the embeddings that fairseq built from the options, and replace only the output layer.
         embed_tokens = model.decoder.embed_tokens

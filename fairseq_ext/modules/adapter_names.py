@@ -38,7 +38,7 @@ def read_names(entry: Tensor, key: str = NAMES) -> list[str]:
     except (ValueError, TypeError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"the checkpoint's entry {key} does not list its adapters; it is damaged")
+        raise InputError(f"the checkpoint's entry {key} is not a list of adapter names; the file is damaged")
     return names
 
 
@@ -60,7 +60,7 @@ def match_rows(
     if not has_rows(model, state_dict):
         return
     if saved_entry is None:
-        raise InputError(f"the checkpoint has adapters but no entry {NAMES} that names them; it is damaged")
+        raise InputError(f"the checkpoint has adapters but no entry {NAMES} with their names; the file is damaged")
     saved = read_names(saved_entry)
     _check_names(saved, names, source, may_grow)
     if saved != list(names):
@@ -77,8 +77,8 @@ def _check_names(saved: Sequence[str], names: Sequence[str], source: str, may_gr
     added = [name for name in names if name not in saved]
     if added and not may_grow:
         raise InputError(
-            f"{source} has {', '.join(added)}, for which the checkpoint has no adapters; it has {', '.join(saved)}: "
-            "use these, or start from a base checkpoint"
+            f"{source} lists {', '.join(added)}, but the checkpoint has adapters only for {', '.join(saved)}; use only "
+            "these, or start from a base checkpoint"
         )
 
 

@@ -39,7 +39,7 @@ routing = _batch.during
 
 def current_batch() -> RoutingBatch:
     if _batch.value is None:
-        raise RuntimeError("an adapted layer ran outside `routing`: its router knows no batch")
+        raise RuntimeError("an adapted layer was called outside `routing`, so its router has no batch")
     return _batch.value
 
 

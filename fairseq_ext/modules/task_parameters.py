@@ -96,7 +96,7 @@ class TaskDescription:
         try:
             return cls(**json.loads(read_text(entry)))  # type: ignore[arg-type]
         except (AttributeError, TypeError, ValueError):
-            message = f"{where}: does not describe a task; the file is damaged or of another program"
+            message = f"{where}: has no valid description; the file is damaged or was written by another program"
             raise InputError(message) from None
 
 
@@ -186,8 +186,8 @@ def check_task_name(name: str) -> None:
     """Check that a task's name can be part of state-dict keys and file names."""
     if not is_domain_name(name) or hasattr(nn.ModuleDict(), name):
         raise InputError(
-            f"--classification-head-name: {name!r} cannot name a task; use letters, digits, '-' and '_', and no "
-            "word of torch's own such as 'keys' or 'train'"
+            f"--classification-head-name: {name!r} is not allowed as a task name; use letters, digits, '-' and '_', "
+            "but no method name of torch modules, such as 'keys' or 'train'"
         )
 
 
@@ -239,8 +239,8 @@ class SavedTask:
             saved, wanted = fields[field], own_fields[field]
             if saved != wanted:
                 raise InputError(
-                    f"the checkpoint's task {self.name!r} has {option} {_shown(saved)}, not {_shown(wanted)}: give the "
-                    "same to go on with it, or another --classification-head-name for a new task"
+                    f"the checkpoint's task {self.name!r} has {option} {_shown(saved)}, not {_shown(wanted)}; use the "
+                    "same value to continue its training, or another --classification-head-name for a new task"
                 )
 
 

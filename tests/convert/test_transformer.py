@@ -69,7 +69,7 @@ def test_adapters_take_their_sizes_from_an_old_checkpoint_and_start_as_its_model
     [
         (lambda _, args: vars(args).update(encoder_layers=10**9), "encoder_layers is 1000000000"),
         (lambda _, args: vars(args).update(decoder_ffn_embed_dim=9), "of another shape: decoder.layers.0.fc1"),
-        (lambda _, args: vars(args).update(encoder_embed_dim="__import__('os')"), "expected a size"),
+        (lambda _, args: vars(args).update(encoder_embed_dim="__import__('os')"), "expected a positive integer"),
         (lambda _, args: vars(args).update(encoder_attention_heads=3), "its options make no model"),
         (lambda _, args: vars(args).update(no_cross_attention=True), "no_cross_attention"),
         (lambda model, _: model.update({"decoder.adaptive_softmax.head": torch.ones(2)}), "unknown: decoder.adaptive"),

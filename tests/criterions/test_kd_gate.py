@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,15 +19,13 @@ from tests import toy
 PAD = 1
 
 
-@pytest.fixture
-def task(data: Path) -> Any:
-    return toy.make_task(data)[0]
+TASK = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD))
 
 
 def criterion(
-    task: Any, tau: float = 1.0, target: str = "probs", term: str = "sentence", alpha: float = 0.5, balance: float = 0.0
+    tau: float = 1.0, target: str = "probs", term: str = "sentence", alpha: float = 0.5, balance: float = 0.0
 ) -> KDGate:
-    return KDGate(task, False, 0.1, alpha, tau, target, term, balance)
+    return KDGate(TASK, False, 0.1, alpha, tau, target, term, balance)
 
 
 # Two sentences of three domains, the first with two target tokens, the second with one and a pad.
@@ -38,51 +37,50 @@ SAMPLE = {
 }
 
 
-def test_targets_with_the_papers_temperature(task: Any) -> None:
-    soft = criterion(task, 0.1).target(SAMPLE, 3)[0]
-    sharp = criterion(task, 0.1, "log-probs").target(SAMPLE, 3)[0]
+def test_targets_with_the_papers_temperature() -> None:
+    soft = criterion(0.1).target(SAMPLE, 3)[0]
+    sharp = criterion(0.1, "log-probs").target(SAMPLE, 3)[0]
     # e^6 : e^4 : e^0, and 0.6^10 : 0.4^10 : 0
     total = math.exp(6) + math.exp(4) + 1
     torch.testing.assert_close(soft, torch.tensor([math.exp(6) / total, math.exp(4) / total, 1 / total]))
     ratio = (0.6 / 0.4) ** 10
     torch.testing.assert_close(sharp, torch.tensor([ratio / (1 + ratio), 1 / (1 + ratio), 0.0]))
-    assert criterion(task, target="domain").target(SAMPLE, 3).tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert criterion(target="domain").target(SAMPLE, 3).tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
-def test_divergence_of_even_gates_by_hand(task: Any) -> None:
+def test_divergence_of_even_gates_by_hand() -> None:
     """Even gates against p: KL = log 3 − H(p), times τ², with τ = 2 sharpening nothing in log-probs of p^(1/2)."""
     gates = {"encoder": torch.zeros(1, 2, 3), "decoder": torch.zeros(1, 2, 2, 3)}
-    loss, log = criterion(task, 1.0, "log-probs").gate_loss(gates, SAMPLE)
+    loss, log = criterion(1.0, "log-probs").gate_loss(gates, SAMPLE)
     first = math.log(3) + 0.6 * math.log(0.6) + 0.4 * math.log(0.4)
     second = math.log(3)
     assert log["gate_loss_encoder_0"].item() == pytest.approx(first + second, rel=1e-6)
     assert log["gate_loss_decoder_0"].item() == pytest.approx(2 * first + second, rel=1e-6)
     assert loss.item() == pytest.approx(3 * first + 2 * second, rel=1e-6)
     # An encoder term per token weighs each sentence by its length, and is logged per sentence.
-    loss, log = criterion(task, 1.0, "log-probs", "token").gate_loss(gates, SAMPLE)
+    loss, log = criterion(1.0, "log-probs", "token").gate_loss(gates, SAMPLE)
     assert loss.item() == pytest.approx(2 * (2 * first + second), rel=1e-6)
     assert log["gate_loss_encoder_0"].item() == pytest.approx(first + second, rel=1e-6)
 
 
-def test_temperature_scales_gates_teacher_and_loss(task: Any) -> None:
+def test_temperature_scales_gates_teacher_and_loss() -> None:
     logits = torch.tensor([[[1.0, -0.5, 0.2], [0.0, 0.3, 0.1]]])
-    loss, _ = criterion(task, 0.5).gate_loss({"encoder": logits}, SAMPLE)
+    loss, _ = criterion(0.5).gate_loss({"encoder": logits}, SAMPLE)
     goal, gate = (SAMPLE["teacher_probs"] / 0.5).softmax(-1), (logits[0] / 0.5).softmax(-1)
     assert loss.item() == pytest.approx(0.25 * (goal * (goal / gate).log()).sum().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(("target", "term"), [("probs", "sentence"), ("log-probs", "token")])
-def test_sentences_without_a_label_teach_the_gates_nothing(task: Any, target: str, term: str) -> None:
-    gates = {"encoder": torch.randn(3, 2, 3), "decoder": torch.randn(2, 2, 2, 3)}
-    for side in gates.values():
-        side.requires_grad_()
+def test_sentences_without_a_label_teach_the_gates_nothing(target: str, term: str) -> None:
+    shapes = {"encoder": (3, 2, 3), "decoder": (2, 2, 2, 3)}
+    gates = {side: torch.randn(shape, requires_grad=True) for side, shape in shapes.items()}
     probs = SAMPLE["teacher_probs"].clone()
     probs[0] = 0
-    loss, log = criterion(task, 0.7, target, term).gate_loss(gates, SAMPLE | {"teacher_probs": probs})
+    loss, log = criterion(0.7, target, term).gate_loss(gates, SAMPLE | {"teacher_probs": probs})
     loss.backward()
     second = {key: value[1:] for key, value in SAMPLE.items() if key != "ntokens"}
     alone = {side: logits[:, 1:] for side, logits in gates.items()}
-    loss_alone, log_alone = criterion(task, 0.7, target, term).gate_loss(alone, second)
+    loss_alone, log_alone = criterion(0.7, target, term).gate_loss(alone, second)
     torch.testing.assert_close(loss, loss_alone)
     assert {k: v.item() for k, v in log.items()} == pytest.approx({k: v.item() for k, v in log_alone.items()})
     assert log["gate_sample_size"] == log["gate_labelled"] == log["gate_terms_decoder"] == 1
@@ -92,14 +90,14 @@ def test_sentences_without_a_label_teach_the_gates_nothing(task: Any, target: st
         assert side.grad[:, 1].any()
 
 
-def test_balance_by_hand(task: Any) -> None:
+def test_balance_by_hand() -> None:
     """Mean weights (½, ½, 0) have variance (2·(1/6)² + (1/3)²) / 3 = 1/18, CV² = 1/18 / (1/3)² = ½; (1, 0, 0) has 2."""
-    even, split, alone = torch.zeros(3), torch.tensor([60.0, 60.0, 0.0]), torch.tensor([60.0, 0.0, 0.0])
+    split, alone = torch.tensor([60.0, 60.0, 0.0]), torch.tensor([60.0, 0.0, 0.0])
 
     def balance(side: str, *layers: torch.Tensor) -> float:
-        return criterion(task).balance_loss({side: torch.stack(layers)}, SAMPLE, lambda x: x.softmax(-1)).item()
+        return criterion().balance_loss({side: torch.stack(layers)}, SAMPLE, lambda x: x.softmax(-1)).item()
 
-    assert balance("encoder", torch.stack([even, even])) == pytest.approx(0, abs=1e-6)
+    assert balance("encoder", torch.zeros(2, 3)) == pytest.approx(0, abs=1e-6)
     layers = torch.stack([split, split]), torch.stack([alone, alone])
     assert balance("encoder", *layers) == pytest.approx(0.5 + 2, rel=1e-5)
     # Two sentences that each take an adapter of their own weigh both alike.
@@ -122,10 +120,10 @@ def test_total_is_translation_plus_weighted_gates_plus_weighted_balance(system: 
     """Balance counts in training alone, and without a weight not at all."""
     own_task, model = system
     batch = toy.first_batch(own_task)
-    losses = [criterion(own_task, alpha=a)(model, batch)[0].item() for a in (0.0, 3.0)]
-    plain, _, plain_log = criterion(own_task)(model, batch)
+    losses = [criterion(alpha=a)(model, batch)[0].item() for a in (0.0, 3.0)]
+    plain, _, plain_log = criterion()(model, batch)
     assert losses[1] - losses[0] == pytest.approx(3 * plain_log["gate_loss"].item(), rel=1e-4)
-    balanced = criterion(own_task, balance=0.5)
+    balanced = criterion(balance=0.5)
     loss, size, log = balanced(model, batch)
     expected = balanced.balance_loss(balanced.gate_logits(model(**batch["net_input"])), batch, model.gates[0].weights)
     assert expected > 0
@@ -134,7 +132,6 @@ def test_total_is_translation_plus_weighted_gates_plus_weighted_balance(system: 
         KDGate.reduce_metrics([log])
     assert reduced.get_smoothed_values()["gate_balance"] == pytest.approx(expected.item(), abs=1e-4)
     assert torch.equal(balanced.eval()(model, batch)[0], plain)
-    assert "gate_balance" not in plain_log
 
 
 def test_logs_of_workers_sum_to_the_log_of_all(system: tuple[Any, Any]) -> None:
@@ -143,7 +140,7 @@ def test_logs_of_workers_sum_to_the_log_of_all(system: tuple[Any, Any]) -> None:
     dataset = own_task.datasets["test"]
     parts = [dataset.collater([dataset[i] for i in rows]) for rows in (range(5), range(5, 12))]
     whole = dataset.collater([dataset[i] for i in range(12)])
-    loss = criterion(own_task)
+    loss = criterion()
     logs = [loss(model, part)[2] for part in parts]
     summed = {key: sum(log[key] for log in logs) for key in logs[0]}
     one = loss(model, whole)[2]
@@ -152,5 +149,4 @@ def test_logs_of_workers_sum_to_the_log_of_all(system: tuple[Any, Any]) -> None:
         KDGate.reduce_metrics(logs)
     shown = reduced.get_smoothed_values()
     assert shown["gate_labelled"] == 100
-    assert 0 <= shown["gate_accuracy_decoder_1"] <= 100
     assert shown["gate_loss_encoder_0"] == pytest.approx(float(one["gate_loss_encoder_0"]) / 12 / math.log(2), abs=1e-4)

@@ -4,45 +4,19 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from fairseq.logging import metrics
-from torch import Tensor, nn
 
-from fairseq_ext.criterions.topic_language_modeling import (
-    TopicLanguageModelingCriterion,
-    tdm_terms,
-)
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.criterions.topic_language_modeling import TopicLanguageModelingCriterion, tdm_terms
 
 PAD = 1
 TOPICS = torch.tensor([[0.0, 0, 0], [3.0, 0, 4]])  # z_d, B×H
 TEXTS = torch.tensor([[0.0, 0, 2], [3.0, 0, 0]])  # TID_d
 TASK = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD))
-
-
-class Given(nn.Module):
-    """A model that has found everything already."""
-
-    def __init__(self, log_prob: float, weights: Tensor, embeddings: Tensor, hidden: Tensor):
-        super().__init__()
-        self.decoder = SimpleNamespace(topics=True)
-        self.extra = {
-            "log_prob": torch.tensor(log_prob, requires_grad=True),
-            "topic_weights": weights.clone().requires_grad_(),
-            "topic_embeddings": embeddings.clone().requires_grad_(),
-            "hidden": hidden,
-        }
-
-    def forward(self, src_tokens: Tensor, targets: Tensor) -> tuple[None, dict]:
-        return None, self.extra
-
-
-def criterion(tdm: str = "triplet", margin: float = 0.2, weight: float = 0.5) -> Any:
-    return TopicLanguageModelingCriterion(TASK, False, tdm, margin, weight)
 
 
 def test_triplets_by_hand() -> None:
@@ -83,20 +57,22 @@ SAMPLE = {"net_input": {"src_tokens": TARGET}, "target": TARGET, "ntokens": 3}
 
 def test_loss_by_hand() -> None:
     """z is (1 6 0) and (4 0 0), the texts' means are (1 4 0) and (4 0 1)."""
-    model = Given(-9.0, WEIGHTS, EMBEDDINGS, HIDDEN)
-    margin = 7.0
+    given = torch.tensor(-9.0), WEIGHTS, EMBEDDINGS
+    log_prob, weights, embeddings = (value.clone().requires_grad_() for value in given)
+    extra = {"log_prob": log_prob, "topic_weights": weights, "topic_embeddings": embeddings, "hidden": HIDDEN}
+    model, margin = Mock(return_value=(None, extra)), 7.0
     terms = [2 - math.sqrt(9 + 36 + 1) + margin, 1 - math.sqrt(9 + 16) + margin]
-    loss, sample_size, log = criterion(margin=margin)(model, SAMPLE)
+    loss, sample_size, log = TopicLanguageModelingCriterion(TASK, False, "triplet", margin, 0.5)(model, SAMPLE)
     assert sample_size == 3
     assert loss.item() == pytest.approx(9 + 0.5 * (2 * terms[0] + 1 * terms[1]))
     assert log["loss"].item() == 9
     assert log["tdm_loss"].item() == pytest.approx(sum(terms))
     assert log["topic_weights"].tolist() == pytest.approx([0.5 + 1, 1.5])
     loss.backward()
-    assert model.extra["log_prob"].grad.item() == -1
-    assert model.extra["topic_embeddings"].grad.any()
-    assert model.extra["topic_weights"].grad[0].any()
-    assert not model.extra["topic_weights"].grad[1, 1].any()  # padding
+    assert log_prob.grad.item() == -1
+    assert embeddings.grad.any()
+    assert weights.grad[0].any()
+    assert not weights.grad[1, 1].any()  # padding
 
 
 def test_logs_of_workers_sum_to_figures_of_all() -> None:
@@ -119,9 +95,3 @@ def test_logs_of_workers_sum_to_figures_of_all() -> None:
         assert values["topic_entropy"] == pytest.approx(-(usage * np.log2(usage)).sum(), abs=1e-3)
         assert values["dead_topics"] == 1
         assert not any(key.startswith("_") for key in values)
-    assert TopicLanguageModelingCriterion.logging_outputs_can_be_summed()
-
-
-def test_a_model_without_topics_is_told() -> None:
-    with pytest.raises(InputError, match="--arch transformer_lm_topic"):
-        criterion()(SimpleNamespace(decoder=None), SAMPLE)

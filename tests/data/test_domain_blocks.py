@@ -17,21 +17,11 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_text.make_text(tmp_path_factory.mktemp("blocks"))
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.write_tree(tmp_path_factory.mktemp("tree") / "tree.json")
-
-
-def load(text: Path, split: str, *extra: str, tree: Path | None = None) -> DomainBlocks:
-    options = [*extra, "--tree", str(tree)] if tree else list(extra)
-    task, model = toy_text.make_task(text, *options, arch=toy_text.HIER if tree else toy_text.PLAIN)
+def load(text: Path, split: str, *extra: str, arch: str = toy_text.PLAIN) -> DomainBlocks:
+    task, model = toy_text.make_task(text, *extra, arch=arch)
     task.build_model(model)
     task.load_dataset(split, combine=split == "train")  # as fairseq's trainer
     return task.datasets[split]
-
-
-def batches(dataset: DomainBlocks, **limits: Any) -> list[np.ndarray]:
-    return dataset.batch_by_size(dataset.ordered_indices(), required_batch_size_multiple=8, **limits)
 
 
 def collate(dataset: DomainBlocks, indices: Any) -> dict[str, Any]:
@@ -50,19 +40,15 @@ def test_blocks_are_the_text_and_never_of_two_domains(text: Path) -> None:
         assert words <= {"all", name, "</s>"}
 
 
-def test_mixed_batches_carry_each_rows_own_path(text: Path, tree: Path) -> None:
-    dataset = load(text, "train", tree=tree)
-    tree_ = read_tree(tree)
-    found = batches(dataset, max_sentences=8)
-    assert any(len(set(dataset.domain_of(batch))) > 1 for batch in found)
-    for indices in found:
-        batch = collate(dataset, indices)
-        for row, index in enumerate(batch["id"].tolist()):
-            name = toy_text.DOMAINS[int(batch["domain_ids"][row])]
-            assert dataset.domain_of(np.array([index]))[0] == batch["domain_ids"][row]
-            np.testing.assert_array_equal(batch["net_input"]["node_weights"][row], tree_.path_weights([name]))
-            target = batch["target"][row]
-            assert target[target != 1].tolist() == dataset[index]["target"].tolist()
+def test_mixed_batches_carry_each_rows_own_path(text: Path, tmp_path: Path) -> None:
+    path = toy_text.write_tree(tmp_path / "tree.json")
+    dataset, tree = load(text, "train", "--tree", str(path), arch=toy_text.HIER), read_tree(path)
+    batch = collate(dataset, reversed(range(len(dataset))))
+    assert batch["domain_ids"].tolist() == dataset.domain_of(batch["id"].numpy()).tolist()
+    for row, index in enumerate(batch["id"].tolist()):
+        name, target = toy_text.DOMAINS[int(batch["domain_ids"][row])], batch["target"][row]
+        np.testing.assert_array_equal(batch["net_input"]["node_weights"][row], tree.path_weights([name]))
+        assert target[target != 1].tolist() == dataset[index]["target"].tolist()
 
 
 def test_unscored_tokens_are_read_but_no_targets(text: Path) -> None:

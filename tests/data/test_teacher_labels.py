@@ -1,5 +1,6 @@
 """Label files: what is not a distribution over the right domains does not get into training."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     as_labels,
     check_labels,
-    label_path,
     read_teacher_probs,
     write_probs,
     write_teacher_record,
@@ -34,24 +34,25 @@ def teacher(tmp_path: Path, probs: np.ndarray) -> Path:
     return tmp_path
 
 
+def labels_in(teacher: Path, split: str = "train", domains: list[str] = DOMAINS, num_rows: int = 8) -> TeacherLabels:
+    return read_teacher_probs(teacher, "bank", split, domains, num_rows)
+
+
 def test_what_is_written_is_read(teacher: Path, probs: np.ndarray) -> None:
-    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
+    labels = labels_in(teacher)
     assert isinstance(labels.raw, np.memmap)
-    assert labels.raw.dtype == np.float16
-    read = labels[:]
-    assert read.dtype == np.float32
-    np.testing.assert_allclose(read, probs, rtol=1e-3)
-    np.testing.assert_allclose(read.sum(axis=1), 1, atol=1e-6)
-    np.testing.assert_array_equal(labels[3], read[3])
-    np.testing.assert_array_equal(labels[np.array([5, 0, 5])], read[[5, 0, 5]])
+    assert (labels.raw.dtype, labels[:].dtype) == (np.float16, np.float32)
+    np.testing.assert_allclose(labels[:], probs, rtol=1e-3)
+    np.testing.assert_allclose(labels[:].sum(axis=1), 1, atol=1e-6)
+    for rows in (3, np.array([5, 0, 5])):
+        np.testing.assert_array_equal(labels[rows], labels[:][rows])
     np.testing.assert_array_equal(labels.best(), probs.argmax(axis=1))
 
 
 def test_labels_of_earlier_versions_are_read_as_they_are(teacher: Path, probs: np.ndarray) -> None:
     np.save(teacher / FILE, probs)
     (teacher / TEACHER_FILE).write_text(json.dumps({"domains": DOMAINS, "backend": "tfidf", "metrics": {}}))
-    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
-    np.testing.assert_array_equal(labels[:], probs)
+    np.testing.assert_array_equal(labels_in(teacher)[:], probs)
     assert check_labels(teacher) == 0
 
 
@@ -67,49 +68,44 @@ def test_a_recorded_file_is_not_read_at_the_start(teacher: Path, probs: np.ndarr
     bad = as_labels(probs)
     bad[6, 0] = np.nan
     np.save(teacher / FILE, bad)
-    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
-    other = TeacherLabels(Path("other.npy"), as_labels(probs[::-1]))
+    labels, other = labels_in(teacher), TeacherLabels(Path("other.npy"), as_labels(probs[::-1]))
     read = TeacherLabels.read_each([(labels, 5), (other, 7), (labels, 0), (other, 0)])
     np.testing.assert_allclose(read, probs[[5, 0, 0, 7]], rtol=1e-3)
-    with pytest.raises(InputError, match=r"bank/train\.npy, row 7: \[ *nan.*\] is no distribution"):
+    with pytest.raises(InputError, match=r"bank/train\.npy, row 7: \[ *nan"):
         TeacherLabels.read_each([(other, 6), (labels, 5), (labels, 6)])
-    with pytest.raises(InputError, match=r"bank/train\.npy: is not as teacher\.json recorded it"):
+    with pytest.raises(InputError, match=r"bank/train\.npy: .* teacher\.json"):
         check_labels(teacher)
 
 
-def test_files_of_another_size_and_other_bytes_are_noticed(teacher: Path) -> None:
+def test_files_of_another_size_are_noticed(teacher: Path) -> None:
     assert check_labels(teacher) == 1
     whole = (teacher / FILE).read_bytes()
-    for changed in (whole + b"\0", whole[:-1]):
+    for changed, read in itertools.product((whole + b"\0", whole[:-1]), (labels_in, check_labels)):
         (teacher / FILE).write_bytes(changed)
         with pytest.raises(InputError, match=r"train\.npy"):
-            read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
-        with pytest.raises(InputError, match=r"train\.npy"):
-            check_labels(teacher)
+            read(teacher)
 
 
 @pytest.mark.parametrize(("domains", "num_rows"), [(DOMAINS, 9), (["bank", "law", "garden"], 8), (DOMAINS[:2], 8)])
 def test_rows_and_domains_must_fit(teacher: Path, domains: list[str], num_rows: int) -> None:
     with pytest.raises(InputError, match=r"bank/train\.npy: |teacher\.json: "):
-        read_teacher_probs(teacher, "bank", "train", domains, num_rows)
+        labels_in(teacher, domains=domains, num_rows=num_rows)
 
 
 @pytest.mark.parametrize("row", [[0.5, 0.6, -0.1], [np.nan, 0.5, 0.5], [0.5, 0.5, 0.1], [0, 0, 0]])
 def test_first_bad_row_is_named(teacher: Path, probs: np.ndarray, row: list[float]) -> None:
     probs[[4, 6]] = row
-    write_probs(label_path(teacher, "bank", "train"), probs)
-    with pytest.raises(InputError, match=r"train\.npy, row 5: \[.*\] is no distribution"):
-        read_teacher_probs(teacher, "bank", "train", DOMAINS, 8).best()
+    write_probs(teacher / FILE, probs)
+    with pytest.raises(InputError, match=r"train\.npy, row 5: \["):
+        labels_in(teacher).best()
 
 
 def test_zeros_are_no_label_in_training_text_that_is_said_to_lack_some(teacher: Path, probs: np.ndarray) -> None:
-    raw = as_labels(probs)
-    raw[[4, 6]] = 0
+    expected = labels_in(teacher)[:]
+    probs[[4, 6]] = expected[[4, 6]] = 0
     for split in ("train", "valid"):
-        write_probs(label_path(teacher, "bank", split), raw)
+        write_probs(teacher / f"bank/{split}.npy", probs)
     write_teacher_record(teacher, DOMAINS, "tfidf", {}, unlabelled=["bank"])
-    labels = read_teacher_probs(teacher, "bank", "train", DOMAINS, 8)
-    assert not labels[np.array([4, 6])].any()
-    np.testing.assert_array_equal(labels[np.array([0, 5])], TeacherLabels(Path("as before"), raw)[np.array([0, 5])])
-    with pytest.raises(InputError, match=r"valid\.npy, row 5: .* is no distribution"):
-        read_teacher_probs(teacher, "bank", "valid", DOMAINS, 8)[:]
+    np.testing.assert_array_equal(labels_in(teacher)[:], expected)
+    with pytest.raises(InputError, match=r"valid\.npy, row 5: "):
+        labels_in(teacher, "valid")[:]

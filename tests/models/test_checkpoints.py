@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -11,29 +11,14 @@ from fairseq_ext.inputs.errors import InputError
 from tests import toy
 
 
-@pytest.fixture(autouse=True)
-def _registered(data: Path) -> None:
-    toy.make_task(data)
-
-
-def load(path: Path) -> dict:
-    return checkpoint_utils.load_checkpoint_to_cpu(str(path))
-
-
-def good(path: Path) -> dict:
-    state = {"model": {"w": torch.ones(3)}, "args": argparse.Namespace(arch="transformer"), "cfg": None,
-             "optimizer_history": [{"num_updates": 1, "best_loss": None}], "extra_state": {}}  # fmt: skip
-    torch.save(state, path)
-    return state
-
-
 @pytest.mark.parametrize("share", [0.0, 0.9])
-def test_truncated_at_any_place_is_one_line(tmp_path: Path, share: float) -> None:
-    good(tmp_path / "model.pt")
-    whole = (tmp_path / "model.pt").read_bytes()
+def test_truncated_at_any_place_is_one_line(data: Path, tmp_path: Path, share: float) -> None:
+    toy.make_task(data)  # registers what reads them
+    torch.save({"model": {"w": torch.ones(3)}, "args": Namespace(arch="transformer"), "cfg": None}, tmp_path / "cut.pt")
+    whole = (tmp_path / "cut.pt").read_bytes()
     (tmp_path / "cut.pt").write_bytes(whole[: int(len(whole) * share)])
     with pytest.raises(InputError, match=r"cut\.pt: not a readable checkpoint") as caught:
-        load(tmp_path / "cut.pt")
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "cut.pt"))
     assert "\n" not in str(caught.value)
 
 

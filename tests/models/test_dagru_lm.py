@@ -17,23 +17,14 @@ V, E = 24, toy_stream.VECTOR_DIM
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_stream.make_stream(tmp_path_factory.mktemp("stream"))
+    """Text, and word vectors in it."""
+    data = toy_stream.make_stream(tmp_path_factory.mktemp("stream"))
+    toy_stream.write_vectors(data / "v.txt")
+    return data
 
 
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_stream.write_vectors(tmp_path_factory.mktemp("vectors") / "v.txt")
-
-
-def make_model(stream: Path, vectors: Path, combination: str = "dagru", *extra: str) -> Any:
-    return toy.make_model(
-        *toy_stream.make_task(stream, "--combination", combination, "--word-vectors", str(vectors), *extra)
-    )
-
-
-@pytest.fixture
-def model(stream: Path, vectors: Path) -> Any:
-    return make_model(stream, vectors)
+def make_model(stream: Path, *extra: str) -> Any:
+    return toy.make_model(*toy_stream.make_task(stream, "--word-vectors", str(stream / "v.txt"), *extra))
 
 
 def tokens_of(rows: int = 3, length: int = 7) -> Tensor:
@@ -46,15 +37,15 @@ def scores(model: Any, tokens: Tensor, **given: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_cached_decoding_is_full_decoding(stream: Path, vectors: Path, name: str) -> None:
-    model, tokens = make_model(stream, vectors, name), tokens_of()
+def test_cached_decoding_is_full_decoding(stream: Path, name: str) -> None:
+    model, tokens = make_model(stream, "--combination", name), tokens_of()
     whole, state = scores(model, tokens), {}
     steps = [scores(model, tokens[:, : n + 1], incremental_state=state) for n in range(tokens.size(1))]
     torch.testing.assert_close(torch.cat(steps, 1), whole)
 
 
-def test_segments_are_one_text_in_their_order(model: Any) -> None:
-    tokens = tokens_of(length=9)
+def test_segments_are_one_text_in_their_order(stream: Path) -> None:
+    model, tokens = make_model(stream), tokens_of(length=9)
     parts = [scores(model, part, segment=n) for n, part in enumerate(tokens.split(3, 1))]
     torch.testing.assert_close(torch.cat(parts, 1), scores(model, tokens))
     assert not torch.allclose(parts[1], scores(model, tokens[:, 3:6]))
@@ -63,8 +54,8 @@ def test_segments_are_one_text_in_their_order(model: Any) -> None:
             scores(model, rows, segment=segment)
 
 
-def test_checkpoints_have_the_vectors_and_the_carried_state(stream: Path, vectors: Path, model: Any) -> None:
-    model.train()
+def test_checkpoints_have_the_vectors_and_the_carried_state(stream: Path) -> None:
+    model = make_model(stream).train()
     scores(model, tokens_of(), segment=0)
     saved = copy.deepcopy(model.state_dict())
     task, cfg = toy_stream.make_task(stream, "--word-vectors", "/nowhere", "--vector-dim", str(E))
@@ -75,18 +66,10 @@ def test_checkpoints_have_the_vectors_and_the_carried_state(stream: Path, vector
     torch.testing.assert_close(scores(other.eval(), tokens_of()), scores(model.eval(), tokens_of()))
 
 
-@pytest.mark.parametrize(
-    ("options", "rms"), [([], 0.1 / 3**0.5), (["--init-range", "0.3"], 0.3 / 3**0.5), (["--vector-scale", "2"], 2.0)]
-)
-def test_general_vectors_come_in_at_the_scale_of_trained_ones(
-    stream: Path, vectors: Path, options: list[str], rms: float
-) -> None:
-    """As they start, or at one that is given; checkpoints keep both the vectors and the scale."""
-    task, cfg = toy_stream.make_task(stream, "--word-vectors", str(vectors), *options)
-    model = task.build_model(cfg)
-    words = model.decoder.vectors[4:]
-    assert words.square().mean().sqrt().item() == pytest.approx(rms)
-    assert cfg.vector_scale == pytest.approx(rms)
-    if "--vector-scale" not in options:
-        own = model.decoder.embed.weight
-        assert own.square().mean().sqrt().item() == pytest.approx(rms, rel=0.1)
+@pytest.mark.parametrize(("options", "scale"), [([], 0.1), (["--init-range", "0.3"], 0.3)])
+def test_general_vectors_come_in_at_the_scale_of_trained_ones(stream: Path, options: list[str], scale: float) -> None:
+    decoder = make_model(stream, *options).decoder
+    assert decoder.embed.weight.abs().max() <= scale
+    rms = scale / 3**0.5  # of a uniform distribution
+    assert decoder.embed.weight.square().mean().sqrt().item() == pytest.approx(rms, rel=0.1)
+    assert decoder.vectors[4:].square().mean().sqrt().item() == pytest.approx(rms)

@@ -4,21 +4,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
+from tests.modules.banks import randomised
 
 H, B_DIM, D = 12, 5, 3
 
 
 def make_bank(shared_norm: bool = False) -> AdapterBank:
-    torch.manual_seed(0)
-    bank = AdapterBank(H, B_DIM, D, shared_norm=shared_norm)
-    for parameter in bank.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)
-    return bank
-
-
-@pytest.fixture
-def bank() -> AdapterBank:
-    return make_bank()
+    return randomised(AdapterBank(H, B_DIM, D, shared_norm=shared_norm))
 
 
 def one_adapter(bank: AdapterBank, x: Tensor, d: int) -> Tensor:
@@ -43,8 +35,8 @@ def test_equals_the_sum_of_single_adapters_and_so_do_its_gradients(shared_norm: 
     torch.testing.assert_close(own, autograds)
 
 
-def test_an_active_subset_is_zero_weights_elsewhere_and_alone_gets_gradients(bank: AdapterBank) -> None:
-    x = torch.randn(7, 4, H)
+def test_an_active_subset_is_zero_weights_elsewhere_and_alone_gets_gradients() -> None:
+    bank, x = make_bank(), torch.randn(7, 4, H)
     weights = torch.tensor([0.3, 0.0, 0.7]).expand(7, 4, D)
     out = bank(x, weights[..., [0, 2]], active=[0, 2])
     torch.testing.assert_close(out, bank(x, weights))
@@ -54,41 +46,37 @@ def test_an_active_subset_is_zero_weights_elsewhere_and_alone_gets_gradients(ban
         assert parameter.grad.flatten(1).any(1).tolist() == [True, False, True], name
 
 
-def test_folded_for_decoding_gives_the_same(bank: AdapterBank) -> None:
-    x, weights = torch.randn(7, 4, H), torch.rand(7, 4, D).softmax(-1)
-    before = bank.eval()(x, weights)
+def test_folded_for_decoding_it_gives_the_same_until_it_trains_or_is_loaded() -> None:
+    bank, x, weights = make_bank().eval(), torch.randn(7, 4, H), torch.rand(7, 4, D).softmax(-1)
+    before, keys = bank(x, weights), bank.state_dict().keys()
     bank.make_generation_fast_()
     assert torch.equal(bank(x, weights), before)
-    with torch.no_grad():
-        bank.norm_weight.mul_(2)
-    assert not torch.equal(bank.train()(x, weights), before)  # training never uses what was folded
-
-
-def test_what_is_folded_is_no_part_of_a_checkpoint_and_ends_with_a_new_one(bank: AdapterBank) -> None:
-    x, keys = torch.randn(7, 4, H), bank.state_dict().keys()
-    bank.eval().make_generation_fast_()
     assert bank.state_dict().keys() == keys
-    other = AdapterBank(H, B_DIM, D)
-    bank.load_state_dict(other.state_dict())
-    assert torch.equal(bank(x, torch.ones(1), active=[1]), other(x, torch.ones(1), active=[1]))
+    loaded, other = {name: 2 * value for name, value in bank.state_dict().items()}, AdapterBank(H, B_DIM, D)
+    bank.load_state_dict(loaded)
+    other.load_state_dict(loaded)
+    assert torch.equal(bank(x, weights), other(x, weights))
+    bank.make_generation_fast_()
+    bank.norm_weight.data.zero_()
+    assert not torch.equal(bank.train()(x, weights), other(x, weights))
 
 
-@pytest.mark.parametrize("active", [None, [1], [0, 2]])
-def test_a_fresh_bank_is_the_identity_under_autocast(active: list[int] | None) -> None:
+def test_a_fresh_bank_is_the_identity_under_autocast() -> None:
     """Also of what half precision cannot hold."""
     x = torch.randn(7, 4, H)
     x[0, 0, 0] = 70_000.0
-    size = D if active is None else len(active)
-    weights = torch.full((1, 1, size), 1 / size)
-    with torch.autocast("cpu", torch.float16):
-        out = AdapterBank(H, B_DIM, D)(x, weights, active)
-    assert out.dtype == torch.float32
-    assert torch.equal(out, x)
+    for active in (None, [1], [0, 2]):
+        size = D if active is None else len(active)
+        with torch.autocast("cpu", torch.float16):
+            out = AdapterBank(H, B_DIM, D)(x, torch.full((1, 1, size), 1 / size), active)
+        assert out.dtype == torch.float32
+        assert torch.equal(out, x)
 
 
 @pytest.mark.parametrize("within", [True, False])
-def test_gradients_under_autocast_are_near_those_without(bank: AdapterBank, within: bool) -> None:
+def test_gradients_under_autocast_are_near_those_without(within: bool) -> None:
     """Wherever the backward pass begins, as those of the formula itself are."""
+    bank = make_bank()
 
     def gradients(dtype: torch.dtype, enabled: bool) -> list[Tensor]:
         x = torch.randn(7, 4, H, generator=torch.Generator().manual_seed(1)).requires_grad_()

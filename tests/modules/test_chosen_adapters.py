@@ -2,20 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows, choose
+from tests.modules.banks import randomised
 
 T, B, H, D = 7, 6, 8, 5
-
-
-def random_bank(shared_norm: bool = False) -> AdapterBank:
-    torch.manual_seed(1)
-    bank = AdapterBank(H, 4, D, shared_norm=shared_norm).double()
-    for parameter in bank.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    return bank
 
 
 def random_weights(k: int, threshold: float = 0.0) -> Tensor:
@@ -34,7 +27,8 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("shared_norm", [False, True])
 def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: float, shared_norm: bool) -> None:
     """The result and every gradient, with the norms folded too; at last of positions that choose nothing at all."""
-    bank, weights = random_bank(shared_norm), random_weights(k, threshold).requires_grad_()
+    bank = randomised(AdapterBank(H, 4, D, shared_norm=shared_norm).double())
+    weights = random_weights(k, threshold).requires_grad_()
     x = torch.randn(T, B, H, dtype=torch.double, requires_grad=True)
     chosen = choose(weights, x, k, D, may_skip=threshold > 0)
     sparse, dense = bank.mix_chosen(x, *chosen), bank(x, weights)
@@ -55,8 +49,3 @@ def test_a_device_has_blocks_enough_however_the_rows_fall() -> None:
         rows = DeviceRows(adapters[torch.randperm(len(adapters))], None, 3)
         x = torch.arange(float(len(adapters))).unsqueeze(1)
         assert torch.equal(rows.lay_out(x)[rows.entries.squeeze(1)], x)
-
-
-def test_an_accelerator_lays_rows_out_in_blocks() -> None:
-    away = torch.ones(4, 1, 2, device="meta")
-    assert isinstance(choose(away, away, 1, 2)[0], DeviceRows)

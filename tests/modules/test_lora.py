@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +11,7 @@ from torch import Tensor
 from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows
 from fairseq_ext.modules.lora import LoraBank
 from fairseq_ext.modules.routers import Mixture, chosen, weighted
+from tests.modules.banks import randomised
 
 IN, OUT, D = 6, 5, 3
 
@@ -20,31 +23,22 @@ def by_formula(bank: LoraBank, x: Tensor, weights: Tensor, onto: Tensor) -> Tens
     return onto
 
 
-def rows_of(kind: type, weights: Tensor) -> Mixture:
-    values, adapters = weights.flatten(0, 1).topk(2)
-    return chosen(kind(adapters, values.ne(0), D), values)
+def of_rows(kind: type) -> Callable[[Tensor], Mixture]:
+    def mixture(weights: Tensor) -> Mixture:
+        values, adapters = weights.flatten(0, 1).topk(2)
+        return chosen(kind(adapters, values.ne(0), D), values)
+
+    return mixture
 
 
-@pytest.mark.parametrize("form", ["weighted", "on the host", "on a device"])
-def test_a_mixture_is_the_formula_and_so_are_its_gradients(form: str) -> None:
-    torch.manual_seed(1)
-    bank = LoraBank(IN, OUT, rank=2, num_adapters=D, alpha=3)
-    torch.nn.init.normal_(bank.down_weight)
-    torch.nn.init.normal_(bank.up_weight)
-    weights = torch.tensor([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]]).expand(3, 4, D)
-    forms = {
-        "weighted": weighted,
-        "on the host": lambda w: rows_of(HostRows, w),
-        "on a device": lambda w: rows_of(DeviceRows, w),
-    }
+@pytest.mark.parametrize("form", [weighted, of_rows(HostRows), of_rows(DeviceRows)])
+def test_a_mixture_is_the_formula_and_so_are_its_gradients(form: Callable[[Tensor], Mixture]) -> None:
+    bank = randomised(LoraBank(IN, OUT, rank=2, num_adapters=D, alpha=3), std=1)
+    weights = torch.tensor([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
+    own = weights.repeat(3, 1, 1).requires_grad_()
+    x, y = torch.randn(3, 4, IN, requires_grad=True), torch.randn(3, 4, OUT, requires_grad=True)
     found = []
-    for compute in (lambda w, x, y: forms[form](w)(bank, x, y), lambda w, x, y: by_formula(bank, x, w, y)):
-        torch.manual_seed(2)
-        x, y, own = (v.requires_grad_() for v in (torch.randn(3, 4, IN), torch.randn(3, 4, OUT), weights.clone()))
-        out = compute(own, x, y)
-        out.square().sum().backward()
-        grads = [x.grad, y.grad, bank.down_weight.grad, bank.up_weight.grad]
-        found.append([out, *grads, own.grad * own.ne(0)])
-        bank.zero_grad()
-    for ours, expected in zip(*found, strict=True):
-        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-4)
+    for out in (form(own)(bank, x, y), by_formula(bank, x, own, y)):
+        *grads, of_weights = torch.autograd.grad(out.square().sum(), (x, y, *bank.parameters(), own))
+        found.append([out, *grads, of_weights * own.ne(0)])
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)

@@ -4,23 +4,19 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
-from fairseq_ext.modules.chosen_adapters import DeviceRows
 from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch
+from tests.modules.banks import randomised
 
 H, B_DIM, N = 6, 3, 5
 
 
 @pytest.fixture
 def bank() -> NodeBank:
-    torch.manual_seed(1)
-    bank = NodeBank(H, B_DIM, N)
-    for parameter in bank.parameters():
-        nn.init.normal_(parameter)
-    return bank
+    return randomised(NodeBank(H, B_DIM, N), std=1)
 
 
 def states(*shape: int) -> Tensor:
@@ -68,15 +64,9 @@ def test_parameters_stay_views_of_what_is_stored(bank: NodeBank, change: str) ->
     assert original.down_bias[1].eq(9).all() == (change != "copy")
 
 
-def test_on_an_accelerator_only_the_active_nodes_are_laid_out(bank: NodeBank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gradients of the others are none; here with its way to lay rows out, on a CPU."""
-    monkeypatch.setattr("fairseq_ext.modules.chosen_adapters.HostRows", DeviceRows)
-    given = torch.tensor([[0.5, 0, 0, 0.5, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]])
-    x = states(4, 3)
-    expected = GivenRouter()(x, RoutingBatch(given_weights=given))(bank, x, x)
-    batch = RoutingBatch(given_weights=given)
-    assert batch.active == [0, 3]
-    out = bank.mix_chosen(x, *batch.choose_given(x, batch.active), batch.active)
-    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+def test_only_the_nodes_that_a_batch_chose_have_gradients(bank: NodeBank) -> None:
+    given, x = torch.tensor([[0.5, 0, 0, 0.5, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]]), states(4, 3)
+    out = GivenRouter(gathers=True)(x, RoutingBatch(given_weights=given))(bank, x, x)
+    torch.testing.assert_close(out, bank(x, given), atol=1e-5, rtol=1e-5)
     out.square().sum().backward()
-    assert [node for node, _ in bank.gradients("up_weight")] == [0, 3]
+    assert [node for node, _ in bank.gradients("up_weight")] == [0, 3, 4]

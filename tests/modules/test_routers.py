@@ -5,6 +5,7 @@ from torch import nn
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import GateRouter, GivenRouter, RoutingBatch
+from tests.modules.banks import randomised
 
 H, D = 8, 3
 
@@ -16,11 +17,7 @@ def mixed(router: nn.Module, x: torch.Tensor, bank: AdapterBank, batch: RoutingB
 
 @pytest.fixture
 def bank() -> AdapterBank:
-    torch.manual_seed(1)
-    bank = AdapterBank(H, 4, D)
-    for parameter in bank.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    return bank
+    return randomised(AdapterBank(H, 4, D))
 
 
 def make_gate(causal: bool = True, top_k: int = 0) -> GateRouter:
@@ -36,17 +33,8 @@ def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
     out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights))
     torch.testing.assert_close(out, bank(x, weights))
     assert torch.equal(out[:, 3], x[:, 3])
-    with torch.no_grad():
-        bank.down_weight[0] = float("nan")  # would spread to everything computed with it
+    bank.down_weight.data[0] = float("nan")  # would spread to everything computed with it
     assert mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights[1:2])).isfinite().all()
-
-
-def test_gate_is_softmax_of_projected_mean(bank: AdapterBank) -> None:
-    gate, x, batch = make_gate(causal=False), torch.randn(5, 4, H), RoutingBatch()
-    out = mixed(gate, x, bank, batch)
-    logits = x.mean(0) @ gate.weight.t()
-    torch.testing.assert_close(batch.gate_logits[0][0], logits)
-    torch.testing.assert_close(out, bank(x, (logits / 0.5).softmax(-1)))
 
 
 @pytest.mark.parametrize("guarded", [(), (1,)])
@@ -62,30 +50,21 @@ def test_a_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank, guarded
     assert torch.equal(mixed(gate, x, bank, RoutingBatch(given_weights=given)), mixed(gate, x, bank, RoutingBatch()))
 
 
-@pytest.mark.parametrize("top_k", [0, 1, 2])
-def test_a_causal_gate_never_looks_ahead_and_decodes_as_it_scores(bank: AdapterBank, top_k: int) -> None:
-    gate, x, state = make_gate(top_k=top_k), torch.randn(6, 4, H), {}
-    out = mixed(gate, x, bank, RoutingBatch())
-    torch.testing.assert_close(mixed(gate, x[:3], bank, RoutingBatch()), out[:3])
-    steps = [mixed(gate, x[t : t + 1], bank, RoutingBatch(incremental_state=state)) for t in range(6)]
-    torch.testing.assert_close(torch.cat(steps), out)
-
-
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("top_k", [1, 2])
-def test_a_sparse_gate_is_a_dense_one_with_its_small_weights_at_zero(
+@pytest.mark.parametrize("top_k", [0, 1, 2])
+def test_weights_are_the_softmax_of_the_projected_mean_its_largest_or_all(
     bank: AdapterBank, causal: bool, top_k: int
 ) -> None:
     gate, x, batch = make_gate(causal, top_k), torch.randn(5, 4, H), RoutingBatch()
     out = mixed(gate, x, bank, batch)
-    logits = batch.gate_logits[0]
-    assert logits.size(-1) == D  # criterions see them all
+    mean = x.cumsum(0) / torch.arange(1, 6).view(-1, 1, 1) if causal else x.mean(0, keepdim=True)
+    logits = mean @ gate.weight.t()
+    torch.testing.assert_close(batch.gate_logits[0], logits)
     weights = (logits / 0.5).softmax(-1)
-    kept = weights.ge(weights.topk(top_k, -1).values[..., -1:])
+    kept = weights.ge(weights.topk(top_k or D, -1).values[..., -1:])
     expected = (weights * kept) / (weights * kept).sum(-1, keepdim=True)
     torch.testing.assert_close(gate.weights(logits), expected)
     torch.testing.assert_close(out, bank(x, expected))
-    assert not kept.all()
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -109,7 +88,6 @@ def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(
     assert torch.equal(out[~wins], old[~wins])
     expected = torch.tensor([0.0, 1, 0]) if top_k else (logits / 0.5).softmax(-1)
     torch.testing.assert_close(out[wins], bank(x, expected.expand(7, 20, D))[wins])
-    assert torch.equal(after.weights(logits)[..., 1].expand(7, 20) > 0, wins)
     # One that never wins: nothing of it is computed.
     with torch.no_grad():
         after.weight[1] = after.weight[0] - 10 * torch.eye(H)[0]  # below the first where feature 0 is positive

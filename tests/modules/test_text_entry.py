@@ -1,19 +1,17 @@
-"""Text among tensors: the names of adapters, the epsilon of norms."""
+"""Text among tensors, such as the names of adapters."""
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.bert import ENTRY, set_norm_eps, take_norm_eps
-from fairseq_ext.modules.adapter_names import names_entry, read_names
+from fairseq_ext.modules.adapter_names import read_names
 from fairseq_ext.modules.text_entry import read_text, text_entry
 
 TEXT = '["root", "söhne", "law", "🙂"]'
-DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 
 
-@DTYPES
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_a_text_survives_averages(dtype: torch.dtype) -> None:
     """Of checkpoints, by fairseq's script, and of updates, step by step, by --store-ema."""
     saved = text_entry(TEXT).to(dtype)
@@ -27,15 +25,5 @@ def test_a_text_survives_averages(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("damaged", [text_entry(TEXT) + 300, torch.ones(1) / 0, torch.tensor([195.0])])
 def test_damaged_names_are_refused(damaged: Tensor) -> None:
-    assert read_names(names_entry(["root", "söhne"]).to(torch.uint8)) == ["root", "söhne"]  # of an earlier version
     with pytest.raises(InputError, match="adapter_names"):
         read_names(damaged)
-
-
-@DTYPES
-def test_the_epsilon_of_norms_goes_with_the_weights(dtype: torch.dtype) -> None:
-    one, other = (nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)) for _ in range(2))
-    set_norm_eps(one, 1e-12)
-    take_norm_eps(other, {f"encoder.{name}": value.to(dtype) for name, value in one.state_dict().items()}, "encoder.")
-    assert other[1].eps == 1e-12
-    assert torch.equal(other.get_buffer(ENTRY), one.get_buffer(ENTRY))
