@@ -84,7 +84,7 @@ def test_a_recipe_on_an_opus_mt_model(experiment: tuple[Path, Any], tmp_path: Pa
 
 def test_a_missing_base_is_named_before_anything_runs(tmp_path: Path) -> None:
     write_corpora(tmp_path / "corpora")
-    with pytest.raises(InputError, match="nowhere: no base model"):
+    with pytest.raises(InputError, match="nowhere: has no base model"):
         verb("run")([str(write_experiment(tmp_path, {"import": "nowhere"}))])
     assert not (tmp_path / "work").exists()
 

@@ -41,5 +41,5 @@ def test_text_is_normalised_as_configured(
 
 def test_text_that_becomes_a_tag_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clean = {"normalise": {"unicode": "NFKC", "punctuation": None}}
-    with pytest.raises(InputError, match="standard input, line 2: holds a domain's tag in odd characters"):
+    with pytest.raises(InputError, match="standard input, line 2: contains a domain tag"):
         normalise(tmp_path, monkeypatch, "<domain:a> as it is\n＜domain:a＞ b\n", clean)
