@@ -37,7 +37,7 @@ _REMEDY = "export the adapters again with fairseq-ext adapters export"
 
 def _are_different_names(names: tuple[str, ...]) -> tuple[str, ...]:
     if not all(map(is_domain_name, names)) or len(set(names)) < len(names):
-        raise ValueError("expected different names of domains")
+        raise ValueError("expected valid and distinct names of domains")
     return names
 
 
@@ -106,18 +106,20 @@ def write_adapters(
 def read_adapters(path: Path) -> AdapterFile:
     """Read an adapter file, and check all of it against its manifest."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file; give an adapter file, which fairseq-ext adapters export writes")
+        raise InputError(f"{path}: not found; give an adapter file, written by fairseq-ext adapters export")
     try:
         with safe_open(path, framework="pt") as file:
             manifest = _parse(file.metadata() or {}, path)
             if differing := manifest.tensors.keys() ^ set(file.keys()):
-                raise InputError(f"{path}: file and manifest do not both have the tensor {min(differing)}; {_REMEDY}")
+                raise InputError(
+                    f"{path}: the tensor {min(differing)} is missing in the file or in its manifest; {_REMEDY}"
+                )
             tensors = {name: file.get_tensor(name) for name in manifest.tensors}
     except SafetensorError as error:
-        raise InputError(f"{path}: cut off, or no safetensors file ({error}); {_REMEDY}") from None
+        raise InputError(f"{path}: is cut off, or is not a safetensors file ({error}); {_REMEDY}") from None
     for name, value in tensors.items():
         if tensor_hash(value) != manifest.tensors[name]:
-            raise InputError(f"{path}: the tensor {name} is not as it was written (SHA-256 differs); {_REMEDY}")
+            raise InputError(f"{path}: the tensor {name} was changed after export (SHA-256 differs); {_REMEDY}")
     rows: dict[str, dict[str, Tensor]] = {name: {} for name in manifest.domains}
     shared = {}
     for name, value in tensors.items():
@@ -127,7 +129,7 @@ def read_adapters(path: Path) -> AdapterFile:
         elif domain in rows:
             rows[domain][key] = value
         else:
-            raise InputError(f"{path}: the tensor {name} is of no domain of its manifest; {_REMEDY}")
+            raise InputError(f"{path}: the tensor {name} belongs to no domain of the manifest; {_REMEDY}")
     return AdapterFile(path, manifest, rows, shared)
 
 
@@ -143,9 +145,9 @@ def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:
     """Return the manifest in a file's metadata."""
     text = entries.get("manifest")
     if text is None:
-        raise InputError(f"{path}: a safetensors file, but without a manifest of adapters; {_REMEDY}")
+        raise InputError(f"{path}: has no manifest of adapters; {_REMEDY}")
     if entries.get("manifest_sha256") != _digest(text):
-        raise InputError(f"{path}: its manifest is not as it was written (SHA-256 differs); {_REMEDY}")
+        raise InputError(f"{path}: its manifest was changed after export (SHA-256 differs); {_REMEDY}")
     try:
         manifest = TypeAdapter(AdapterManifest).validate_json(text)
     except ValidationError as error:
@@ -153,7 +155,7 @@ def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:
         where = ".".join(map(str, first["loc"]))
         raise InputError(f"{path}: manifest: {where}: {first['msg']}; {_REMEDY}") from None
     if not set(manifest.guarded) <= set(manifest.domains):
-        raise InputError(f"{path}: its manifest guards other adapters than it has; {_REMEDY}")
+        raise InputError(f"{path}: its manifest guards adapters that it does not contain; {_REMEDY}")
     return manifest
 
 

@@ -49,7 +49,7 @@ def remove_domain(model: Path, name: str, output: Path) -> System:
     system.require_adapters()
     system.require_domain(name)
     if len(system.domains) == 1:
-        raise InputError(f"{model}: {name} is its only domain; use the base that its adapters are on")
+        raise InputError(f"{model}: {name} is its only domain and cannot be removed; use the base model instead")
     tree = None if system.tree is None else _without_domain(system.tree, name)
     names = [other for other in system.names if other != name] if tree is None else list(tree.names)
     guarded = [other for other in system.guarded if other in names]
@@ -96,19 +96,19 @@ def _fresh_rows(system: System, seed: int) -> State:
 
 def _check_new_name(system: System, name: str) -> None:
     if not is_domain_name(name):
-        raise InputError(f"{name!r} is no name of a domain; use letters, digits, '-' and '_' only")
+        raise InputError(f"{name!r} is not a valid domain name; use letters, digits, '-' and '_' only")
     if name in (*system.domains, *system.names):
-        raise InputError(f"{system.path}: has {name!r} already; choose another name")
+        raise InputError(f"{system.path}: already has {name!r}; choose another name")
     if name in (*RESERVED_NAMES, NOTHING, MEAN, NEAREST):
-        raise InputError(f"{name!r} has a meaning of its own here; choose another name for the domain")
+        raise InputError(f"{name!r} is a reserved name; choose another name for the domain")
 
 
 def _with_leaf(tree: DomainTree, name: str, parent: str | None) -> DomainTree:
     inner = [node for node in tree.names if node not in tree.leaves]
     if parent not in (*inner, "none"):
         raise InputError(
-            f"--parent: give the node that the new leaf goes below, one of {', '.join(inner) or 'no node'}, or none "
-            "for a root of its own"
+            f"--parent: give the parent node of the new leaf ({', '.join(inner) or 'the tree has no inner node'}), "
+            "or none for a separate root"
         )
     row = None if parent == "none" else tree.names.index(str(parent))
     domains = {**tree.domains, name: len(tree.names)}

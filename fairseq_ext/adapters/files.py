@@ -106,7 +106,7 @@ def _with_file(system: System, file: AdapterFile) -> System:
     for name in own.keys() & file.rows.keys():
         if theirs is None or not _is_same_inner_node(system, file, name, theirs):
             raise InputError(
-                f"{file.path}: has an adapter {name!r}, and there is one of that name; rename or remove one of them"
+                f"{file.path}: its adapter {name!r} already exists in {system.path}; rename or remove one of them"
             )
     options = None
     if not own:
@@ -130,7 +130,7 @@ def _joined(own: DomainTree | None, theirs: DomainTree, file: AdapterFile) -> Do
     """Return a tree extended by a file's nodes and domains. The file's order is used if it has all nodes."""
     for name in file.rows:
         if name not in theirs.names or _parent(theirs, name) not in (None, *file.rows):
-            raise InputError(f"{file.path}: lacks nodes on the path of {name!r}; export the adapters again")
+            raise InputError(f"{file.path}: some nodes on the path of {name!r} are missing; export the adapters again")
     names = [*(own.names if own else ()), *(name for name in file.rows if own is None or name not in own.names)]
     if set(names) <= set(theirs.names):
         names = [name for name in theirs.names if name in names]
@@ -161,8 +161,8 @@ def _check_base(system: System, file: AdapterFile) -> None:
     first = next((key for key in [*theirs, *own] if own.get(key) != theirs.get(key)), None)
     if first is not None:
         raise InputError(
-            f"{file.path}: belongs to another base than {system.path}, whose {first} differs; give the model that its "
-            "adapters were trained on"
+            f"{file.path}: was trained on another base than {system.path}: the tensor {first} differs; give the model "
+            "that its adapters were trained on"
         )
 
 
@@ -171,20 +171,22 @@ def _check_kind(system: System, file: AdapterFile) -> None:
     kind = file.manifest.kind
     if kind not in BASES or system.kind not in (kind, BASES[kind]):
         raise InputError(
-            f"{file.path}: has adapters of {kind!r}, which a {system.architecture!r} as {system.path} cannot take; "
-            "give the base alone, or a model with adapters of that kind"
+            f"{file.path}: its adapters of {kind!r} are incompatible with {system.path}, a {system.architecture!r}; "
+            "give the base, or a model with adapters of that kind"
         )
     options = {**EARLIER_OPTIONS.get(kind, {}), **file.manifest.options}
     if options.keys() != set(ADDED[kind]):
-        raise InputError(f"{file.path}: its options are not {', '.join(ADDED[kind])}; export the adapters again")
+        raise InputError(
+            f"{file.path}: its manifest does not have the options {', '.join(ADDED[kind])}; export the adapters again"
+        )
     own: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
     for name, value in own.items():
         # Initialisation and training options do not affect the computation; the width is in the shapes.
         is_of_training = name in ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
         if not is_of_training and options[name] != value:
             raise InputError(
-                f"{file.path}: its adapters have {name} {options[name]}, those of {system.path} "
-                f"{value}; they cannot be mixed"
+                f"{file.path}: its adapters have {name} {options[name]}, but those of {system.path} have "
+                f"{value}; attach them to the base instead"
             )
 
 
@@ -201,13 +203,13 @@ def _check_tensors(system: System, file: AdapterFile) -> None:
             found = tuple(tensors[key].shape) if key in tensors else None
             if found != expected.get(key):
                 raise InputError(
-                    f"{file.path}: {key}{suffix} has the shape {found}, where this base takes {expected.get(key)}; "
-                    "give adapters of its own sizes"
+                    f"{file.path}: {key}{suffix} has the shape {found}, but this base needs {expected.get(key)}; "
+                    "give adapters of the same sizes"
                 )
     if system.has_adapters:
         for key, value in file.shared.items():
             if not equal(value, system.model[key]):
                 raise InputError(
-                    f"{file.path}: {key}, which all adapters share, is another one in {system.path}; attach the file "
-                    "to the base alone"
+                    f"{file.path}: {key}, which all adapters share, differs from that of {system.path}; attach the "
+                    "file to the base instead"
                 )

@@ -68,8 +68,8 @@ def old_pairs(
         prefix = next((p for p in prefixes if p.with_name(f"{p.name}.{languages[0]}").is_file()), None)
         if prefix is None:
             raise InputError(
-                f"{folder}: no text of the domain {name}; expected {name}.{languages[0]} or "
-                f"{name}/{TRAIN}.{languages[0]} there, and the same in {languages[1]}"
+                f"{folder}: has no text of the domain {name}; add {name}.{languages[0]} or "
+                f"{name}/{TRAIN}.{languages[0]}, and the same in {languages[1]}"
             )
         pairs = new_pairs(prefix, languages)
         found[name] = sorted(pairs, key=lambda pair: (stable_hash(training.seed, *pair), pair))[: training.old_pairs]
@@ -89,7 +89,7 @@ def write_data(
     encoded = folder / "encoded"
     subwords = system / MODEL_FILE
     if not subwords.is_file():
-        raise InputError(f"{subwords}: not found; a system without subwords of its own cannot cut new text")
+        raise InputError(f"{subwords}: not found; new text can only be added to a system with subwords")
     processors = {lang: load_subwords(model_of(system, lang)) for lang in languages}
     tags = [piece for piece in dictionary_pieces(processors[languages[0]]) if is_domain_tag(piece)]
     files = []
@@ -125,8 +125,8 @@ def _split(name: str, pairs: Sequence[Pair], training: Training) -> dict[str, li
     keys = sorted(sources, key=lambda key: (stable_hash(training.seed, key), key))
     if len(keys) <= training.valid:
         raise InputError(
-            f"{name}: {len(keys)} different sources of up to {training.max_words} words, of which {training.valid} are "
-            "held out; give more text, or a smaller --valid"
+            f"{name}: has only {len(keys)} different sources of up to {training.max_words} words, but "
+            f"{training.valid} are held out; give more text, or a smaller --valid"
         )
     held_out = set(keys[: training.valid])
     valid = {key: pair for pair in kept if (key := normalise_source(pair.source)) in held_out}

@@ -73,7 +73,7 @@ class System:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path / CHECKPOINT_FILE if manifest else path))
         options = model_options(state)
         if not options:
-            raise InputError(f"{path}: the checkpoint does not say what model it is of")
+            raise InputError(f"{path}: the checkpoint has no options of a model; give a fairseq checkpoint")
         model = {key: value for key, value in state["model"].items() if key != EARLIER_NAMES}
         return cls(path, state, model, options, manifest)
 
@@ -192,7 +192,7 @@ class System:
         manifest = replace(self.manifest, domains=self.domains, architecture=self.architecture, scores=None)
         if manifest.classifier and self.domains != self.manifest.domains:
             manifest = replace(manifest, classifier=None)
-            print(f"{output}: the classifier knows the old domains alone and is left out", file=sys.stderr)
+            print(f"{output}: the classifier is omitted, because it only knows the old domains", file=sys.stderr)
         with exported.writing(output) as folder:
             for name in self.manifest.files:
                 if name.startswith(f"{CLASSIFIER_FOLDER}/") and manifest.classifier is None:
@@ -231,7 +231,7 @@ def is_row_key(key: str, kind: str) -> bool:
 
 def refuse_existing(output: Path) -> None:
     if output.exists() or output.is_symlink():
-        raise InputError(f"{output}: exists already; results get names of their own, give another one")
+        raise InputError(f"{output}: already exists; give another name")
 
 
 def kind_options(system: System) -> dict[str, Any]:

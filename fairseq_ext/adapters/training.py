@@ -62,10 +62,10 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
     system = System.read(model)
     system.require_adapters()
     if system.manifest is None:
-        raise InputError(f"{model}: to train a domain, give an exported system; it has the subwords that cut its text")
+        raise InputError(f"{model}: has no subwords to segment the text; to train a domain, give an exported system")
     if system.has_gates and training.old_text is None:
         raise InputError(
-            "--old-text: give a folder with text of the old domains; from it a new gate learns when to stay out"
+            "--old-text: not given; give a folder with text of the old domains, which a gated system needs"
         )
     is_guarded = system.has_gates and training.gates == GUARDED
     grown = add_domain(system, name, NOTHING if start == NEAREST else start, guarded=is_guarded)
@@ -157,7 +157,7 @@ class _Bench:
             weights = torch.cat(layers)[..., row]  # N×L
             share = float(weights.gt(0).any(1).float().mean())
             print(
-                f"{name}: {self.name} takes part in {share:.1%} of {len(weights)} held-out sentences, mean weight "
+                f"{name}: {self.name} is used in {share:.1%} of {len(weights)} held-out sentences, mean weight "
                 f"{float(weights.mean()):.3f}",
                 file=sys.stderr,
             )

@@ -125,9 +125,12 @@ def _add(options: Namespace) -> None:
     start = options.start or ("nearest" if options.text else "nothing")
     if options.text is None:
         if options.extra:
-            raise InputError(f"{' '.join(options.extra)}: goes to fairseq-train, and without --text nothing is trained")
+            raise InputError(
+                f"{' '.join(options.extra)}: is for fairseq-train, but nothing is trained without --text; "
+                "remove it or give --text"
+            )
         if start == "nearest":
-            raise InputError("--from nearest: needs --text, by which what is near is measured")
+            raise InputError("--from nearest: needs --text, on which the adapters are compared; give --text")
     _load_fairseq()
     grown = _train(options, start) if options.text else _add_untrained(options, start)
     _print_domains(options.output, grown)

@@ -93,7 +93,7 @@ def _prepare(options: Namespace) -> None:
     steps = recipe.prepare(experiment, engine_of(options))
     names = [step.output.name for step in steps]
     if options.to is not None and options.to not in names:
-        raise InputError(f"--to: {options.to!r} is no step; choose one of {', '.join(names)}")
+        raise InputError(f"--to: unknown step {options.to!r}; choose one of {', '.join(names)}")
     run_steps(steps[: names.index(options.to) + 1] if options.to else steps, dry_run=options.dry_run)
 
 

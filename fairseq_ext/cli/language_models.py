@@ -138,9 +138,11 @@ def _named(values: Sequence[str], option: str) -> dict[str, str]:
     for text in values:
         name, equals, value = text.partition("=")
         if not (equals and value and re.fullmatch(r"[\w.-]+", name)):
-            raise InputError(f"{option} {text}: give NAME=…, the name in letters, digits, '.', '_' or '-'")
+            raise InputError(
+                f"{option} {text}: expected NAME=…, where the name has only letters, digits, '.', '_' or '-'"
+            )
         if name in found:
-            raise InputError(f"{option} {name}: given twice; give each its own name")
+            raise InputError(f"{option} {name}: is given twice; use different names")
         found[name] = value
     return found
 

@@ -37,8 +37,8 @@ def run_verb(arguments: Sequence[str]) -> None:
     name, *rest = arguments
     if name not in VERBS:
         near = get_close_matches(name, VERBS)
-        hint = f"did you mean {near[0]}?" if near else f"{PROGRAM} --help lists what there is"
-        raise InputError(f"no verb {shown(name)}; {hint}")
+        hint = f"did you mean {near[0]}?" if near else f"{PROGRAM} --help lists all verbs"
+        raise InputError(f"unknown verb {shown(name)}; {hint}")
     VERBS[name](f"{PROGRAM} {name}", rest)
 
 

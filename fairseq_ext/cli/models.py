@@ -145,7 +145,7 @@ def _check(options: Namespace) -> None:
     for path in options.checkpoints:
         check_checkpoint(path)
         check_stored_bytes(path)
-        print(f"{path}: holds weights and plain options, nothing else")
+        print(f"{path}: contains only weights and plain options")
 
 
 def _checkpoint_option(parser: ArgumentParser) -> None:

@@ -87,11 +87,13 @@ def _translate_text(options: Namespace) -> None:
     from fairseq_ext.translators.translate import Job, translate
 
     if options.outputs or options.extra:
-        raise InputError(f"{' '.join([*filter(None, [options.outputs]), *options.extra])}: is for test sets alone")
+        raise InputError(
+            f"{' '.join([*filter(None, [options.outputs]), *options.extra])}: only applies to test sets; remove it"
+        )
     if options.format == "text" and (options.candidates > 1 or options.gates or options.gates_by_token):
-        raise InputError("--candidates, --gates and --gates-by-token: more than a line holds; give --format jsonl")
+        raise InputError("--candidates, --gates and --gates-by-token: need --format jsonl; add it")
     if options.route not in (None, ORACLE) and options.domains is not None:
-        raise InputError(f"--route {options.route}: --domains says it for each line; leave one of them out")
+        raise InputError(f"--route {options.route}: --domains already gives a route for each line; remove one of them")
     if options.route == ORACLE and options.domains is None:
         raise InputError(f"--route {ORACLE}: needs --domains FILE, with a domain for each line")
     job = Job(
@@ -120,7 +122,7 @@ def _exported(source: Path, system: str | None) -> Path:
     """Return an exported system. A system of an experiment is exported below the experiment's folder first."""
     if source.is_dir():
         if system is not None:
-            raise InputError(f"--system {system}: {source} is one system; leave the option out")
+            raise InputError(f"--system {system}: {source} contains only one system; remove the option")
         return source
     from fairseq_ext.engine.steps import run_steps
     from fairseq_ext.recipes.translation.config import load_config
@@ -152,9 +154,9 @@ def _export(options: Namespace) -> None:
     quieten_fairseq()
     if options.verify is not None:
         if options.config is not None:
-            raise InputError("--verify: takes a directory alone")
+            raise InputError("--verify: only a directory can be given; remove the other arguments")
     elif options.directory is None:
-        raise InputError("give CONFIG, SYSTEM and DIRECTORY")
+        raise InputError("CONFIG, SYSTEM and DIRECTORY: give all three, or --verify DIRECTORY")
     else:
         from fairseq_ext.recipes.translation.config import load_config
         from fairseq_ext.recipes.translation.export import export_run, trained_run
@@ -166,7 +168,7 @@ def _export(options: Namespace) -> None:
     size = sum(record.bytes for record in manifest.files.values())
     print(
         f"{directory}: {manifest.name}, {'-'.join(manifest.languages)}, {len(manifest.domains)} domains, "
-        f"{len(manifest.files)} files of {size / 1e6:.1f} MB, all as exported"
+        f"{len(manifest.files)} files of {size / 1e6:.1f} MB, all unchanged"
     )
 
 
@@ -195,7 +197,7 @@ def _serve(options: Namespace) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("fairseq_ext"):
             raise
-        raise InputError(f'the package {error.name} is missing: pip install "fairseq-ext[serve]"') from None
+        raise InputError(f'the package {error.name} is not installed; run pip install "fairseq-ext[serve]"') from None
 
     serve(
         options.exported,

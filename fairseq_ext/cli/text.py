@@ -104,12 +104,12 @@ def _label(options: Namespace) -> None:
         from fairseq_ext.data.teacher_labels import check_labels
 
         count = check_labels(options.teacher)
-        print(f"{options.teacher}: {count} label files are as they were written", file=sys.stderr)
+        print(f"{options.teacher}: {count} label files are unchanged", file=sys.stderr)
         return
     if options.input is None or options.output is None:
-        raise InputError("give --input and --output, or --check")
+        raise InputError("--input and --output: give both, or --check")
     if options.output.suffix != ".npy":
-        raise InputError(f"--output must end in .npy, got {options.output}")
+        raise InputError(f"--output {options.output}: must end in .npy")
     from fairseq_ext.classifiers.labelling import label_file
 
     label_file(options.teacher, options.input, options.output)
@@ -137,8 +137,8 @@ def _normalise(options: Namespace) -> None:
             [line] = normalise_lines([line], options.lang or config.source_lang, config.cleaning.normalise)
         if count_domain_tags(line) > count_domain_tags(given):
             raise InputError(
-                f"standard input, line {row}: holds a domain's tag in odd characters; write it plainly, as in "
-                "<domain:NAME>, or remove it"
+                f"standard input, line {row}: contains a domain tag in unusual characters; write it as <domain:NAME>, "
+                "or remove it"
             )
         # Flush each line, so that interactive translation in the same pipe answers at once.
         print(line, flush=True)

@@ -56,7 +56,7 @@ class Verb:
 class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise InputError, so that errors are one line, as for other bad input."""
-        raise InputError(f"{message.removeprefix('argument ')}; {self.prog} --help explains what it takes")
+        raise InputError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):

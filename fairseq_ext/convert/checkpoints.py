@@ -84,8 +84,8 @@ def language_options(options: Mapping[str, Any]) -> list[str]:
     if task == _MANY and (wrong or style is None):
         name = (wrong or ["lang_tok_style"])[0]
         raise InputError(
-            f"its option {name} is {shown(options.get(name))}; language tokens are put where --encoder-langtok src "
-            "--decoder-langtok puts them, nowhere else"
+            f"its option {name} is {shown(options.get(name))}, which is not supported; only models trained with "
+            "--encoder-langtok src --decoder-langtok can be imported"
         )
     names = options.get("langs") or []
     names = names if isinstance(names, str) else ",".join(map(str, names))
@@ -100,10 +100,12 @@ def _languages(options: Mapping[str, Any]) -> list[str | None]:
 def read_own(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
     """Return the model of one of this project's checkpoints with plain adapters."""
     if NAMES not in weights:
-        raise InputError(f"it has no entry {NAMES} that names its adapters; it has none, or is of an earlier version")
+        raise InputError(
+            f"has no entry {NAMES} with the names of its adapters; give a checkpoint with adapters of this version"
+        )
     adapters = {name: value for name, value in weights.items() if is_adapter_key(name) and name != NAMES}
     if any(".router." in name for name in adapters):
-        raise InputError("its adapters are gated, trained for each other; only plain ones can be taken apart")
+        raise InputError("its adapters are gated, and each depends on the others; only plain adapters can be exported")
     names = tuple(read_names(weights[NAMES]))
     others = {name: value for name, value in weights.items() if name not in adapters and name != NAMES}
     base = read_transformer(others, options)
@@ -174,13 +176,16 @@ def _check(model: Imported) -> None:
     layout: Mapping[str, Any] = model.layout
     for side in ("encoder", "decoder"):
         if not layout[f"{side}_normalize_before"]:
-            raise InputError(f"its {side} is post-norm, where an adapter is no layer; train LoRA (--adapter-form lora)")
+            raise InputError(
+                f"its {side} is post-norm, so its adapters cannot become layers; train LoRA (--adapter-form lora)"
+            )
         if layout[f"{side}_ffn_embed_dim"] < model.options["bottleneck_dim"]:
             raise InputError(
-                f"its adapters are {model.options['bottleneck_dim']} wide inside, its {side}'s layers "
-                f"{layout[f'{side}_ffn_embed_dim']}; only narrower ones can be layers"
+                f"its bottleneck_dim is {model.options['bottleneck_dim']}, more than {side}_ffn_embed_dim "
+                f"({layout[f'{side}_ffn_embed_dim']}); only narrower adapters can become layers"
             )
     if layout["activation_fn"] != "relu":
         raise InputError(
-            f"its layers have the activation {layout['activation_fn']}, its adapters relu; both must be one"
+            f"its layers have the activation {layout['activation_fn']}, but its adapters relu; only models "
+            "whose layers have relu can be exported"
         )

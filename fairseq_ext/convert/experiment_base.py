@@ -60,8 +60,8 @@ def _check_direction(source: Path, languages: Languages) -> None:
     # Match codes of two and three letters, such as "de" and "deu".
     if [base_language(own)[:2] for own in said] == [base_language(own)[:2] for own in reversed(languages)]:
         raise InputError(
-            f"{path}: its model translates from {said[0]} to {said[1]}, the experiment from {languages[0]} to "
-            f"{languages[1]}; exchange source_lang and target_lang, or give a model of the other direction"
+            f"{path}: the model translates from {said[0]} to {said[1]}, but the experiment from {languages[0]} to "
+            f"{languages[1]}; swap source_lang and target_lang, or give a model for the other direction"
         )
 
 
@@ -81,8 +81,8 @@ def _write_vocabulary(
         rows = len(model.weights[f"{side}.embed_tokens.weight"])
         if len(dictionary) != rows:
             raise InputError(
-                f"{source / f'dict.{file}.txt'}: has {len(dictionary)} symbols, the model's {side} {rows}; the two do "
-                "not belong together"
+                f"{source / f'dict.{file}.txt'}: has {len(dictionary)} symbols, but the model's {side} has {rows}; "
+                "give the dictionary of this model"
             )
         check_own_pieces(model_of(source, file), dictionary.symbols)
         dictionary.save(str(folder / f"dict.{language}.txt"))

@@ -87,15 +87,15 @@ def read_transformer(weights: Mapping[str, Tensor], options: Mapping[str, Any]) 
     layout = {**layout_of(options), **_positions(options, kept)}
     for name in ("no_cross_attention", "cross_self_attention"):
         if layout[name]:
-            raise InputError(f"its option {name} makes no plain transformer of it; it cannot be imported")
+            raise InputError(f"its option {name} is not supported; only plain transformers can be imported")
     for side in ("encoder", "decoder"):
         if f"{side}.embed_tokens.weight" not in weights:
-            raise InputError(f"no Transformer for translation: its weights have no {side}.embed_tokens.weight")
+            raise InputError(f"is not a Transformer for translation: its weights have no {side}.embed_tokens.weight")
         # A wrong number of layers could result in a huge model.
         layers = {int(at[2]) for name in kept if (at := _LAYER.match(name)) and at[1] == side}
         found = layout[f"{side}_layers"]
         if found != len(layers):
-            raise InputError(f"its option {side}_layers is {found}, but its weights have {len(layers)}")
+            raise InputError(f"its option {side}_layers is {found}, but its weights have {len(layers)} layers")
     return Imported("transformer", layout, kept)
 
 
@@ -143,7 +143,7 @@ def check_shapes(
         with torch.device("meta"), _StayingOnDevice():
             model = build_model(arguments, symbols, domains)
     except (ArithmeticError, AssertionError, RuntimeError, ValueError) as error:
-        raise InputError(f"its options make no model ({str(error) or type(error).__name__})") from None
+        raise InputError(f"no model can be built from its options ({str(error) or type(error).__name__})") from None
     upgraded = dict(state)
     model.upgrade_state_dict(upgraded)
     check_fit(model, upgraded, "", {}, True)

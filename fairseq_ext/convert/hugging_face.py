@@ -46,7 +46,7 @@ def naming(path: Path) -> Iterator[None]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file of a Hugging Face directory; see :func:`fairseq_ext.inputs.json_file.read_json`."""
-    return json_file.read_json(path, "give a folder that holds a model of Hugging Face's")
+    return json_file.read_json(path, "give the folder of a Hugging Face model")
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -82,7 +82,7 @@ def weight_file(folder: Path) -> Path:
     for name in _WEIGHT_FILES:
         if (folder / name).is_file():
             return folder / name
-    raise InputError(f"{folder}: holds no weights; a model of Hugging Face's has {' or '.join(_WEIGHT_FILES[::2])}")
+    raise InputError(f"{folder}: has no weights; a Hugging Face model has {' or '.join(_WEIGHT_FILES[::2])}")
 
 
 def input_files(folder: Path, texts: Sequence[str]) -> list[Path]:
@@ -112,12 +112,12 @@ def _parts(path: Path) -> list[Path]:
         return [path]
     files = read_json(path).get("weight_map")
     if not isinstance(files, dict) or not files:
-        raise InputError(f"{path}: lists no files; 'weight_map' should say where each tensor is")
+        raise InputError(f"{path}: lists no files; weight_map must name the file of each tensor")
     names = sorted({str(name) for name in files.values()})
     for name in names:
         # A malicious index must not lead out of the folder.
         if Path(name).name != name:
-            raise InputError(f"{path}: {name!r} is no file name")
+            raise InputError(f"{path}: weight_map: {name!r} is not a file name")
         if not (path.parent / name).is_file():
             raise InputError(f"{path.parent / name}: not found; {path.name} lists it")
     return [path.parent / name for name in names]
@@ -131,9 +131,9 @@ def _load(path: Path) -> dict[str, Tensor]:
             weights = torch.load(path, map_location="cpu", weights_only=True)
     except _DAMAGED as error:
         reason = " ".join((str(error) or type(error).__name__).split())[:200]
-        raise InputError(f"{path}: damaged, cut off, or more than weights ({reason})") from None
+        raise InputError(f"{path}: is damaged, cut off, or contains more than weights ({reason})") from None
     if not isinstance(weights, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()
     ):
-        raise InputError(f"{path}: expected tensors by name; it is no file of weights")
+        raise InputError(f"{path}: is not a file of weights; expected tensors by name")
     return weights

@@ -84,11 +84,11 @@ def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, pa
     for key, (_, names) in family.choices.items():
         config[key] = content.get(key, next(iter(names)))
         if not isinstance(config[key], str) or config[key] not in names:
-            raise InputError(f"{path}: {key}: {config[key]!r} is none of {', '.join(names)}")
+            raise InputError(f"{path}: {key}: unknown value {config[key]!r}; expected {' or '.join(names)}")
     if config["vocab_size"] != num_symbols:
         raise InputError(
-            f"{path}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} symbols; the two do "
-            "not belong together"
+            f"{path}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} symbols; give "
+            "the tokeniser of this model"
         )
     return config
 
@@ -195,7 +195,7 @@ def _config_of(options: Namespace, family: Family, num_symbols: int) -> Config:
     given = vars(options)
     for name, value in family.options.items():
         if given.get(name) != value:
-            raise InputError(f"its option {name} is {given.get(name)}, that of a {family.name} {value}")
+            raise InputError(f"its option {name} is {given.get(name)}, but that of a {family.name} is {value}")
     config: Config = {"vocab_size": num_symbols}
     for key, names in family.sizes.items():
         config[key] = next((given[name] for name in names if given.get(name)), None)
@@ -206,7 +206,8 @@ def _config_of(options: Namespace, family: Family, num_symbols: int) -> Config:
     for key, (name, choices) in family.choices.items():
         config[key] = next((theirs for theirs, ours in choices.items() if ours == given[name]), None)
         if config[key] is None:
-            raise InputError(f"its option {name} is {given[name]}, that of a {family.name} {' or '.join(choices)}")
+            known = " or ".join(dict.fromkeys(choices.values()))
+            raise InputError(f"its option {name} is {given[name]}, but that of a {family.name} is {known}")
     return config
 
 
@@ -222,7 +223,7 @@ def _own_name(name: str, family: Family) -> str:
 
 def _take(weights: dict[str, Tensor], name: str) -> Tensor:
     if name not in weights:
-        raise InputError(f"the tensor {name!r} is missing; the file is not whole, or another model's")
+        raise InputError(f"the tensor {name!r} is missing; the file is incomplete or belongs to another model")
     return weights.pop(name)
 
 

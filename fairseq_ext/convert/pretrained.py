@@ -50,7 +50,7 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
         ) from None
     for key, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
-            raise InputError(f"{where}: {str(name)!r}: the weight {key!r} has entries that are not finite")
+            raise InputError(f"{where}: {str(name)!r}: the weight {key!r} has values that are not finite")
     return tokenizer, model
 
 
@@ -59,6 +59,8 @@ def _check_config(folder: Path) -> None:
     path = folder / CONFIG_FILE
     for key, value in values_in(read_json(path)):
         if "attn_implementation" in key and isinstance(value, str) and "/" in value:
-            raise InputError(f"{path}: {key} {value!r} is code from the hub, which is never fetched; remove the key")
+            raise InputError(
+                f"{path}: {key} {value!r} names code on the hub, which is never downloaded; remove the key"
+            )
         if isinstance(value, int) and abs(value) > LARGEST_SIZE:
-            raise InputError(f"{path}: {key} is {value}, more than a model has ({LARGEST_SIZE})")
+            raise InputError(f"{path}: {key} is {value}, larger than the maximum {LARGEST_SIZE}")

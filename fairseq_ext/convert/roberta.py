@@ -129,13 +129,13 @@ def import_roberta(source: Path, folder: Path) -> None:
     content = _DEFAULTS | read_json(path)
     kind = content.get("model_type")
     if kind not in (*_CLASSES, "bert"):
-        raise InputError(f"{path}: model_type is {kind!r}, which is none of roberta, xlm-roberta and bert")
+        raise InputError(f"{path}: unknown model_type {kind!r}; expected roberta, xlm-roberta or bert")
     family = BERT if kind == "bert" else ROBERTA
     vocabulary = read_vocabulary(source)
     config = read_config(content, family, len(vocabulary), path)
     weights = read_weights(source, family, config)
     if not any(name.startswith(_HEAD) for name in weights):
-        print(f"{where}: has no head for masked tokens; the checkpoint gets one that knows nothing", file=sys.stderr)
+        print(f"{where}: has no head for masked tokens; the checkpoint gets an untrained one", file=sys.stderr)
         weights |= _zero_head(config["vocab_size"], config[_WIDTH])
     types = (read_size(content, _NUM_TYPES, path), config[_WIDTH])
     second_text = _add_types_to_positions(weights, types, family, where)
@@ -184,7 +184,7 @@ def _add_types_to_positions(
     """Add token type 0 to the positions. Return the difference of type 1, if there is one."""
     types, positions = weights.pop(_TYPES, torch.empty(0)), weights.get(_POSITIONS, torch.empty(0))
     if tuple(types.shape) != expected or positions.shape[1:] != expected[1:]:
-        raise InputError(f"{where}: {_TYPES!r} and {_POSITIONS!r} are not tables {expected[1]} wide")
+        raise InputError(f"{where}: the rows of {_TYPES!r} and {_POSITIONS!r} do not have {expected[1]} values")
     positions = positions.clone()
     positions[family.unused_positions :] += types[0]
     weights[_POSITIONS] = positions

@@ -74,7 +74,9 @@ def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
         pieces = [ModelProto.SentencePiece(piece=name, score=score) for name, score in content["model"]["vocab"]]
         charsmap = _charsmap(content)
     if tuple(piece.piece for piece in pieces[: len(FIRST)]) != FIRST:
-        raise InputError(f"{where}: its first symbols are not {', '.join(FIRST)}; only XLM-R's kind can be converted")
+        raise InputError(
+            f"{where}: its first symbols are not {', '.join(FIRST)}; only tokenisers of XLM-R can be converted"
+        )
     own = [piece for piece in pieces[len(FIRST) :] if piece.piece not in LAST]
     return _unigram(_xlmr_model(own, NormalizerSpec(precompiled_charsmap=charsmap)), where)
 
@@ -101,7 +103,7 @@ def _reading(model: str, where: Path) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{where}: is no tokeniser of {model}'s kind ({type(error).__name__}: {error}); give the model's "
+            f"{where}: is not a supported tokeniser of {model} ({type(error).__name__}: {error}); give the model's "
             f"{XLMR_FILE}"
         ) from None
 
@@ -118,7 +120,7 @@ def _charsmap(content: Mapping[str, Any]) -> bytes:
             steps += step.get("normalizers") or step.get("pretokenizers") or [step]
     kinds = [step["type"] for step in steps]
     if not _STEPS.issuperset(kinds) or kinds.count("Precompiled") > 1:
-        raise ValueError(f"text passes {', '.join(kinds)}")
+        raise ValueError(f"unsupported normalisation {', '.join(kinds)}")
     tables = [step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"]
     return base64.b64decode(tables[0], validate=True) if tables else b""
 
@@ -131,7 +133,7 @@ def _unigram(model: bytes, where: Path) -> Unigram:
         reason = " ".join(str(error).split())
         raise InputError(f"{where}: cannot be loaded as a SentencePiece model ({reason})") from None
     if model_type != TrainerSpec.UNIGRAM:
-        raise InputError(f"{where}: its kind is {TrainerSpec.ModelType.Name(model_type)}, XLM-R's is UNIGRAM")
+        raise InputError(f"{where}: its model_type is {TrainerSpec.ModelType.Name(model_type)}, but XLM-R's is UNIGRAM")
     return Unigram(model, dictionary_pieces(processor))
 
 

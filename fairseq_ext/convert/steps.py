@@ -14,7 +14,7 @@ def base_files(source: Path) -> list[Path]:
     """Return the files of an experiment's base model."""
     if not any((source / name).is_file() for name in (_CONFIG, _MODEL)):
         raise InputError(
-            f"{source}: no base model; give a folder of Hugging Face's, with {_CONFIG}, or one with {_MODEL}, "
-            "dictionaries and sentencepiece.model, as fairseq-ext import hf makes it"
+            f"{source}: has no base model; give the folder of a Hugging Face model, with {_CONFIG}, or the output of "
+            f"fairseq-ext import hf, with {_MODEL}"
         )
     return sorted(path for path in source.iterdir() if path.suffix in _OF_BASES and path.is_file())

@@ -74,8 +74,8 @@ def read_vocabulary(source: Path) -> Vocabulary:
         return _read_wordpiece(source)
     if not content:
         raise InputError(
-            f"{source}: holds no subwords; RoBERTa has {VOCAB_FILE} and {MERGES_FILE}, XLM-R {XLMR_FILE}, BERT "
-            f"{VOCAB_TEXT_FILE}, and each may have {TOKENIZER_FILE}"
+            f"{source}: has no subwords; RoBERTa has {VOCAB_FILE} and {MERGES_FILE}, XLM-R {XLMR_FILE}, BERT "
+            f"{VOCAB_TEXT_FILE}, and each may have {TOKENIZER_FILE} instead"
         )
     return unigram_of_tokenizer(content, tokenizer) if kind == "Unigram" else _read_roberta(source)
 
@@ -83,13 +83,15 @@ def read_vocabulary(source: Path) -> Vocabulary:
 def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
     """Read the subwords of a fairseq folder."""
     if (folder / WORDPIECE_FILE).is_file():
-        raise InputError(f"{folder / WORDPIECE_FILE}: is a BERT's, which cannot be exported to Hugging Face's files")
+        raise InputError(f"{folder / WORDPIECE_FILE}: belongs to a BERT, which cannot be exported to Hugging Face")
     path = folder / PIECES_FILE
     if not path.is_file():
         return read_imported_bpe(folder, ROBERTA)
     unigram = read_unigram(path)
     if read_lines(folder / DICT_FILE) != unigram.dictionary_lines():
-        raise InputError(f"{folder / DICT_FILE}: is not the dictionary of {PIECES_FILE} beside it, in the same order")
+        raise InputError(
+            f"{folder / DICT_FILE}: its symbols or their order differ from {PIECES_FILE}; give the files of one model"
+        )
     return unigram
 
 
@@ -116,7 +118,7 @@ def write_tokenizer(folder: Path, vocabulary: ByteLevelBpe | Unigram, max_positi
 def _read_xlmr(path: Path) -> Unigram:
     unigram = read_unigram(path)
     if not unigram.has_xlmr_layout():
-        raise InputError(f"{path}: XLM-R's first three pieces are special and no others; this is another model's file")
+        raise InputError(f"{path}: its special pieces are not the first three; it is not a file of XLM-R")
     return unigram
 
 
@@ -124,8 +126,8 @@ def _read_roberta(source: Path) -> ByteLevelBpe:
     config = source / TOKENIZER_CONFIG_FILE
     if config.is_file() and read_json(config).get("add_prefix_space"):
         raise InputError(
-            f"{config}: add_prefix_space is true, which fairseq does not do; set it to false if texts may be split "
-            "without a space in front"
+            f"{config}: add_prefix_space is true, which fairseq does not support; set it to false to split texts "
+            "without a leading space"
         )
     return read_bpe(source, ROBERTA)
 
@@ -141,11 +143,11 @@ def _wordpiece_of_tokenizer(content: Mapping[str, Any], where: Path) -> WordPiec
     for key, fixed in _BERT.items():
         part = content.get(key)
         if not isinstance(part, dict):
-            raise InputError(f"{where}: has no {key} of the type {fixed['type']}, as a BERT's tokeniser has")
+            raise InputError(f"{where}: has no {key} of the type {fixed['type']}; expected the tokeniser of a BERT")
         check_fixed(part, fixed, where)
     numbers = content["model"].get("vocab")
     if not isinstance(numbers, dict) or {*numbers.values()} != {*range(len(numbers))}:
-        raise InputError(f"{where}: its pieces are not numbered from 0 on, each once")
+        raise InputError(f"{where}: the numbers of its pieces are not 0, 1, 2 and so on; the file is damaged")
     given = content["normalizer"]
     choices = [given.get(key, default) for key, default in zip(_NORMALIZER_CHOICES, _CHOICES.values(), strict=True)]
     return WordPiece(sorted(numbers, key=numbers.__getitem__), *choices)

@@ -100,8 +100,8 @@ def _family(config: Mapping[str, Any], source: Path) -> str:
         tokenizer = {**config, **(read_json(path) if path.is_file() else {})}.get("tokenizer_class")
         return "mbart50" if str(tokenizer).startswith("MBart50") else "mbart"
     raise InputError(
-        f"{source / CONFIG_FILE}: model_type is {shown(kind)}; import hf takes Marian (OPUS-MT), M2M-100, dense "
-        "NLLB-200, mBART and mBART-50"
+        f"{source / CONFIG_FILE}: model_type is {shown(kind)}; import hf supports Marian (OPUS-MT), M2M-100, "
+        "dense NLLB-200, mBART and mBART-50"
     )
 
 
@@ -109,7 +109,9 @@ def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, An
     """Return the options of fairseq's Transformer that build the model."""
     activation = config.get("activation_function")
     if activation not in _ACTIVATIONS:
-        raise InputError(f"{path}: activation_function: {shown(activation)} is none of {', '.join(_ACTIVATIONS)}")
+        raise InputError(
+            f"{path}: unknown activation_function {shown(activation)}; expected {' or '.join(_ACTIVATIONS)}"
+        )
     is_marian, is_mbart = family == "marian", family in ("mbart", "mbart50")
     options: dict[str, Any] = {
         "activation_fn": _ACTIVATIONS[activation],
@@ -189,7 +191,7 @@ def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]
         found = [own[number] for number in group] + ([shared] if is_joint else [])
         present = [table for table in found if table is not None]
         if not present:
-            raise InputError(f"lacks {_TABLES[group[0]]}; it is not whole")
+            raise InputError(f"has no {_TABLES[group[0]]}; the file is incomplete")
         tables += [present[0]] * len(group)
     return tables
 
@@ -201,7 +203,7 @@ def _rows(table: Tensor, order: Sequence[int | None], missing: float = 0.0) -> T
         table: V×H or V; result: as many rows as ``order`` has
     """
     if len(table) != len(order) - order.count(None):
-        raise InputError(f"has {len(table)} rows in a table of symbols, but {CONFIG_FILE} says otherwise")
+        raise InputError(f"an embedding table has {len(table)} rows, which does not match vocab_size in {CONFIG_FILE}")
     if list(order) == list(range(len(table))):
         return table
     rows = table[torch.tensor([number or 0 for number in order])]
@@ -213,7 +215,7 @@ def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
     """Return the embedding of the decoder's start symbol."""
     start = config.get("decoder_start_token_id")
     if type(start) is not int or not 0 <= start < len(table):
-        raise InputError(f"{CONFIG_FILE} says {shown(start)} for decoder_start_token_id, expected a symbol's number")
+        raise InputError(f"decoder_start_token_id in {CONFIG_FILE} is {shown(start)}, expected the number of a symbol")
     return table[start]
 
 

@@ -68,8 +68,8 @@ class Side:
         unused = rows - len(self.symbols) if type(rows) is int else -1
         if not 0 <= unused <= _MOST_UNUSED:
             raise InputError(
-                f"{where}: vocab_size is {shown(rows)}, but the tokenizer has {len(self.symbols)} symbols; the two do "
-                "not belong together"
+                f"{where}: vocab_size is {shown(rows)}, but the tokenizer has {len(self.symbols)} symbols; give "
+                "the tokenizer of this model"
             )
         return Side([*self.symbols, *(f"madeupword{number:04d}" for number in range(unused))], self.model)
 
@@ -137,7 +137,7 @@ def _named_languages(folder: Path, family: str, config: Mapping[str, Any]) -> tu
         symbols = _numbered_by_tokenizer(path)
         return symbols, [symbol for symbol in symbols if _CODE.fullmatch(symbol)]
     if family == "nllb":
-        raise InputError(f"{path}: not found; it lists the languages of an NLLB-200")
+        raise InputError(f"{path}: not found; NLLB-200 needs this file, which lists its languages")
     codes = _LISTS[family].split()
     return [*_SPECIAL, *dictionary_pieces(load_subwords(folder / JOINT_MODEL)), *codes, MASK], codes
 
@@ -150,7 +150,7 @@ def _numbered_by_tokenizer(path: Path) -> list[str]:
         numbers = dict(vocab) if isinstance(vocab, dict) else {symbol: n for n, (symbol, _) in enumerate(vocab)}
         numbers |= {token["content"]: token["id"] for token in content["added_tokens"]}
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: is no tokenizer ({type(error).__name__}: {error})") from None
+        raise InputError(f"{path}: is not a tokenizer ({type(error).__name__}: {error})") from None
     return _in_order(numbers, path)
 
 
@@ -186,11 +186,15 @@ def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
     """Return symbols by number, after checking that a fairseq dictionary can hold them."""
     by_number = {number: symbol for symbol, number in numbers.items() if type(number) is int}
     if sorted(by_number) != list(range(len(numbers))):
-        raise InputError(f"{path}: does not number its {len(numbers)} symbols from 0 on; it is damaged")
+        raise InputError(
+            f"{path}: the numbers of its {len(numbers)} symbols are not 0, 1, 2 and so on; the file is damaged"
+        )
     symbols = [by_number[number] for number in range(len(numbers))]
     for symbol in symbols:
         if _UNWRITABLE.search(symbol):
-            raise InputError(f"{path}: the symbol {symbol!r} cannot be in a dictionary of fairseq's")
+            raise InputError(
+                f"{path}: the symbol {symbol!r} has a line break or a lone surrogate, which fairseq does not support"
+            )
     return symbols
 
 
@@ -198,7 +202,9 @@ def check_own_pieces(path: Path, symbols: Sequence[str]) -> Path:
     """Check that a SentencePiece model belongs to these symbols, and return its path."""
     pieces = dictionary_pieces(load_subwords(path))
     if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
-        raise InputError(f"{path}: most of its {len(pieces)} pieces are no symbols of the model; it is another model's")
+        raise InputError(
+            f"{path}: most of its {len(pieces)} pieces are unknown to the model; give the file of this model"
+        )
     return path
 
 
@@ -209,9 +215,11 @@ def _languages(
     sides = (("--source-lang", is_told_source), ("--target-lang", True))
     for (option, is_told), language in zip(sides, given, strict=True):
         if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
-            raise InputError(f"{option}: {folder} does not say a language ({shown(language)}); give it")
+            raise InputError(
+                f"{option}: expected a language code, got {shown(language)} from the option or {folder}; give one"
+            )
         if is_told and codes and language not in codes:
-            raise InputError(f"{option} {language}: the model in {folder} does not have it; it has {', '.join(codes)}")
+            raise InputError(f"{option} {language}: unknown to the model in {folder}; choose one of {', '.join(codes)}")
     if given[0] == given[1]:
-        raise InputError(f"--target-lang {given[1]}: is the source language too; give two languages")
+        raise InputError(f"--target-lang {given[1]}: is also the source language; give two different languages")
     return given[0], given[1]

@@ -46,10 +46,10 @@ SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
 def _check_generation(options: dict[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         if name not in SEARCH_OPTIONS:
-            raise ValueError(f"{name} is no option of the search")
+            raise ValueError(f"unknown search option {name}")
         kind, low, high = SEARCH_OPTIONS[name]
         if type(value) not in {kind, int} or not low <= value <= high:
-            raise ValueError(f"{name} is {shown(value)}, and has to be from {low} to {high}")
+            raise ValueError(f"{name} is {shown(value)}, expected a number from {low} to {high}")
     return options
 
 
@@ -104,21 +104,21 @@ def read_manifest(directory: Path) -> Manifest:
     """Read the manifest of an exported system, and check its content and the sizes of the files it lists."""
     path = directory / MANIFEST_FILE
     if not directory.is_dir():
-        raise InputError(f"{directory}: no such directory; give one that fairseq-ext export made")
+        raise InputError(f"{directory}: not found; give a directory created by fairseq-ext export")
     content = read_json(path, REMEDY)
     if content.get("format") != FORMAT:
         raise InputError(
-            f"{path}: of format {shown(content.get('format'))}, where this program reads {FORMAT}; {REMEDY}"
+            f"{path}: has format {shown(content.get('format'))}, but this program reads {FORMAT}; {REMEDY}"
         )
     if content.pop("sha256", None) != digest(content):
-        raise InputError(f"{path}: damaged or edited since it was exported; {REMEDY}")
+        raise InputError(f"{path}: was damaged or edited after export; {REMEDY}")
     manifest = parse(content, path)
     for name, record in manifest.files.items():
         file = directory / name
         if not file.is_file():
             raise InputError(f"{file}: not found, though {MANIFEST_FILE} lists it; {REMEDY}")
         if file.stat().st_size != record.bytes:
-            raise InputError(f"{file}: of {file.stat().st_size} bytes, not {record.bytes} as exported; {REMEDY}")
+            raise InputError(f"{file}: has {file.stat().st_size} bytes instead of {record.bytes}; {REMEDY}")
     return manifest
 
 
@@ -127,7 +127,7 @@ def verify(directory: Path) -> Manifest:
     manifest = read_manifest(directory)
     for name, record in manifest.files.items():
         if hash_file(directory / name) != record.sha256:
-            raise InputError(f"{directory / name}: damaged or edited since it was exported; {REMEDY}")
+            raise InputError(f"{directory / name}: was damaged or edited after export; {REMEDY}")
     return manifest
 
 
@@ -137,7 +137,7 @@ def parse(content: dict[str, Any], path: Path) -> Manifest:
     check_domain_names(manifest.domains, f"{path}: domains")
     for name in (DOMAINS_FILE, VOCABULARY_FILE, *(name for names in GRAPH_FILES.values() for name in names)):
         if name not in manifest.files:
-            raise InputError(f"{path}: files: lacks {name}; {REMEDY}")
+            raise InputError(f"{path}: files: {name} is missing; {REMEDY}")
     return manifest
 
 

@@ -22,7 +22,7 @@ def tokens(text: str) -> Iterator[str]:
     while end < len(text):
         found = _TOKEN.match(text, end)
         if found is None:
-            raise InputError(f"has a tag that does not end: {text[end : end + 40]!r}; is it XML?")
+            raise InputError(f"has a tag without an end: {text[end : end + 40]!r}; give an XML or HTML file")
         yield found[0]
         end = found.end()
 
@@ -92,7 +92,7 @@ def units(stream: Iterator[str], name: str) -> Iterator[str | list[str]]:
         while depth:
             token = next(stream, "")
             if not token:
-                raise InputError(f"<{name}> does not end: {unit[0][:80]!r}")
+                raise InputError(f"<{name}> is not closed: {unit[0][:80]!r}")
             unit.append(token)
             if is_start(token):
                 depth += not is_empty(token)

@@ -151,5 +151,5 @@ def _session(path: Path, threads: int, device: str) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.partition(":")[0])
     if provider not in onnxruntime.get_available_providers():
-        raise InputError(f"device {device}: this ONNX Runtime does not support it; use cpu")
+        raise InputError(f"device {device}: not supported by this ONNX Runtime; use cpu")
     return onnxruntime.InferenceSession(str(path), options, [provider])

@@ -89,7 +89,7 @@ def make_term(source: str, targets: Iterable[str], where: str) -> Term:
     """
     targets = tuple(filter(str.strip, targets))
     if not _WORD.search(source) or not targets:
-        raise InputError(f"{where}: is no term; give its source and at least one target")
+        raise InputError(f"{where}: is not a term; give a source and at least one target")
     return Term(source, targets)
 
 

@@ -157,8 +157,8 @@ class SystemTranslator:
         options = self.options if beam is None else replace(self.options, beam=beam)
         if not 1 <= candidates <= options.beam <= _MOST_CANDIDATES:
             raise InputError(
-                f"candidates {candidates}, beam {options.beam}: give 1 to {_MOST_CANDIDATES}, and no more candidates "
-                "than beam"
+                f"candidates is {candidates}, beam {options.beam}; both must be from 1 to {_MOST_CANDIDATES}, and "
+                "candidates at most beam"
             )
         questions = self._read(requests, label)
         sentences = [sentence for question in questions for sentence in question.sentences]
@@ -219,9 +219,9 @@ class SystemTranslator:
     def _route(self, request: Request, label: str) -> str:
         route = request.route or self.default_route
         if route is None:
-            raise InputError(f"{label}: {self.name} needs a route; give one of {', '.join(self.routes)}")
+            raise InputError(f"{label}: {self.name} needs a route; choose one of {', '.join(self.routes)}")
         if route not in self.routes:
-            raise InputError(f"{label}: {self.name} has no route {route!r}; there are {', '.join(self.routes)}")
+            raise InputError(f"{label}: {self.name} has no route {route!r}; choose one of {', '.join(self.routes)}")
         return route
 
     def _domains(self, texts: Sequence[str], routes: Sequence[str]) -> list[str | None]:

@@ -79,9 +79,7 @@ class Text:
         numbers = [self._numbers.get(piece, vocabulary.unk) for piece in self.pieces(text)]
         for number in numbers:
             if is_domain_tag(symbol := vocabulary.source[number]):
-                raise InputError(
-                    f"{text.strip()!r}: holds {symbol}, a reserved symbol; it may only open a line, as it is"
-                )
+                raise InputError(f"{text.strip()!r}: contains the reserved symbol {symbol}; remove it")
         numbers = [vocabulary.unk if number in self._not_text else number for number in numbers]
         tag = [self._numbers[domain_tag(domain)]] if vocabulary.has_tags and domain is not None else []
         return np.array([*tag, *vocabulary.before, *numbers, vocabulary.eos, *vocabulary.after])

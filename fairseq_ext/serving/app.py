@@ -103,7 +103,7 @@ def _counted(
                 response = Response(status_code=_GONE)
             except Exception as error:
                 _LOGGER.exception("a translation failed")
-                text = f"the translation failed ({type(error).__name__}); the service's log says why"
+                text = f"the translation failed ({type(error).__name__}); see the log of the service"
                 response = JSONResponse({"error": text}, 500)
         service.metrics.requests.labels(response.status_code).inc()
         return response
@@ -195,12 +195,12 @@ class Service:
     async def reload(self, request: Request) -> Response:
         """``POST /reload``: load the system again. Orders accepted before are still translated by the old one."""
         if self._load is None:
-            raise RefusedError(403, "a service without a token cannot be told to reload; start it with --token-file")
+            raise RefusedError(403, "a service without a token cannot reload; start it with --token-file")
         async with self._reloading:
             try:
                 system = await asyncio.to_thread(self._load)
             except InputError as error:
-                raise RefusedError(422, f"the old system stays: {line_of(error)}") from None
+                raise RefusedError(422, f"the old system stays loaded: {line_of(error)}") from None
             self.system = system
             if self._batcher is not None:
                 self._batcher.system = system
@@ -313,5 +313,5 @@ def _rounded(weights: Sequence[float]) -> list[float]:
 def _explain(request: Request, error: Exception) -> Response:
     """Answer requests for unknown paths and methods."""
     assert isinstance(error, HTTPException)
-    text = f"{request.method} {shown(request.url.path)}: {error.detail}; there are POST /translate and GET /info"
+    text = f"{request.method} {shown(request.url.path)}: {error.detail}; use POST /translate or GET /info"
     return JSONResponse({"error": text}, error.status_code, error.headers)

@@ -132,7 +132,7 @@ class Batcher:
                 raise RefusedError(503, "the service is stopping; send the request again", _RETRY)
             waiting = self.waiting
             if waiting + job.missing_texts > self._limits.queue:
-                message = f"{waiting} texts wait and at most {self._limits.queue} may; send this again later"
+                message = f"the queue is full ({waiting} of {self._limits.queue} texts); send the request again later"
                 raise RefusedError(503, message, _RETRY)
             self._jobs.append(job)
             self._changed.notify()

@@ -114,7 +114,7 @@ def check_count(value: Any, key: str, least: int, most: int) -> int:
 def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
     """Check that a system has a domain."""
     if domain not in domains_of(system):
-        raise _unknown(f'{where}: "domain" {shown(domain)} is none of', domains_of(system))
+        raise _unknown(f'{where}: unknown "domain" {shown(domain)}', domains_of(system))
 
 
 def domains_of(system: SystemTranslator) -> list[str]:
@@ -125,7 +125,7 @@ def domains_of(system: SystemTranslator) -> list[str]:
 def default_route(system: SystemTranslator, where: str) -> str:
     """Return the route of requests that name none, or raise an error if the system has no default."""
     if system.default_route is None:
-        raise _unknown(f'{where}: {system.name} needs the "domain"; give one of', domains_of(system))
+        raise _unknown(f'{where}: {system.name} needs a "domain"', domains_of(system))
     return system.default_route
 
 
@@ -150,7 +150,7 @@ def _glossary(given: dict[str, str | list[str]], limits: Limits) -> Glossary:
 def _request(own: _Text, where: str, route: str | None, terms: Glossary | None, system: SystemTranslator) -> Request:
     route = _route(own, where, system) or route or default_route(system, where)
     if len(own.text.splitlines()) > 1:
-        raise RefusedError(422, f"{where} has several lines; send each as a text of its own")
+        raise RefusedError(422, f"{where} has several lines; send each as a separate text")
     return Request(own.text, route, terms=terms)
 
 
@@ -161,9 +161,10 @@ def _route(given: _Routed, where: str, system: SystemTranslator) -> str | None:
     if given.domain is not None:
         check_domain(given.domain, where, system)
     if given.route is not None and given.route not in system.routes:
-        raise _unknown(f'{where}: "route" {shown(given.route)} is none of', system.routes)
+        raise _unknown(f'{where}: unknown "route" {shown(given.route)}', system.routes)
     return given.domain or given.route
 
 
 def _unknown(message: str, names: list[str]) -> RefusedError:
-    return RefusedError(422, f"{message} {', '.join(names) or '(there are none)'}")
+    remedy = f"choose one of {', '.join(names)}" if names else "this system has none"
+    return RefusedError(422, f"{message}; {remedy}")

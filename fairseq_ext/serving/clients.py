@@ -130,7 +130,7 @@ def read_libretranslate(
 def _check_language(code: Any, wanted: str, key: str) -> None:
     """Check that a language code is the system's; regional variants and case are ignored (``de_AT``, ``DE``)."""
     if not isinstance(code, str) or base_language(code) != base_language(wanted):
-        raise RefusedError(422, f'"{key}" is {shown(code)}; this service has {wanted} alone')
+        raise RefusedError(422, f'"{key}" is {shown(code)}; this service only supports {wanted}')
 
 
 def languages(system: SystemTranslator) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ def read_token(path: Path) -> str:
         raise InputError(f"--token-file {path}: cannot be read ({error}); give a file of one line") from None
     if not _TOKEN.fullmatch(token):
         raise InputError(
-            f"--token-file {path}: holds no token; write one line of at least 16 letters and digits into it"
+            f"--token-file {path}: contains no valid token; write one line of at least 16 letters and digits"
         )
     return token
 
@@ -96,13 +96,11 @@ class Guard:
     def _check(self, scope: Scope, headers: Mapping[str, str]) -> None:
         host, path = headers.get("host", ""), scope["path"]
         if self._local and not is_loop_back(_name_of(host.lower())):
-            raise RefusedError(
-                421, f"this service does not answer to the name {shown(host)}; ask for 127.0.0.1 or localhost"
-            )
+            raise RefusedError(421, f"the host name {shown(host)} is not allowed; use 127.0.0.1 or localhost")
         if _OPEN.fullmatch(path):
             return
         if headers.get("sec-fetch-site") == "cross-site":
-            raise RefusedError(403, "this service answers no page of another site")
+            raise RefusedError(403, "requests from pages of other sites are not allowed")
         if self._token is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -45,7 +45,7 @@ def serve(
     """
     local = is_loop_back(host)
     if not local and token_file is None:
-        raise InputError(f"--host {host}: others could use the service; give --token-file FILE too")
+        raise InputError(f"--host {host}: other machines could use the service; also give --token-file FILE")
     token = None if token_file is None else read_token(token_file)
     listener = listen(host, port)
     load = partial(SystemTranslator.load, exported, **options)
@@ -69,7 +69,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except (OSError, OverflowError) as error:
-        raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from None
+        raise InputError(
+            f"--host {host} --port {port}: cannot listen there ({error}); choose another address"
+        ) from None
     return listener
 
 

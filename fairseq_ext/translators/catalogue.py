@@ -20,7 +20,7 @@ def read_po(text: str, filling: Filling) -> Parts:
     try:
         catalogue = polib.pofile(text.replace("\r\n", "\n").removeprefix("\ufeff") + "\n")
     except (OSError, ValueError, UnicodeError) as error:
-        raise InputError(f"is no catalogue of gettext's ({error}); mend it") from None
+        raise InputError(f"is not a valid gettext catalogue ({error}); correct it") from None
     if catalogue.metadata.get("Language"):
         check_language(catalogue.metadata["Language"], filling.languages[1], "Language")
     lines = re.split(r"(?<=\n)", text)

@@ -83,7 +83,7 @@ class Document:
 def check_language(found: str, wanted: str, where: str) -> None:
     """Check that the language of a document is that of the system; regional variants match."""
     if base_language(found) != base_language(wanted):
-        raise InputError(f"{where} is {shown(found)}, and the system has {wanted}; choose another system")
+        raise InputError(f"{where} is {shown(found)}, but the system translates {wanted}; choose another system")
 
 
 def encoding_of(path: Path) -> str:
@@ -108,4 +108,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode(encoding)
     except UnicodeDecodeError as error:
-        raise InputError(f"is not all in {encoding} ({error.reason}); convert it to UTF-8") from None
+        raise InputError(f"is not valid {encoding} ({error.reason}); convert it to UTF-8") from None

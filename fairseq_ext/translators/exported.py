@@ -81,7 +81,7 @@ class Parts:
         """Write the exported system into an empty folder. Files and versions of the manifest are determined here."""
         for name in (*(f"dict.{lang}.txt" for lang in manifest.languages), DOMAINS_FILE):
             if not (self.data / name).is_file():
-                raise InputError(f"{self.data / name}: not found, and an export needs it")
+                raise InputError(f"{self.data / name}: not found, but needed for the export")
             shutil.copyfile(self.data / name, folder / name)
         copy_subwords(self.data, folder, manifest.languages)
         if self.classifier is not None:
@@ -161,4 +161,6 @@ def _refuse_others(directory: Path) -> None:
     except InputError:
         known = set()
     if not known or known != {*relative_files(directory)}:
-        raise InputError(f"{directory}: is not as it was exported; move it away or choose another directory")
+        raise InputError(
+            f"{directory}: exists and is not an unchanged export; move it away or choose another directory"
+        )

@@ -19,7 +19,7 @@ _SUFFIXES = {
 # Beginnings of files that are not plain text. Other binary files fail as invalid UTF-8.
 _BEGINNINGS = (
     (rb"\s*(<\?xml|<!DOCTYPE|<html|<xliff|<tmx)", "XML or HTML"),
-    (rb"PK\x03\x04", "a zip archive, as are the documents of offices"),
+    (rb"PK\x03\x04", "a zip archive (such as an office document)"),
     (rb"\{\\rtf", "RTF"),
 )
 
@@ -37,7 +37,7 @@ def format_of(path: Path) -> str:
     for beginning, kind in _BEGINNINGS:
         if re.match(beginning, head, re.IGNORECASE):
             raise InputError(
-                f"{path}: is {kind}, not text; give --input-format {', '.join(FORMATS)}, or {TEXT} if its lines are "
-                "to be translated as they are"
+                f"{path}: is {kind}, not text; give --input-format {', '.join(FORMATS)}, or {TEXT} to "
+                "translate its lines unchanged"
             )
     return TEXT

@@ -28,7 +28,7 @@ def text_lines(path: Path | None) -> Iterator[str]:
     lines = stdin_lines() if path is None else stream_lines(path, may_be_blank=True)
     for number, line in enumerate(lines, start=1):
         if "\0" in line:
-            raise InputError(f"{path or STDIN}, line {number}: holds a null byte, as no text does; take it out")
+            raise InputError(f"{path or STDIN}, line {number}: contains a null byte; remove it")
         yield line
 
 
@@ -40,10 +40,13 @@ def routed_by_file(lines: Iterable[str], name: str, path: Path, domains: Sequenc
     for number, (line, domain) in enumerate(zip_longest(lines, text_lines(path)), start=1):
         if line is None or domain is None:
             short, long = (name, path) if line is None else (path, name)
-            raise InputError(f"{long}, line {number}: has no counterpart in {short}, which ends before; give one each")
+            raise InputError(
+                f"{long}, line {number}: has no matching line in {short}, which is shorter; "
+                "give both the same number of lines"
+            )
         domain = domain.strip()
         if domain not in domains and (domain or line.strip()):
-            raise InputError(f"{path}, line {number}: unknown domain {domain!r}; there are {', '.join(domains)}")
+            raise InputError(f"{path}, line {number}: unknown domain {domain!r}; choose one of {', '.join(domains)}")
         yield line, domain or None
 
 
@@ -85,7 +88,7 @@ class Wanted:
                 yield json.dumps(self._record(translator.domains, answer, number), ensure_ascii=False) + "\n"
                 continue
             if lacking := [term for term, kept in answer.terms.items() if kept is None]:
-                words = f"the translation lacks what is given for {', '.join(lacking)}"
+                words = f"the translation does not contain the required translation of {', '.join(lacking)}"
                 print(f"{name}, line {number}: {words}", file=sys.stderr)
             # Training text has no line breaks, but a model's vocabulary may contain them.
             yield answer.candidates[0].text.replace("\n", " ") + "\n"

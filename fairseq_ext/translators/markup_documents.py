@@ -47,7 +47,7 @@ def read_xliff(text: str, filling: Filling) -> Parts:
             break
         yield token
     else:
-        raise InputError("has no <xliff>; is it XLIFF?")
+        raise InputError("has no <xliff>; give an XLIFF file")
     open_elements: list[bool] = []  # for each open element, whether it may be translated
     for part in units(stream, unit):
         if isinstance(part, list):
@@ -113,7 +113,7 @@ def read_tmx(text: str, filling: Filling) -> Parts:
         is_tmx = is_tmx or (isinstance(part, str) and name_of(part) == "tmx")
         yield _tmx_unit(part, filling) if isinstance(part, list) else part
     if not is_tmx:
-        raise InputError("has no <tmx>; is it TMX?")
+        raise InputError("has no <tmx>; give a TMX file")
 
 
 def _tmx_unit(unit: list[str], filling: Filling) -> str | Edit:

@@ -55,7 +55,7 @@ def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = Fa
         for part in (side, *side.layers.children()):
             for name in _OTHER_PARTS:
                 if getattr(part, name, None) is not None:
-                    raise InputError(f"the model has {name}, of which no graph for translating can be made")
+                    raise InputError(f"the model has {name}, which an export does not support")
     with torch.no_grad():
         _EncoderGraph(model, is_int8).graph.write(encoder, "encoder")
         _DecoderGraph(model, is_int8).graph.write(decoder, "decoder")

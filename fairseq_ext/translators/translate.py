@@ -103,7 +103,9 @@ def translate(job: Job) -> None:
         if path is not None:
             check_file(path)
     if job.output is not None and not job.output.absolute().parent.is_dir():  # a mistyped path must not create folders
-        raise InputError(f"{job.output}: there is no folder {job.output.parent}; make it, or choose another name")
+        raise InputError(
+            f"{job.output}: the folder {job.output.parent} does not exist; create it, or choose another name"
+        )
     manifest = read_manifest(job.system)
     kind = job.format or (formats.TEXT if job.source is None else formats.format_of(job.source))
     if kind != formats.TEXT:
@@ -118,9 +120,9 @@ def translate(job: Job) -> None:
 def _translate_document(job: Job, kind: str, manifest: Manifest) -> None:
     """Translate a document: its texts as a file of lines in the user's cache, then write the document with them."""
     if job.source is None or job.output is None:
-        raise InputError(f"--input-format {kind}: give --input and --output, files both")
+        raise InputError(f"--input-format {kind}: needs files; give --input and --output")
     if job.wanted.format != "text" or job.domains is not None:
-        raise InputError(f"{job.source}: --format jsonl and --domains are for lines of text, not for {kind}")
+        raise InputError(f"{job.source}: --format jsonl and --domains do not apply to {kind}; remove them")
     _refuse_existing(job)
     document = Document(job.source, formats.FORMATS[kind], Filling(manifest.languages, manifest.name, job.every))
     folder = _state_of(job.output.absolute()).with_name("document")
@@ -132,7 +134,7 @@ def _translate_document(job: Job, kind: str, manifest: Manifest) -> None:
     with atomic_write(job.output.absolute()) as partial, partial.open("wb") as out:
         filled = document.write((line.removesuffix("\n") for line in translated.open(encoding="utf-8")), out)
     shutil.rmtree(folder)
-    print(f"{job.output}: {filled} filled", file=sys.stderr)
+    print(f"{job.output}: {filled} segments filled", file=sys.stderr)
 
 
 def _translate_stream(job: Job) -> None:
@@ -158,7 +160,7 @@ def _translate_stream(job: Job) -> None:
 
 def _refuse_existing(job: Job) -> None:
     if job.output is not None and job.output.is_file() and job.output.stat().st_size:
-        raise InputError(f"{job.output}: exists; move it away or choose another name")
+        raise InputError(f"{job.output}: already exists; move it away or choose another name")
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def translate_file(job: Job) -> None:
     if output.exists() and not (output.is_file() and output.stat().st_size == 0):
         if not output.is_file() or record.get("sha256") != hash_file(output):
             raise InputError(
-                f"{output}: exists, and is not as this command wrote it; move it away or choose another name"
+                f"{output}: already exists and was not written by this command; move it away or choose another name"
             )
         if record.get("fingerprint") == fingerprint:
             print(f"{output}: up to date", file=sys.stderr)
@@ -212,7 +214,7 @@ def _translate_blocks(job: Job, folder: Path, label: str) -> int:
     done = folder / _DONE
     missing = sum(size for index, size in enumerate(counts) if not task_output(done, index).exists())
     if missing < sum(counts):
-        print(f"{job.output}: goes on; {missing} of {sum(counts)} lines are left", file=sys.stderr)
+        print(f"{job.output}: continues; {missing} of {sum(counts)} lines remain", file=sys.stderr)
     task = _TranslateBlock(job, (folder / _SOURCE).absolute())
     run_tasks(task, done, len(counts), Engine(job.processes), label, sizes=counts, unit=" lines")
     return len(counts)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -26,8 +24,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """AD, and GAD with a classifier, exported as ``NAME``, with a SentencePiece model of their own."""
     root = tmp_path_factory.mktemp("exports")
-    data = root / "data"
-    data.mkdir()
+    (data := root / "data").mkdir()
     toy.write_text(root / "text", 300, seed=3)
     files = [[root / "text.en", root / "text.pl"]]
     tags = [f"<domain:{name}>" for name in toy.DOMAINS]

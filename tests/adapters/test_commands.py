@@ -1,7 +1,5 @@
 """``fairseq-ext adapters`` as it is typed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -14,6 +12,7 @@ def run(*words: object) -> None:
     verb("adapters")([str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_a_domain_is_handed_on(systems: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run("export", systems / "gad/model.pt", "law", tmp_path / "law.safetensors", "--licence", "CC0-1.0")
     capsys.readouterr()
@@ -28,7 +27,4 @@ def test_a_domain_is_handed_on(systems: Path, tmp_path: Path, capsys: pytest.Cap
     run("remove-domain", tmp_path / "three.pt", "court", tmp_path / "four.pt")
     capsys.readouterr()
     run("list", tmp_path / "three.pt")
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "court: 17,627 parameters",
-        "news: 17,627 parameters, guarded",
-    ]
+    assert capsys.readouterr().out.splitlines()[1:] == ["court: 17,627 parameters", "news: 17,627 parameters, guarded"]

@@ -1,10 +1,6 @@
 """Ways in which a Hugging Face directory can be damaged or hostile."""
 
-from __future__ import annotations
-
 import json
-import os
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +8,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.patches.hostile import Runs
+
+WEIGHTS = "model.safetensors"
 Spoil = Callable[[Path], Any]
 
 
@@ -28,27 +27,17 @@ def change_weight(name: str, value: torch.Tensor | None) -> Spoil:
     """Change a tensor; None removes it."""
 
     def spoil(folder: Path) -> None:
-        weights: dict[str, Any] = {**load_file(folder / "model.safetensors"), name: value}
-        save_file({key: own for key, own in weights.items() if own is not None}, folder / "model.safetensors")
+        weights: dict[str, Any] = {**load_file(folder / WEIGHTS), name: value}
+        save_file({key: own for key, own in weights.items() if own is not None}, folder / WEIGHTS)
 
     return spoil
 
 
-def cut_weights(folder: Path) -> None:
-    content = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
-
-
-class _Malice:
-    def __reduce__(self) -> tuple:
-        return os.system, ("touch MALICE",)
-
-
 def hide_code(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"a.weight": _Malice()}, protocol=2))
+    (folder / WEIGHTS).unlink()
+    torch.save({"a.weight": Runs()}, folder / "pytorch_model.bin")
 
 
 def lead_astray(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a.weight": "../model.safetensors"}}')
+    (folder / WEIGHTS).unlink()
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": {"a.weight": f"../{WEIGHTS}"}}))

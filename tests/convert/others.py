@@ -1,7 +1,5 @@
 """Tiny random models in the layouts of others, with checkpoints as their code writes them."""
 
-from __future__ import annotations
-
 import shutil
 from argparse import Namespace
 from pathlib import Path

@@ -1,11 +1,10 @@
 """GPT-2, RoBERTa, XLM-R and BERT in fairseq give Hugging Face's own states and logits, are trained, and go back."""
 
-from __future__ import annotations
-
 import json
 import math
+import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
 from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import BertModel
-from tests.convert.damage import change_json, change_weight, cut_weights, hide_code, lead_astray
+from tests.convert.damage import WEIGHTS, change_json, change_weight, hide_code, lead_astray
 from tests.convert.tiny_bert import make_bert
 from tests.convert.tiny_gpt2 import TEXT, make_gpt2
 from tests.convert.tiny_roberta import make_roberta
@@ -32,6 +31,7 @@ from tests.verbs import verb
 
 pytestmark = pytest.mark.slow
 
+Sources = dict[str, tuple[Path, Any]]
 LENGTH = 24
 # The papers' bound is 1e-4; in single precision these sizes agree to the last bits.
 TOLERANCE = 1e-5
@@ -49,23 +49,23 @@ def kind_of(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
     """Hugging Face directories and their models."""
     folder = tmp_path_factory.mktemp("hugging-face")
     return {name: (folder / name, make(folder / name)) for name, make in MAKERS.items()}
 
 
 @pytest.fixture(scope="module")
-def imported(sources: dict[str, tuple[Path, Any]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def imported(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("fairseq")
     for name, (source, _) in sources.items():
         verb("import", kind_of(name))([str(source), str(folder / name)])
     return {name: folder / name for name in sources}
 
 
-def load(checkpoint: Path, data: Path) -> tuple[Any, Any]:
+def load(folder: Path) -> tuple[Any, Any]:
     """The model as fairseq's commands load it, and its task."""
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder / MODEL_FILE)], {"data": str(folder)})
     return models[0].eval(), task
 
 
@@ -87,44 +87,28 @@ def random_rows(num_symbols: int, is_gpt2: bool = False) -> torch.Tensor:
     return rows
 
 
-def outputs(model: Any, rows: torch.Tensor, is_gpt2: bool = False) -> list[torch.Tensor]:
-    """fairseq's states and logits, padding left out; of GPT-2, whose last state is normed elsewhere, the logits."""
-    with torch.no_grad():
-        if is_gpt2:
-            return [model(rows)[0][rows != 1]]
-        logits, extra = model(rows, return_all_hiddens=True)
-    return [value[rows != 1] for value in (*(state.transpose(0, 1) for state in extra["inner_states"]), logits)]
-
-
-def check_outputs(
-    name: str, model: Any, theirs: Any, order: Sequence[int], rows: torch.Tensor | None = None, bound: float = TOLERANCE
-) -> None:
-    """All states, and the logits where the original has a head, in fairseq's order of symbols."""
-    is_gpt2, numbers = name == "gpt2", torch.tensor(order)
-    rows = random_rows(len(order), is_gpt2) if rows is None else rows
-    is_text = rows != 1
+def check_outputs(name: str, folder: Path, theirs: Any) -> None:
+    """Compare states, and logits where the original has a head; of GPT-2, which norms its last state, only logits."""
+    is_gpt2, numbers = name == "gpt2", torch.tensor(order_of(name, folder))
+    rows = random_rows(len(numbers), is_gpt2)
+    is_text, model = rows != 1, load(folder)[0]
     with torch.no_grad():
         found = theirs(numbers[rows], attention_mask=is_text.long(), output_hidden_states=True)
-    expected = [] if is_gpt2 else [state[is_text] for state in found.hidden_states]
-    expected += [found.logits[..., numbers][is_text]] if "logits" in found else []
-    ours = outputs(model, rows, is_gpt2)[: len(expected)]
-    assert len(ours) == len(expected) > 0
-    for one, other in zip(ours, expected, strict=True):
-        assert other.std() > 0.3
-        assert (one - other).abs().max() <= bound
-
-
-def check_folder(name: str, folder: Path, theirs: Any, checkpoint: Path | None = None) -> None:
-    check_outputs(name, load(checkpoint or folder / MODEL_FILE, folder)[0], theirs, order_of(name, folder))
+        ours, extra = model(rows, **({} if is_gpt2 else {"return_all_hiddens": True}))
+    pairs = [] if is_gpt2 else list(zip(extra["inner_states"], found.hidden_states, strict=True))
+    pairs = [(state.transpose(0, 1), expected) for state, expected in pairs]
+    pairs += [(ours, found.logits[..., numbers])] if "logits" in found else []
+    assert pairs
+    for one, expected in pairs:
+        assert expected[is_text].std() > 0.3
+        assert (one[is_text] - expected[is_text]).abs().max() <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_states_and_logits_are_the_same(
-    sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], name: str
-) -> None:
-    model, task = load(imported[name] / MODEL_FILE, imported[name])
+def test_states_and_logits_are_the_same(sources: Sources, imported: dict[str, Path], name: str) -> None:
+    model, task = load(imported[name])
     theirs, order = sources[name][1], order_of(name, imported[name])
-    check_outputs(name, model, theirs, order)
+    check_outputs(name, imported[name], theirs)
     assert len(task.dictionary) == theirs.config.vocab_size
     assert sorted(order) == list(range(theirs.config.vocab_size))
     assert (type(model) is BertModel) == (name == "bert")
@@ -132,9 +116,7 @@ def test_states_and_logits_are_the_same(
     assert name == "gpt2" or task.mask_idx == len(order) - 1
 
 
-def test_old_files_and_parts_are_read(
-    sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path
-) -> None:
+def test_old_files_and_parts_are_read(sources: Sources, imported: dict[str, Path], tmp_path: Path) -> None:
     """GPT-2's first files had no prefix, and masks; large models are cut into several."""
     source = sources["gpt2"][0]
     weights = load_file(source / "model.safetensors")
@@ -158,15 +140,12 @@ def test_a_model_without_head_gets_one_that_knows_nothing(tmp_path: Path, capsys
     theirs = make_bert(tmp_path / "hf", with_head=False)
     verb("import", "roberta")([str(tmp_path / "hf"), str(tmp_path / "fs")])
     assert "has no head for masked tokens" in capsys.readouterr().err
-    check_folder("bert", tmp_path / "fs", theirs)
-    rows = random_rows(theirs.config.vocab_size)
-    assert not outputs(load(tmp_path / "fs" / MODEL_FILE, tmp_path / "fs")[0], rows)[-1].any()
+    check_outputs("bert", tmp_path / "fs", theirs)
+    assert not load(tmp_path / "fs")[0](random_rows(theirs.config.vocab_size))[0].any()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "roberta", "xlmr"])
-def test_export_is_loaded_by_hugging_face(
-    sources: dict[str, tuple[Path, Any]], imported: dict[str, Path], tmp_path: Path, name: str
-) -> None:
+def test_hugging_face_loads_an_export(sources: Sources, imported: dict[str, Path], tmp_path: Path, name: str) -> None:
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
     source, theirs = sources[name]
@@ -176,7 +155,7 @@ def test_export_is_loaded_by_hugging_face(
     for tensor, value in theirs.state_dict().items():
         if "position_embeddings" not in tensor and "token_type" not in tensor:
             assert torch.equal(back.state_dict()[tensor], value)
-    check_folder(name, imported[name], back)
+    check_outputs(name, imported[name], back)
     one, other = AutoTokenizer.from_pretrained(tmp_path / "back"), AutoTokenizer.from_pretrained(source)
     if name == "gpt2":
         assert back.config.eos_token_id == theirs.config.vocab_size - 1
@@ -191,20 +170,13 @@ def test_export_is_loaded_by_hugging_face(
             assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
 
 
-def hub_interface(folder: Path) -> Any:
-    """fairseq's own interface to a RoBERTa."""
-    given = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(folder).items()}
-    return RobertaModel.from_pretrained(str(folder), **given).eval()
-
-
-def test_a_bert_reads_text_as_hugging_face_does(
-    sources: dict[str, tuple[Path, Any]], imported: dict[str, Path]
-) -> None:
+def test_a_bert_reads_text_as_hugging_face_does(sources: Sources, imported: dict[str, Path]) -> None:
     from transformers import BertTokenizer
 
     folder = imported["bert"]
-    tokenizer, order, hub = BertTokenizer.from_pretrained(sources["bert"][0]), order_of("bert", folder), None
-    hub = hub_interface(folder)
+    tokenizer, order = BertTokenizer.from_pretrained(sources["bert"][0]), order_of("bert", folder)
+    given = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(folder).items()}
+    hub = RobertaModel.from_pretrained(str(folder), **given).eval()
     texts = [*TEXT[:6], "Déjà vu: 中文 it's ½ [MASK]?\t<s>", "", "a" * 101]
     for text, pieces in zip(texts, load_encoder(folder)(texts), strict=True):
         rows, expected = hub.encode(text).tolist(), tokenizer(text)["input_ids"]
@@ -234,20 +206,15 @@ GPT2_NORM = "transformer.h.1.ln_2.weight"
         ("gpt2", change_json("config.json", n_layer=10**7), r"model\.safetensors: has 2 layers"),
         ("gpt2", change_weight(GPT2_NORM, None), r"h\.1\.ln_2\.weight' is missing"),
         ("gpt2", change_weight(GPT2_NORM, torch.full((16,), math.nan)), r"h\.1\.ln_2\.weight' has .* not finite"),
-        ("gpt2", cut_weights, r"model\.safetensors: damaged"),
-        ("gpt2", hide_code, r"pytorch_model\.bin: damaged"),
-        ("gpt2", lead_astray, r"index\.json: '\.\./model"),
+        ("gpt2", lambda folder: os.truncate(folder / WEIGHTS, 5000), r"model\.safetensors: is damaged"),
+        ("gpt2", hide_code, r"pytorch_model\.bin: is damaged"),
+        ("gpt2", lead_astray, r"index\.json: weight_map: '\.\./model"),
         ("roberta", change_json("config.json", type_vocab_size=3), r"token_type_embeddings"),
         ("bert", lambda folder: (folder / "vocab.txt").write_text("[PAD]\nthe\n"), r"vocab\.txt: "),
     ],
 )
 def test_hostile_and_damaged_directories_are_one_clear_line(
-    sources: dict[str, tuple[Path, Any]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    spoil: Callable,
-    message: str,
+    sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, spoil: Callable, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = copy_source(sources[name][0], tmp_path / "hf")
@@ -256,7 +223,7 @@ def test_hostile_and_damaged_directories_are_one_clear_line(
         verb("import", name if name == "gpt2" else "roberta")([str(folder), str(tmp_path / "fs")])
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "fs").exists()
-    assert not (tmp_path / "MALICE").exists()
+    assert not (tmp_path / "PWN").exists()
 
 
 def test_other_models_are_not_exported(imported: dict[str, Path], tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """The table of docs/import-export.md, every cell of it: what each base can be used for, or one line that refuses it."""
 
-from __future__ import annotations
-
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,20 +29,11 @@ class Base:
         self.data, self.folder = data, folder
         self.suffix, self.options = "_tiny", list(NORM_FIRST) if "pre-norm" in name else []
         if name in FAMILIES:
-            self._import(FAMILIES[name])
-
-    def _import(self, family: str) -> None:
-        tiny.make(self.folder / "theirs", family, steps=0)
-        imported = self.folder / "imported"
-        imported.mkdir()
-        import_translation_model(self.folder / "theirs", imported, tiny.LANGUAGES.get(family, (None, None)))
-        self.data = self.folder / "data"
-        self.data.mkdir()
-        for file in imported.glob("dict.*.txt"):
-            shutil.copy(file, self.data)
-        (self.data / "domains.txt").write_text("law\nmed\nsub\n")
-        start = ["--finetune-from-model", str(imported / "model.pt"), "--bottleneck-dim", "8"]
-        self.suffix, self.options = "", [*start, *(imported / "options.txt").read_text().split()]
+            tiny.make(folder / "theirs", FAMILIES[name], steps=0)
+            self.data, self.suffix = folder / "imported", ""
+            self.data.mkdir()
+            import_translation_model(folder / "theirs", self.data, tiny.LANGUAGES.get(FAMILIES[name], (None, None)))
+            self.options = [*tiny.adapter_options(self.data), "--bottleneck-dim", "8"]
 
     def model(self, arch: str, *options: str) -> tuple[Any, Any]:
         """A model with adapters, and its options."""

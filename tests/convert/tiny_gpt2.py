@@ -19,13 +19,14 @@ TEXT = [
 ] * 5
 
 
-def make_bpe(folder: Path, text: Sequence[str] = TEXT) -> int:
-    """Write ``vocab.json`` and ``merges.txt``, and return the number of symbols; the last is the end of a text."""
+def make_bpe(folder: Path, text: Sequence[str] = TEXT, special: Sequence[str] = (), last: str = END_OF_TEXT) -> int:
+    """Write ``vocab.json`` and ``merges.txt``, and return the number of symbols."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(text, vocab_size=320, min_frequency=2)
+    tokenizer.train_from_iterator(text, vocab_size=320, min_frequency=2, special_tokens=[*special])
     tokenizer.save_model(str(folder))
-    ids = {**tokenizer.get_vocab(), END_OF_TEXT: tokenizer.get_vocab_size()}
+    ids = tokenizer.get_vocab()
+    ids.setdefault(last, len(ids))
     (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
     return len(ids)
 

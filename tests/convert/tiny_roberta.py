@@ -1,34 +1,26 @@
 """A RoBERTa and an XLM-R of some thousand random weights, with subwords of a page, as Hugging Face keeps them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers.implementations import ByteLevelBPETokenizer
 
 from fairseq_ext.convert.pretrained import hide_broken_torchaudio
-from tests.convert.tiny_gpt2 import TEXT, save_noisy
+from tests.convert import tiny_gpt2
+from tests.convert.tiny_gpt2 import save_noisy
 from tests.convert.tiny_translation import write_pieces
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
 def make_bpe(folder: Path, *, mask_last: bool = True) -> int:
-    """Write ``vocab.json`` and ``merges.txt``, and return the number of symbols.
+    """Write a vocabulary, and return the number of symbols.
 
     ``<mask>`` is the last one, as in Meta's RoBERTa, or behind the other special ones, as in those of Hugging Face's
     own tutorial.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = ByteLevelBPETokenizer()
     special = SPECIAL if mask_last else [*SPECIAL, "<mask>"]
-    tokenizer.train_from_iterator(TEXT, vocab_size=320, min_frequency=2, special_tokens=special)
-    tokenizer.save_model(str(folder))
-    ids = tokenizer.get_vocab()
-    ids.setdefault("<mask>", len(ids))
-    (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
-    return len(ids)
+    return tiny_gpt2.make_bpe(folder, special=special, last="<mask>")
 
 
 def make_pieces(folder: Path) -> int:

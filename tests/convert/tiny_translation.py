@@ -1,7 +1,5 @@
 """Translation models of some thousand random weights, with tokenizers of a page, as Hugging Face keeps them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -31,15 +29,15 @@ SIZES = {
 }
 
 
-def write_pieces(path: Path, size: int, kind: str = "unigram", lines: Sequence[str] = TEXT) -> list[str]:
+def write_pieces(path: Path, size: int, kind: str = "unigram", lines: Sequence[str] = TEXT, **more: Any) -> list[str]:
     """Train a SentencePiece model, and return its pieces without the special ones."""
     model = io.BytesIO()
-    options = {"vocab_size": size, "model_type": kind, "num_threads": 1, "minloglevel": 2}
+    options = {"vocab_size": size, "model_type": kind, "num_threads": 1, "minloglevel": 2, **more}
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(model.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return [processor.id_to_piece(number) for number in range(3, size)]
+    return [processor.id_to_piece(number) for number in range(3, len(processor))]
 
 
 def write_vocab(path: Path, symbols: list[str]) -> int:
@@ -122,13 +120,9 @@ def make_knowing_marian(folder: Path, pairs: Sequence[tuple[str, str]], *, langu
 def make_many(
     folder: Path, family: str, *, is_saved: bool = True, unused: int = 0, steps: int = 60, **changes: Any
 ) -> Any:
-    """Write a many-language model, and return it.
+    """Write a many-language model, and return it; ``unused`` rows of its embeddings stand for no symbol.
 
-    Args:
-        folder: where to write.
-        family: of :data:`LANGUAGES`.
-        is_saved: with the tokenizer as ``save_pretrained`` leaves it, else as the hub has it.
-        unused: rows of the embeddings that stand for no symbol.
+    Its tokenizer is as ``save_pretrained`` leaves it, or as the hub has it.
     """
     hide_broken_torchaudio()
     from transformers import M2M100Config, M2M100ForConditionalGeneration, MBartConfig, MBartForConditionalGeneration
@@ -161,6 +155,12 @@ def make_many(
     return save(folder, model, 50, prefix=(numbers[1],), ending=(2,), steps=steps)
 
 
+def adapter_options(folder: Path) -> list[str]:
+    """Options for adapters of three domains on an import; their names are written next to its dictionaries."""
+    (folder / "domains.txt").write_text("law\nmed\nsub\n")
+    return ["--finetune-from-model", str(folder / "model.pt"), *(folder / "options.txt").read_text().split()]
+
+
 def code(family: str, language: str) -> str:
     """Hugging Face's symbol of a language."""
     return f"__{language}__" if family == "m2m" else language
@@ -181,13 +181,7 @@ def save(
 ) -> Any:
     """Write a model of random weights that has learnt to end its sentences, sooner or later.
 
-    Args:
-        folder: where to write.
-        model: of Hugging Face's.
-        symbols: its texts are made of those from number 10 to this one.
-        prefix: what targets begin with.
-        ending: what targets end with.
-        steps: of its training.
+    It is trained on texts of the symbols from 10 to ``symbols``, whose targets have a prefix and an ending.
     """
     generator = torch.Generator().manual_seed(1)
 

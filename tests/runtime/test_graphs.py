@@ -1,8 +1,8 @@
 """What the graphs and the search in numpy find is what fairseq's search finds, of every form of a model."""
 
-from __future__ import annotations
-
-from itertools import pairwise
+import functools
+from collections.abc import Callable
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from fairseq.data import data_utils
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.runtime.model import Model, Route, attend, padded
-from fairseq_ext.runtime.search import Found, Options, Search
+from fairseq_ext.runtime.search import Options, Search
 from fairseq_ext.translators.model_graphs import write_graphs
 from tests import toy_systems
 
@@ -33,6 +33,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "plain low-rank adapters": ("ad", LORA),
     "gated low-rank adapters": ("gad", (*LORA, *PRE_NORM)),
 }
+QUICK = ["plain adapters", "gates on all"]
 SOURCES = [[5, 6, 7, 8, 9, 2], [10, 2], [11, 6, 5, 2], [3, 7, 7, 12, 2]]
 ROUTES = [1, NO_ADAPTER, 0, 2]
 VOCABULARY: Any = SimpleNamespace(pad=1, unk=3, last=2, first=2, longest_target=1024)
@@ -54,14 +55,9 @@ def make(name: str, data: Path, folder: Path) -> tuple[Any, Any, Model]:
     return task, model.eval(), graphs(model, folder)
 
 
-@pytest.fixture(scope="module", params=FORMS)
-def form(request: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Model]:
-    return make(request.param, data, tmp_path_factory.mktemp("graphs"))
-
-
 @pytest.fixture(scope="module")
-def gated(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Model]:
-    return make("gates on all", data, tmp_path_factory.mktemp("gated"))
+def form(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Any, Any, Model]]:
+    return functools.cache(lambda name: make(name, data, tmp_path_factory.mktemp("graphs")))
 
 
 def graphs(model: Any, folder: Path, is_int8: bool = False) -> Model:
@@ -91,45 +87,36 @@ def by_fairseq(task: Any, model: Any, options: Options, is_forced: bool) -> list
     return found
 
 
-@pytest.mark.parametrize("options", SEARCHES[:2], ids=["beam", "penalties"])
-def test_finds_what_fairseq_finds(form: tuple[Any, Any, Model], options: Options) -> None:
-    for is_forced in {True, not form[2].has_gates}:
-        check(form, options, is_forced)
-
-
-@pytest.mark.parametrize("options", SEARCHES[2:], ids=["greedy", "by length"])
-def test_searches_otherwise_as_fairseq_does(gated: tuple[Any, Any, Model], options: Options) -> None:
-    check(gated, options, False)
-
-
-def check(form: tuple[Any, Any, Model], options: Options, is_forced: bool) -> None:
-    task, model, graph = form
-    expected = by_fairseq(task, model, options, is_forced)
-    sources = [np.array(source) for source in SOURCES]
-    found = Search(graph, sources, route(graph, is_forced), options, VOCABULARY, with_gates=True).run()
-    for one, other in zip(found, expected, strict=True):
-        assert [each.tokens.tolist() for each in one.hypotheses] == [each["tokens"].tolist() for each in other]
-        scores = [float(each["score"]) for each in other]
-        assert [each.score for each in one.hypotheses] == pytest.approx(scores, abs=1e-4)
-        if graph.has_gates:
-            check_gates(one, other[0]["gates"])
-
-
-def check_gates(found: Found, expected: dict[str, torch.Tensor]) -> None:
-    gates = found.hypotheses[0].gates
-    assert found.gates is not None
-    assert gates is not None
-    assert found.gates == pytest.approx(expected["encoder"].numpy(), abs=1e-5)
-    assert gates.mean(0) == pytest.approx(expected["decoder"].numpy(), abs=1e-5)
-    assert gates.mean(1) == pytest.approx(expected["tokens"].numpy(), abs=1e-5)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *product(QUICK, SEARCHES[:2]),
+        *product(["gates on all"], SEARCHES[2:]),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in product(sorted(FORMS.keys() - QUICK), SEARCHES[:2])),
+    ],
+)
+def test_finds_what_fairseq_finds(form: Callable, name: str, options: Options) -> None:
+    task, model, graph = form(name)
+    for is_forced in {True, not graph.has_gates}:
+        expected = by_fairseq(task, model, options, is_forced)
+        sources = [np.array(source) for source in SOURCES]
+        found = Search(graph, sources, route(graph, is_forced), options, VOCABULARY, with_gates=True).run()
+        for one, other in zip(found, expected, strict=True):
+            assert [each.tokens.tolist() for each in one.hypotheses] == [each["tokens"].tolist() for each in other]
+            scores = [float(each["score"]) for each in other]
+            assert [each.score for each in one.hypotheses] == pytest.approx(scores, abs=1e-4)
+            if graph.has_gates:
+                gates, theirs = one.hypotheses[0].gates, other[0]["gates"]
+                assert one.gates == pytest.approx(theirs["encoder"].numpy(), abs=1e-5)
+                assert gates.mean(0) == pytest.approx(theirs["decoder"].numpy(), abs=1e-5)
+                assert gates.mean(1) == pytest.approx(theirs["tokens"].numpy(), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["plain adapters", "gated low-rank adapters"])
-def test_int8_is_near(name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_is_near(form: Callable, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairseq_ext.translators.graph._SMALLEST", 8)
-    _, model, exact = make(name, data, tmp_path)
-    (tmp_path / "int8").mkdir()
-    rounded = graphs(model, tmp_path / "int8", is_int8=True)
+    _, model, exact = form(name)
+    rounded = graphs(model, tmp_path, is_int8=True)
     for source in SOURCES:
         scores = []
         for own in (exact, rounded):
@@ -138,8 +125,8 @@ def test_int8_is_near(name: str, data: Path, tmp_path: Path, monkeypatch: pytest
         assert scores[0] == pytest.approx(scores[1], abs=0.5)
 
 
-def test_a_translation_begins_as_is_asked(gated: tuple[Any, Any, Model]) -> None:
-    model = gated[2]
+def test_a_translation_begins_as_is_asked(form: Callable) -> None:
+    model = form("gates on all")[2]
     prefixes = [[7, 8], [], [9], [10, 11, 12]]
     sources = [np.array(source) for source in SOURCES]
     found = Search(model, sources, route(model, False), SEARCHES[0], VOCABULARY, prefixes=prefixes).run()
@@ -165,9 +152,9 @@ def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
         assert not shares[:, len(source) :].any()
 
 
-def test_no_pair_is_repeated_where_that_is_asked(gated: tuple[Any, Any, Model]) -> None:
+def test_no_pair_is_repeated_where_that_is_asked(form: Callable) -> None:
     # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
-    model = gated[2]
+    model = form("gates on all")[2]
     options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
     found = Search(model, [np.array(s) for s in SOURCES], route(model, False), options, VOCABULARY).run()
     for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:

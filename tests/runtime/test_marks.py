@@ -1,7 +1,5 @@
 """Tags and placeholders stand in translations once each, nested, and where attention says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

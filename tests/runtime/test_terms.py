@@ -1,7 +1,5 @@
 """Terms: which a text has, and that translations keep them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -62,7 +60,6 @@ def test_translations_keep_what_is_given_whatever_the_model_thinks(exported: Pat
     together = translator.translate([*requests, *(Request(request.text) for request in requests)], candidates=2)
     for request, answer in zip(requests, together, strict=False):
         text = answer.candidates[0].text
-        assert request.terms is not None
         for term in request.terms:
             assert answer.terms[term.source] in term.targets
             assert f" {answer.terms[term.source]} " in f" {text} "

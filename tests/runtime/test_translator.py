@@ -1,7 +1,5 @@
 """Routes beside each other in one call, against the hub and against each row alone."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json
@@ -28,6 +26,7 @@ ROUTES = {
     "ad": ["classifier", "base", *toy.DOMAINS],
     "gad": ["gates", "classifier", "base", *toy.DOMAINS],
 }
+SEARCH = {"beam": 3, "max_len_a": 0.0, "max_len_b": 6}  # of the exported systems
 Load = Callable[[str], SystemTranslator]
 ON_A_SERVER = """
 import json, sys
@@ -66,19 +65,15 @@ def test_a_systems_routes_and_its_own(load: Load, name: str) -> None:
     assert translator.routes == ROUTES[name]
     assert translator.default_route == ROUTES[name][0]
     assert (translator.name, translator.languages, translator.domains) == (name, ("en", "pl"), toy.DOMAINS)
-    with pytest.raises(InputError, match=f"request 2: {name} has no route 'news'; there are {', '.join(ROUTES[name])}"):
+    with pytest.raises(InputError, match=f"request 2: {name} has no route 'news'; .* {ROUTES[name][-1]}"):
         translator.translate([Request("w1"), Request("w1", "news")])
 
 
-@pytest.mark.parametrize("name", ["tag", "gad"])
-def test_translates_as_the_hub_does(load: Load, exported: Path, name: str) -> None:
-    hub = DomainTranslator.from_pretrained(exported / name)
-    search = {"beam": 3, "max_len_a": 0.0, "max_len_b": 6}
-    for route in {"gates", *toy.DOMAINS} & set(ROUTES[name]):
-        domain = route if route in toy.DOMAINS else None
-        assert texts(load(name).translate([Request(line, route) for line in LINES])) == hub.translate(
-            LINES, domain=domain, **search
-        )
+def test_tags_are_the_hubs(load: Load, exported: Path) -> None:
+    hub = DomainTranslator.from_pretrained(exported / "tag")
+    for domain in toy.DOMAINS:
+        found = texts(load("tag").translate([Request(line, domain) for line in LINES]))
+        assert found == hub.translate(LINES, domain=domain, **SEARCH)
 
 
 @pytest.mark.parametrize("name", ["ad", pytest.param("gad", marks=pytest.mark.slow)])
@@ -93,14 +88,6 @@ def test_routes_beside_each_other_are_as_alone(load: Load, name: str) -> None:
         assert (answer.route, answer.domain) == (alone.route, alone.domain) == (request.route, answer.domain)
 
 
-def test_without_adapters_it_is_the_base(load: Load) -> None:
-    found = load("gad").translate([Request(line, "base") for line in LINES])
-    for one, other in zip(found, load("mix").translate([Request(line) for line in LINES]), strict=True):
-        assert one.candidates[0].text == other.candidates[0].text
-        assert one.candidates[0].score == pytest.approx(other.candidates[0].score)
-        assert (one.weights, other.weights) == ([0.0] * 3, None)
-
-
 @pytest.mark.parametrize("name", ["tag", "gad"])
 def test_the_classifier_chooses_by_the_text(load: Load, name: str) -> None:
     lines = [f"{word} w15" for word in KNOWN_BY.values()]
@@ -112,13 +99,12 @@ def test_the_classifier_chooses_by_the_text(load: Load, name: str) -> None:
 
 def test_weights_are_those_that_were_used(load: Load) -> None:
     gated, forced, base = load("gad").translate([Request("w4", route) for route in ("gates", "med", "base")])
-    assert gated.gates is not None
-    assert gated.weights is not None
     layers = [layer for side in ("encoder", "decoder") for layer in gated.gates[side]]
     assert [sum(layer) for layer in layers] == pytest.approx([1.0] * 4)
     assert gated.weights == pytest.approx([sum(column) / 4 for column in zip(*layers, strict=True)])
     assert (forced.weights, forced.gates) == ([0.0, 1.0, 0.0], None)
     assert (base.weights, base.gates) == ([0.0, 0.0, 0.0], None)
+    assert texts([base]) == texts(load("mix").translate([Request("w4")]))
     [quick] = load("gad").translate([Request("w4")], with_gates=False)
     assert quick.candidates[0].text == gated.candidates[0].text
     assert (quick.weights, quick.gates) == (None, None)
@@ -127,11 +113,9 @@ def test_weights_are_those_that_were_used(load: Load) -> None:
 def test_gates_by_token_are_the_hubs_and_mean_those_by_layer(load: Load, exported: Path) -> None:
     translator = load("gad")
     hub = DomainTranslator.from_pretrained(exported / "gad")
-    found = hub.translate_with_gates(LINES, beam=3, max_len_a=0.0, max_len_b=6)
-    for answer, (_, gates) in zip(translator.translate([Request(line) for line in LINES]), found, strict=True):
-        assert answer.tokens is not None
-        assert answer.gates is not None
-        assert " ".join(answer.tokens.pieces[:-1]) == answer.candidates[0].text
+    found = hub.translate_with_gates(LINES, **SEARCH)
+    for answer, (text, gates) in zip(translator.translate([Request(line) for line in LINES]), found, strict=True):
+        assert " ".join(answer.tokens.pieces[:-1]) == answer.candidates[0].text == text
         assert answer.tokens.pieces[-1] == "</s>"
         assert torch.tensor(answer.tokens.weights) == pytest.approx(gates["tokens"], abs=1e-6)
         by_layer, by_token = (torch.tensor(rows).mean(0) for rows in (answer.gates["decoder"], answer.tokens.weights))
@@ -147,7 +131,7 @@ def test_candidates_come_best_first(load: Load, exported: Path) -> None:
     [scored] = DomainTranslator.from_pretrained(exported / "mix").score(["w4 w5"], [answer.candidates[0].text])
     assert scores[0] == pytest.approx(float(scored["score"]) / math.log(2))
     for candidates, beam in ((4, None), (0, None), (1, 1000)):
-        with pytest.raises(InputError, match="no more candidates than beam"):
+        with pytest.raises(InputError, match="candidates is "):
             load("mix").translate([Request("w4")], candidates=candidates, beam=beam)
 
 
@@ -173,9 +157,7 @@ def test_too_long_a_text_is_translated_by_sentences(exported: Path) -> None:
     scores = [part.candidates[0].score for part in parts]
     assert min(scores) < joined.candidates[0].score < max(scores)
     [gated] = translator.translate([Request(whole, "gates")])
-    assert gated.gates is not None
     assert sum(gated.gates["encoder"][0]) == pytest.approx(1)
-    assert gated.tokens is not None
     assert gated.tokens.pieces.count("</s>") == 3
     assert len(gated.tokens.weights) == len(gated.tokens.pieces)
     cut = translator.translate([Request(text, "law") for text in ("w4 w5 <x/> w6 w7 w8", "w4 w5 <x/>", "w6 w7 w8")])
@@ -185,7 +167,7 @@ def test_too_long_a_text_is_translated_by_sentences(exported: Path) -> None:
 @pytest.mark.parametrize("name", ["mix", "tag"])
 def test_a_tag_in_a_text_is_refused(load: Load, name: str) -> None:
     for text in ("w1 <domain:law> w2", "<domain:law> w2"):
-        with pytest.raises(InputError, match="request 1: .*holds <domain:law>, a reserved symbol"):
+        with pytest.raises(InputError, match="request 1: .*reserved symbol <domain:law>"):
             load(name).translate([Request(text)])
 
 
@@ -193,7 +175,7 @@ def test_a_system_that_needs_a_domain_and_has_no_classifier_asks(exported: Path,
     translator = load("ad")
     bare = SystemTranslator(translator.manifest, translator.model, translator.text, None)
     assert bare.default_route is None
-    with pytest.raises(InputError, match="request 1: ad needs a route; give one of base, law, med, sub"):
+    with pytest.raises(InputError, match="request 1: ad needs a route; choose one of base, law, med, sub"):
         bare.translate([Request("w1")])
 
 
@@ -203,6 +185,7 @@ def test_threads_share_the_batches(load: Load, exported: Path) -> None:
     assert texts(threaded.translate(requests)) == texts(load("gad").translate(requests))
 
 
+@pytest.mark.slow
 def test_an_exported_system_translates_without_torch_and_fairseq(exported: Path) -> None:
     command = [sys.executable, "-c", ON_A_SERVER, str(exported / "gad")]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

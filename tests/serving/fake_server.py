@@ -1,7 +1,5 @@
 """The service of a fake system on a port of its own, and clients that speak HTTP as they like."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
@@ -18,12 +16,7 @@ TIMEOUT = 60  # seconds for what takes milliseconds
 
 
 class Served:
-    """A running service.
-
-    Attributes:
-        system: what translates.
-        port: of 127.0.0.1.
-    """
+    """A running service at a port of 127.0.0.1."""
 
     def __init__(self, system: FakeSystem, port: int) -> None:
         self.system = system

@@ -1,7 +1,5 @@
 """The end points, and who may use them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +55,6 @@ def test_what_there_is_to_ask_for(client: TestClient) -> None:
     [
         (415, "Content-Type: application/json", {"content": b'{"texts": ["a"]}'}),
         (413, "larger than 1000 bytes", {"json": {"texts": ["a" * 1000]}}),
-        (422, "texts[1]: too long", {"json": {"texts": ["a", "endless"]}}),
         (500, "the translation failed (RuntimeError)", {"json": {"texts": ["broken"]}}),
     ],
 )
@@ -74,17 +71,16 @@ def test_metrics_count_requests_texts_and_batches() -> None:
         client.post("/translate", json={"texts": []})
         response = client.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=")
-    lines = response.text.splitlines()
-    for line in (
-        'translation_requests_total{status="200"} 1.0',
-        'translation_requests_total{status="422"} 1.0',
-        'translation_sentences_total{route="law"} 2.0',
-        "translation_source_tokens_total 5.0",
-        "translation_batch_sentences_sum 2.0",
-        "translation_queue_sentences 0.0",
-    ):
-        assert line in lines
-    assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
+    for name, value in {
+        'requests_total{status="200"}': 1,
+        'requests_total{status="422"}': 1,
+        'sentences_total{route="law"}': 2,
+        "source_tokens_total": 5,
+        "batch_sentences_sum": 2,
+        "queue_sentences": 0,
+    }.items():
+        assert f"\ntranslation_{name} {value}.0\n" in response.text
+    assert "\nprocess_resident_memory_bytes " in response.text
 
 
 def test_health_tells_of_the_thread_and_of_the_queue(client: TestClient) -> None:
@@ -93,15 +89,12 @@ def test_health_tells_of_the_thread_and_of_the_queue(client: TestClient) -> None
     assert [unstarted.get(f"/health/{name}").status_code for name in ("live", "ready")] == [503, 503]
 
 
-def test_names_of_this_machine_alone_are_answered_on_loop_back(client: TestClient) -> None:
+def test_only_names_of_this_machine_are_answered_unless_others_may_ask(client: TestClient) -> None:
     for host in ("localhost:8000", "127.9.9.9", "[::1]:8000", "LOCALHOST"):
         assert client.get("/info", headers={"Host": host}).status_code == 200
     for host in ("evil.example", "127.0.0.1.evil.example:8000", "evil@localhost", "10.0.0.1", ""):
         for path in ("/", "/info", "/health/live"):
             assert client.get(path, headers={"Host": host}).status_code == 421
-
-
-def test_any_name_is_answered_where_others_may_ask() -> None:
     with client_of(local=False, token=TOKEN) as public:
         assert public.get("/", headers={"Host": "mt.example"}).status_code == 200
 

@@ -1,7 +1,5 @@
 """Clients that are slow, that leave, or that speak no HTTP, over real sockets."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
@@ -31,13 +29,10 @@ def test_a_client_that_leaves_has_its_waiting_work_dropped() -> None:
 
 def test_a_client_that_leaves_within_its_body_disturbs_nobody() -> None:
     with served() as service:
-        client = service.connect()
-        client.sendall(head(b"", length=100) + b'{"texts"')
-        client.close()
+        with service.connect() as client:
+            client.sendall(head(b"", length=100) + b'{"texts"')
         assert answer_of(service.post("a b"))[0] == 200
-        wait_until(
-            lambda: service.metric('translation_requests_total{status="499"}') == 1, "the service did not get there"
-        )
+        wait_until(lambda: service.metric('translation_requests_total{status="499"}') == 1, "not counted")
 
 
 def test_a_body_that_does_not_come_ends_in_408() -> None:

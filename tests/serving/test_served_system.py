@@ -1,7 +1,5 @@
 """A system with a model, served: what many clients get at once is what it translates offline."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +14,8 @@ from fairseq_ext.serving.limits import Limits
 LINES = ["w4 w5 w6", "w7 w8", "w9", "", "w10 w11 w12 w13", "w1 w2 w1"]
 
 
-@pytest.mark.parametrize("name", [pytest.param("gad", marks=pytest.mark.slow), "ad"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gad", "ad"])
 def test_many_clients_get_what_offline_translation_finds(name: str, exported: Path) -> None:
     system = SystemTranslator.load(exported / name)
     work = [(line, route) for line in LINES for route in system.routes]

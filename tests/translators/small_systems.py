@@ -1,7 +1,5 @@
 """MIX, TAG, AD and GAD of the toy data, exported."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Documents are filled, and all else in them keeps its bytes."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path
@@ -119,7 +117,7 @@ CASES = {
 }
 
 
-def document(path: Path, *, every: bool = False) -> Document:
+def document(path: Path, every: bool = False) -> Document:
     return Document(path, FORMATS[format_of(path)], Filling(("en", "de"), "GAD", every))
 
 
@@ -129,9 +127,8 @@ def shout(text: str) -> str:
     return "".join(part.upper() if is_text else part for part, is_text in parts)
 
 
-def filled(path: Path, **options: bool) -> bytes:
-    file = io.BytesIO()
-    found = document(path, **options)
+def filled(path: Path, every: bool = False) -> bytes:
+    file, found = io.BytesIO(), document(path, every)
     found.write(map(shout, list(found.texts())), file)
     return file.getvalue()
 
@@ -155,11 +152,11 @@ def test_what_is_not_translated_stays(name: str, tmp_path: Path) -> None:
     assert file.getvalue().decode() == wanted
 
 
-def test_all_is_translated_where_that_is_asked(tmp_path: Path) -> None:
-    for name in ("a.po", "a.xlf", "a.tmx"):
-        (tmp_path / name).write_text(CASES[name][0])
-        assert b"DONE" in filled(tmp_path / name, every=True)
-        assert b"fertig" not in filled(tmp_path / name, every=True)
+@pytest.mark.parametrize("name", ["a.po", "a.xlf", "a.tmx"])
+def test_all_is_translated_where_that_is_asked(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(CASES[name][0])
+    found = filled(tmp_path / name, every=True)
+    assert (b"DONE" in found, b"fertig" in found) == (True, False)
 
 
 def test_utf_16_stays_utf_16(tmp_path: Path) -> None:
@@ -172,10 +169,10 @@ def test_utf_16_stays_utf_16(tmp_path: Path) -> None:
     [
         ("a.xlf", "<tmx/>", "no <xliff>"),
         ("a.xlf", XLIFF.replace("en-GB", "fr"), "source-language is 'fr'"),
-        ("a.xlf", XLIFF[:700], "does not end"),
-        ("a.xlf", "<xliff><", "does not end"),
+        ("a.xlf", XLIFF[:700], "tag without an end"),
+        ("a.xlf", "<xliff><", "tag without an end"),
         ("a.tmx", "words", "no <tmx>"),
-        ("a.po", 'msgid "a"\nmsgid "b"\nx\n', "no catalogue"),
+        ("a.po", 'msgid "a"\nmsgid "b"\nx\n', "gettext catalogue"),
         ("a.po", PO.replace("Language: de", "Language: pl"), "Language is 'pl'"),
         ("a.po", PO.replace("UTF-8", "nothing"), "encoding 'nothing' is unknown"),
         ("a.txt", "\ufeff<?xml version='1.0'?><a/>", "is XML or HTML, not text"),

@@ -1,11 +1,7 @@
 """What is exported is whole, known again, and nothing else."""
 
-from __future__ import annotations
-
-import dataclasses
 import json
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +20,6 @@ def copy(exported: Path, tmp_path: Path) -> Path:
     return tmp_path / "gad"
 
 
-def rewrite(folder: Path, **changes: Any) -> None:
-    """Change a manifest as one who also mends its checksum."""
-    content = json.loads((folder / MANIFEST_FILE).read_text())
-    del content["sha256"]
-    content |= changes
-    (folder / MANIFEST_FILE).write_text(json.dumps({**content, "sha256": digest(content)}))
-
-
-def test_it_says_what_it_is(exported: Path) -> None:
-    manifest = verify(exported / "gad")
-    expected = small_systems.manifest("gad", classifier="tfidf")
-    assert dataclasses.replace(manifest, files={}, versions={}) == expected
-    assert {"model.pt", "dict.en.txt", "dict.pl.txt", "domains.txt", "classifier/tfidf.json"} <= manifest.files.keys()
-    assert manifest.versions["torch"] == version("torch")
-
-
 def test_weights_and_options_alone_are_kept(exported: Path, systems: Path) -> None:
     state = torch.load(exported / "gad/model.pt", weights_only=True)
     assert "last_optimizer_state" not in state
@@ -56,9 +36,7 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
     content = file.read_bytes()
     middle = len(content) // 2
     file.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
-    with pytest.raises(
-        InputError, match=rf"{name}: (damaged or edited|cannot be read as JSON).*export the system again"
-    ):
+    with pytest.raises(InputError, match=rf"{name}: .*; export the system again"):
         verify(copy)
     file.write_bytes(content[:middle])
     with pytest.raises(InputError, match=f"{name}: "):
@@ -71,18 +49,19 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 1}, "of format 1"),
-        ({"languages": ["en"]}, "languages: "),
+        ({"format": 1}, "has format 1"),
         ({"domains": ["base", "law"]}, "'base' means a way to translate"),
         ({"generation": {"beam": True}}, "generation: "),
         ({"generation": {"sampling": 1}}, "generation: "),
         ({"classifier": "pickle"}, "classifier: "),
         ({"files": {"../model.pt": {"bytes": 1, "sha256": "0" * 64}}}, "files: "),
-        ({"files": {}}, "files: lacks domains.txt"),
+        ({"files": {}}, "files: domains.txt is missing"),
     ],
 )
 def test_a_manifest_of_another_kind_is_one_line(copy: Path, changes: dict[str, Any], message: str) -> None:
-    rewrite(copy, **changes)
+    content = json.loads((copy / MANIFEST_FILE).read_text()) | changes
+    del content["sha256"]
+    (copy / MANIFEST_FILE).write_text(json.dumps({**content, "sha256": digest(content)}))
     with pytest.raises(InputError, match=message) as caught:
         read_manifest(copy)
     assert "\n" not in str(caught.value)
@@ -101,6 +80,6 @@ def test_what_is_no_export_stays(copy: Path, tmp_path: Path) -> None:
     for file in (copy / "notes.txt", tmp_path / "thesis/chapter.tex"):
         file.write_text("mine")
         for directory in (file.parent, file):
-            with pytest.raises(InputError, match="is not as it was exported; move it away"), writing(directory):
+            with pytest.raises(InputError, match="is not an unchanged export"), writing(directory):
                 pytest.fail("began")
         assert file.read_text() == "mine"

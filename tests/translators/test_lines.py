@@ -40,8 +40,8 @@ def test_what_is_no_text_is_named(text: Path, stdin: Callable[[bytes], None], co
 @pytest.mark.parametrize(
     ("lines", "domains", "message"),
     [
-        (["a", "b", "c"], "law\nlaw\n", "the text, line 3: has no counterpart in .*text.en"),
-        (["a"], "law\nlaw\n", "text.en, line 2: has no counterpart in the text"),
+        (["a", "b", "c"], "law\nlaw\n", "the text, line 3: has no matching line in .*text.en"),
+        (["a"], "law\nlaw\n", "text.en, line 2: has no matching line in the text"),
         (["a", "b"], "law\nnews\n", "text.en, line 2: unknown domain 'news'"),
         (["a", "b"], "\nlaw\n", "text.en, line 1: unknown domain ''"),
     ],

@@ -221,8 +221,8 @@ function showWords(lines) {
   byId("words").replaceChildren(...words.map((word) => wordColumn(word, tokens, domains)));
   byId("numbers-list").replaceChildren(...words.map((word) => wordNumbers(word, tokens)));
   byId("words-note").textContent =
-    "The decoder’s weights, averaged over its layers, at each word; several bars are its subwords." +
-    (domains.length < info.domains.length ? ` Domains below ${percent(FEW)} everywhere are left out.` : "");
+    "The decoder’s weights, averaged over its layers, at each word; a word with several bars has several subwords." +
+    (domains.length < info.domains.length ? ` Domains below ${percent(FEW)} at every word are omitted.` : "");
   drawn = domains;
   labelLines();
 }

@@ -71,7 +71,7 @@ def test_a_recipe_on_an_opus_mt_model(tmp_path: Path) -> None:
 
 def test_a_missing_base_and_tags_without_symbols_in_it_are_named(tmp_path: Path) -> None:
     write_corpora(tmp_path / "corpora")
-    with pytest.raises(InputError, match="nowhere: no base model"):
+    with pytest.raises(InputError, match="nowhere: has no base model"):
         verb("run")([str(write_experiment(tmp_path, {"import": "nowhere"}))])
     assert not (tmp_path / "work").exists()
     tag = {**PLAIN, "from": "mix", "arch": "transformer", "domain-tags": True}
