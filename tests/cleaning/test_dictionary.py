@@ -94,7 +94,7 @@ def test_evidence_of_several_reliable_words_is_needed(tmp_path: Path) -> None:
         ("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t45"),
         ("unknown words", "nieznane"),
     ]
-    against = "evidence of 8.6 against it by its words"
+    against = "evidence of 8.6 against the pair in its words"
     assert judge(Dictionary(), *pairs, learned=tmp_path) == [None, against, None, None]
     few = [f"{count} known words translated" for count in ("0 of 4", "0 of 10", "2 of 10")]
     assert judge(Dictionary(min_share=0.9, max_evidence=None), *pairs, learned=tmp_path) == [*few, None]

@@ -61,7 +61,7 @@ def test_scripts_and_languages_can_be_given() -> None:
     criterion = Characters(source_scripts=["Latin"], target_scripts=["Glagolitic", "Latin"])
     kept, source, target = judge(criterion, ("word", "ⰀⰁⰂ"), ("слово", "word"), ("word", "слово"), langs=("xx", "yy"))
     assert kept is None
-    assert source == "0% of the source's letters are of its scripts"
+    assert source == "0% of the source's letters belong to its scripts"
     assert target == source.replace("source", "target")
     with pytest.raises(InputError, match="target_scripts"):
         Characters(source_scripts=["Latin"]).check(("xx", "yy"))

@@ -115,9 +115,9 @@ def test_folder_gives_its_domains(tmp_path: Path) -> None:
     ("names", "message"),
     [
         (["law.en.gz"], r"law\.en\.gz: its other side law\.pl is missing"),
-        (["law.en", "law.pl.gz"], r"law\.en and law\.pl\.gz are not compressed alike"),
-        (["law.en", "law.pl", "law.en.xz"], r"law\.en\.xz: there is also law\.en; remove one"),
-        (["law.de"], r"holds no files named DOMAIN\.en and DOMAIN\.pl"),
+        (["law.en", "law.pl.gz"], r"law\.en and law\.pl\.gz have different suffixes"),
+        (["law.en", "law.pl", "law.en.xz"], r"law\.en\.xz: law\.en also exists"),
+        (["law.de"], r"has no files DOMAIN\.en and DOMAIN\.pl"),
     ],
 )
 def test_unclear_folders_are_errors(tmp_path: Path, names: list[str], message: str) -> None:
@@ -149,7 +149,7 @@ def test_languages_can_be_chosen(folder: Path) -> None:
     assert find_corpora(folder, source="de").langs == ("de", "en")
     assert find_corpora(folder, target="en").langs == ("de", "en")
     (folder / "law.fr").write_text("x\n")
-    with pytest.raises(InputError, match="has files in de, en, fr; choose two by --source and --target"):
+    with pytest.raises(InputError, match="has files in de, en, fr"):
         find_corpora(folder)
     assert find_corpora(folder, "en", "de").langs == ("en", "de")
 
@@ -172,7 +172,7 @@ def test_tables_and_memories_join_the_text_of_their_domain(folder: Path) -> None
     [
         ({"law.de": None}, "law.en"),
         ({"law.de": "a\nb\n"}, "law.en, line 3"),
-        ({"law.de": None, "med.de": None}, "in en alone"),
+        ({"law.de": None, "med.de": None}, "only en files"),
         ({"law.tsv": "a\n"}, "law.tsv, line 1"),
     ],
 )

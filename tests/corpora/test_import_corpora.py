@@ -41,11 +41,11 @@ def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
     [
         (
             ["law", "law.{lang}", "--target-lang", "pl", "--output", "full"],
-            r"full/law\.en: is there already; ",
+            r"full/law\.en: already exists",
         ),
         (["law", "a==1", "--target-lang", "a/b"], "--target-lang: 'a/b'"),
         (["law", "law.{lang}", "--target-lang", "pl"], r"law\.(en|pl)"),
-        (["law", "law.{lang}", "blank.tsv", "--target-lang", "pl", "--output", "new"], r"law: blank\.tsv: in no line"),
+        (["law", "law.{lang}", "blank.tsv", "--target-lang", "pl", "--output", "new"], r"law: blank\.tsv: no line"),
         (["law", "law.{lang}", "--target-lang", "pl", "--output", "out", "--overwrite"], r"out/law\.pl"),
     ],
 )

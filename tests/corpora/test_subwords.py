@@ -135,5 +135,5 @@ def test_tag_in_text_is_refused(splits: Path, subwords: Path, tmp_path: Path, ta
     lines = (copy / "bank" / "train.de").read_text().splitlines()
     lines[6] += f" {tag}"
     (copy / "bank" / "train.de").write_text("\n".join(lines) + "\n")
-    with pytest.raises(InputError, match=r"bank/train\.de, line 7: holds <domain:garden>, a reserved symbol"):
+    with pytest.raises(InputError, match=r"bank/train\.de, line 7: has the reserved symbol <domain:garden>"):
         encode_splits(tmp_path / "encoded", copy, subwords, LANGS)

@@ -46,7 +46,7 @@ def test_the_folder_is_told_by_its_file(folder: Path) -> None:
     assert subword_files(folder) == ("dict.txt", "wordpiece.json")
     assert fairseq_bpe_options(folder) == {"bpe": "wordpiece", "wordpiece-file": str(folder / "wordpiece.json")}
     (folder / "dict.txt").write_text("the 1\n")
-    with pytest.raises(InputError, match=r"dict\.txt: is not the dictionary of wordpiece\.json"):
+    with pytest.raises(InputError, match=r"dict\.txt: does not match wordpiece\.json"):
         load_encoder(folder)
 
 

@@ -91,7 +91,7 @@ def test_a_file_needs_a_single_root(tmp_path: Path) -> None:
     path.write_text(as_json())
     assert read_tree(path).path("booking") == (2, 5, 6)
     path.write_text(single_tree(["a", "b"]).to_json())
-    with pytest.raises(InputError, match=r"tree\.json: several roots"):
+    with pytest.raises(InputError, match=r"tree\.json: has several roots"):
         read_tree(path)
     path.write_bytes(b"\xff")
     with pytest.raises(InputError, match=r"tree\.json"):
