@@ -18,7 +18,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
   echo "Installing COMET into .venv-comet (about 2 minutes, once) …" >&2
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -r "$root/requirements-comet.txt" ||
     fail "Installation failed: see pip's message above, then run the same command again."
-  "$environment/bin/python" -W ignore -c "import comet" || fail "COMET is installed, but does not start; see above."
+  "$environment/bin/python" -W ignore -c "import comet" || fail "COMET is installed, but does not start: see the messages above."
   echo "$wanted" > "$stamp"
 fi
 echo "$environment is ready" >&2

@@ -75,11 +75,11 @@ torch_index() {
 
 if [ ! -e "$root/.venv/.installed-core" ] || [ ! -x "$python" ]; then
   base=${PYTHON:-$(find_python)} && [ -n "$base" ] || exit 1
-  fits "$base" || fail "$base is not Python 3.11, 3.12 or 3.13: set PYTHON to one that is."
+  fits "$base" || fail "$base is not Python 3.11, 3.12 or 3.13: set PYTHON to one of these."
   "$base" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
-    fail "$base has no headers (Python.h), which fairseq builds with: apt-get install python3-dev (Debian, Ubuntu), dnf install python3-devel (Fedora)."
+    fail "$base has no headers (Python.h), which fairseq needs to build: apt-get install python3-dev (Debian, Ubuntu), dnf install python3-devel (Fedora)."
   command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null ||
-    fail "No C++ compiler, which fairseq builds with: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), xcode-select --install (macOS)."
+    fail "No C++ compiler found, which fairseq needs to build: apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), xcode-select --install (macOS)."
   # An interrupted installation may have left a Python without pip.
   "$python" -m pip --version >/dev/null 2>&1 || "$base" -m venv --clear "$root/.venv" || fail "Could not create $root/.venv: apt-get install python3-venv."
 fi

@@ -78,7 +78,7 @@ def main() -> None:
     corpora = [read_parallel(*options.files)] if options.files else read_imported(first, options.configs[0])
     examples, others = draw_examples(corpora, options.pairs, options.min_words, options.seed)
     learn_from = choose_pairs(others, options.learn, options.seed)
-    print(f"{len(examples):,} good pairs, {len(learn_from):,} others to learn from, seed {options.seed}; in percent")
+    print(f"{len(examples):,} good pairs; learned from {len(learn_from):,} others; seed {options.seed}; in percent")
     for path, config in configs.items():
         table = measure(config.cleaning, examples, learn_from, langs, path.stem)
         print(f"\n{table.markdown()}", flush=True)

@@ -145,7 +145,9 @@ class Results:
         found = dict.fromkeys(each.system for each in self.all if (each.metric, each.domain) in wanted)
         missing = [name for name in block.system if name not in found]
         if missing or not found:
-            raise InputError(f"{block.title}: no records of {', '.join(missing) or block.metric}")
+            raise InputError(
+                f"{block.title}: has no records of {', '.join(missing) or block.metric}; correct its names"
+            )
         return list(block.system or found)
 
 
@@ -332,7 +334,7 @@ def read_results(path: Path) -> list[Result]:
     try:
         return [Result(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: holds no results ({error}); take it from the repository again") from None
+        raise InputError(f"{path}: has no valid results ({error}); restore it from the repository") from None
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ start() {
     sleep 0.5
   done
   tail -n 5 "$folder"/slurm*.log >&2
-  echo "no node came up; see $folder" >&2
+  echo "No node started: see the logs in $folder." >&2
   exit 1
 }
 

@@ -29,20 +29,15 @@ def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextmanager
 def dask_cluster(folder: Path, workers: int = 2, processes: list[int] | None = None) -> Iterator[Path]:
-    """Start a scheduler and workers, each in a directory of its own; yields the scheduler file.
+    """Start a scheduler and workers, each in a directory of its own in ``folder``; yields the scheduler file.
 
-    Args:
-        folder: for their directories.
-        workers: how many.
-        processes: gets their process numbers, the scheduler's first.
+    ``processes`` gets their process numbers, the scheduler's first.
     """
     file = folder / "scheduler.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
     ports = ["--port", "0", "--dashboard-address", ":0", "--host", "127.0.0.1"]
-    commands = [["scheduler", *ports, "--scheduler-file", str(file)]]
-    commands += [
-        ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--dashboard-address", ":0"]
-    ] * workers
+    worker = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--dashboard-address", ":0"]
+    commands = [["scheduler", *ports, "--scheduler-file", str(file)], *[worker] * workers]
     started: list[subprocess.Popen] = []
     try:
         for number, command in enumerate(commands):

@@ -58,27 +58,21 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "scripts", project / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     (project / "scripts" / "benchmarks" / "fake.py").write_text(FAKE)
     for folder, speeds in ((project, {"slow": 2, "fast": 6, "other": 5}), (tmp_path / "old", {"slow": 1, "fast": 4})):
-        for name in ("__init__.py", "inputs", "engine", "patches", "cli"):
+        for name in ("inputs", "engine", "patches", "cli"):
             target = folder / "fairseq_ext" / name
-            if name.endswith(".py"):
-                target.parent.mkdir(parents=True)
-                shutil.copy(ROOT / "fairseq_ext" / name, target)
-            else:
-                shutil.copytree(ROOT / "fairseq_ext" / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / "fairseq_ext" / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "fairseq_ext" / "__init__.py", folder / "fairseq_ext")
         for case, speed in speeds.items():
             (folder / f"{case}.txt").write_text(str(speed))
     return project
 
 
-def benchmark(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(project / "scripts" / "benchmark.py"), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.slow
 def test_cases_and_checkouts_take_turns(project: Path, tmp_path: Path) -> None:
-    against, file = str(tmp_path / "old"), tmp_path / "result.json"
-    done = benchmark(project, *["fake", "--rounds", "2", "--speed", "10", "--against"], against, "--json", str(file))
+    file = tmp_path / "result.json"
+    options = ["--rounds", "2", "--speed", "10", "--against", tmp_path / "old", "--json", file]
+    command = [sys.executable, project / "scripts" / "benchmark.py", "fake", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     order = (tmp_path / "order.txt").read_text().splitlines()
     turn = ["slow of project", "slow of old", "fast of project", "fast of old"]

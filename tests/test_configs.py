@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.recipes.dagru import combination_of
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
 from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.recipes.translation.config import Translation, load_config
+from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.decoding import decoding
 from fairseq_ext.recipes.translation.sections import Corpora
 from fairseq_ext.recipes.translation.stages import stages_of
@@ -36,34 +35,34 @@ LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name in ("hier", "top
 CLASSIFIERS = [path for path in CONFIGS if path.parent.name == "houlsby"]
 RERANKING = [path for path in CONFIGS if path.parent.name == "reranking"]
 WORD_LANGUAGE_MODELS = [path for path in CONFIGS if path.parent.name == "dagru"]
-# These prepare data and train nothing; tests/test_docs.py looks at data.yaml.
+# These prepare data and train nothing; tests/documents/test_pages.py looks at data.yaml.
 NOT_TRAINING = ("data.yaml", "paper-base.yaml", "paper-base-en-el.yaml")
 _OTHERS = LANGUAGE_MODELS + CLASSIFIERS + WORD_LANGUAGE_MODELS + RERANKING
 TRAINING = [path for path in CONFIGS if path.name not in NOT_TRAINING and path not in _OTHERS]
 
 
-def parse(program: str, arguments: Sequence[str]) -> Namespace:
+@functools.cache  # many outputs have the same
+def parse(program: str, *arguments: str) -> Namespace:
     """The options of a command, which the check before the first step must take, too."""
-    return _parse(program, tuple(arguments))  # many outputs have the same
-
-
-@functools.cache
-def _parse(program: str, arguments: tuple[str, ...]) -> Namespace:
     assert first_mistake([(program, arguments)]) is None
     parser = options.get_training_parser() if program == "train" else options.get_generation_parser()
     return options.parse_args_and_arch(parser, ["data", *arguments, "--user-dir", toy.USER_DIR])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.name)
 def test_systems_and_outputs_parse_and_are_well_named(path: Path) -> None:
-    config = given_domains(path)
+    config = load_config(path)
+    if config.corpora.folder is not None:  # it may be missing here
+        domains = Corpora(domains={"LAW": ("x.{lang}",), "SUB": ("y.{lang}",)})
+        config = config.model_copy(update={"corpora": domains})
     assert config.systems
     for system in config.systems.values():
-        parsed = parse("train", ["--task", "multi_domain_translation", *as_arguments(system.options)])
+        parsed = parse("train", "--task", "multi_domain_translation", *as_arguments(system.options))
         assert parsed.arch == system.options["arch"]
         assert system.uses_teacher == parsed.criterion.endswith("kd_gate")
     for run in config.all_output_runs():
-        parsed = parse("generate", list(decoding(config, run)[1].arguments))
+        parsed = parse("generate", *decoding(config, run)[1].arguments)
         assert bool(parsed.domain_tags) == run.output.system.has_tags
     runs = [run.name for system in config.systems.values() for run in expand(system, 1, config.domains)]
     for names in ([stage.name for stage in stages_of(config)], runs):
@@ -71,14 +70,7 @@ def test_systems_and_outputs_parse_and_are_well_named(path: Path) -> None:
     assert config.baselines[0] in config.outputs
 
 
-def given_domains(path: Path) -> Translation:
-    """The experiment, where the folder of its corpora may be missing."""
-    config = load_config(path)
-    if config.corpora.folder is None:
-        return config
-    return config.model_copy(update={"corpora": Corpora(domains={"LAW": ("x.{lang}",), "SUB": ("y.{lang}",)})})
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.name)
 def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # the trees' paths are relative to it
@@ -89,7 +81,7 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         if model.checkpoint:
             continue
         options = getattr(model, "system", model).options
-        parsed = parse("train", ["--task", LANGUAGE_MODELING_TASK, *as_arguments(options)])
+        parsed = parse("train", "--task", LANGUAGE_MODELING_TASK, *as_arguments(options))
         assert parsed.arch == options["arch"]
         assert parsed.tokens_per_sample == model.tokens_per_sample
         if isinstance(model, HierarchyModel):
@@ -111,13 +103,13 @@ def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
     for run in config.task_runs:
         name, chosen = str(run.domain), run.system.options
         # Before there are data, fairseq takes the options as it does with them.
-        parse("train", [*as_arguments(task_choices(name, chosen)), *as_arguments(chosen)])
-        parsed = parse("train", [*task_arguments(tmp_path, name, chosen), *as_arguments(chosen)])
+        parse("train", *as_arguments(task_choices(name, chosen)), *as_arguments(chosen))
+        parsed = parse("train", *task_arguments(tmp_path, name, chosen), *as_arguments(chosen))
         assert (parsed.arch, parsed.classification_head_name) == (run.system.options["arch"], run.domain)
     for name, system in config.systems.items():
         if system.is_base and system.checkpoint is None:
             [run] = config.runs[name]
-            parsed = parse("train", [*BASE_ARGUMENTS, *as_arguments(run.system.options)])
+            parsed = parse("train", *BASE_ARGUMENTS, *as_arguments(run.system.options))
             # What it is trained on is as long as what it is used on.
             assert parsed.max_positions == parsed.tokens_per_sample
 
@@ -127,7 +119,7 @@ def test_word_language_models_parse(path: Path) -> None:
     kind, config = load_experiment(path)
     assert kind.stages(config)
     for run in config.all_runs:
-        parsed = parse("train", ["--task", WORD_LM_TASK, *as_arguments(run.system.options)])
+        parsed = parse("train", "--task", WORD_LM_TASK, *as_arguments(run.system.options))
         assert parsed.arch == run.system.options["arch"]
         assert parsed.combination == combination_of(run.system)
         assert bool(getattr(parsed, "word_vectors", "")) == (parsed.combination != "none")
@@ -137,26 +129,15 @@ def test_word_language_models_parse(path: Path) -> None:
 def test_re_ranking_parses(path: Path) -> None:
     kind, experiment = load_experiment(path)
     assert kind.stages(experiment)
-    configs = path.parents[1]
-    translation = load_config(
-        next(file for file in (configs / path.name, configs / "mdmt" / path.name) if file.exists())
-    )
+    [file] = [each for each in CONFIGS if each.name == path.name and each in TRAINING]
+    translation = load_config(file)
     assert translation.work_dir == experiment.translation.work_dir
     assert translation.runs_of(experiment.translation.run)
     assert translation.target_lang == experiment.translation.target_lang
-    given = ["--task", "multi_domain_translation", "--path", "x.pt", *as_arguments(experiment.translation.options)]
-    assert parse("generate", given).domain_source == "none"
+    given = ("--task", "multi_domain_translation", "--path", "x.pt", *as_arguments(experiment.translation.options))
+    assert parse("generate", *given).domain_source == "none"
     for system in experiment.systems.values():
-        assert parse("train", ["--task", WORD_LM_TASK, *as_arguments(system.options)]).arch == "dagru_lm_small"
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_every_key_is_explained(path: Path) -> None:
-    """Each line above a system's or output's own options has a comment, or belongs to a commented block."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        is_setting = line and not line.lstrip().startswith(("#", "-")) and line.startswith("  ") and line[2] != " "
-        if is_setting and not line.rstrip().endswith(":"):
-            assert "#" in line, f"{path.name}: {line}"
+        assert parse("train", "--task", WORD_LM_TASK, *as_arguments(system.options)).arch == "dagru_lm_small"
 
 
 def test_experiments_with_results_keep_the_filters_they_were_run_with() -> None:

@@ -1,4 +1,4 @@
-"""A command that is forked behaves as Python's own, which is asked beside it."""
+"""The tests' own tools: forked commands behave as Python's own, and toy options are those of fairseq's commands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from tests.engine.test_children import is_running, wait_until_gone
+from tests import toy
+from tests.engine.test_children import wait_until_gone
 from tests.fork_server import PYTHON
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is forked here")]
+pytestmark = pytest.mark.slow
+forks = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is forked here")
 
 PROGRAMS = {
     "talk": """
@@ -47,40 +50,45 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(python: str, folder: Path, program: str, *options: str, **changes: str) -> tuple[int, str, str]:
-    command = [python, *options, "-m", f"fairseq_cli.{program}", "--one", "two words"]
-    done = subprocess.run(
-        command, cwd=folder, input="typed", capture_output=True, text=True, env=os.environ | changes, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
+@forks
 @pytest.mark.parametrize("program", ["talk", "refuse", "die"])
 def test_it_ends_and_prints_as_python_would(program: str, folder: Path) -> None:
-    assert run(sys.executable, folder, program, WORD="é") == run(PYTHON, folder, program, WORD="é")
+    def run(python: str) -> tuple[int, str, str]:
+        command, environment = (
+            [python, "-m", f"fairseq_cli.{program}", "--one", "two words"],
+            os.environ | {"WORD": "é"},
+        )
+        done = subprocess.run(command, cwd=folder, input="typed", capture_output=True, text=True, env=environment)
+        return done.returncode, done.stdout, done.stderr
+
+    assert run(sys.executable) == run(PYTHON)
 
 
-def start(folder: Path) -> tuple[subprocess.Popen[str], int]:
-    """A command that waits, and the process that it is; it minds Ctrl-C, whatever the tests themselves do."""
+@forks
+@pytest.mark.parametrize(
+    ("number", "status", "said"), [(signal.SIGINT, 1, "stopped\n"), (signal.SIGTERM, -15, ""), (signal.SIGKILL, -9, "")]
+)
+def test_signals_reach_it_and_it_is_killed_with_what_stands_for_it(
+    number: int, status: int, said: str, folder: Path
+) -> None:
     options: dict[str, Any] = {"cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # It minds Ctrl-C, whatever the tests themselves do.
     options["preexec_fn"] = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen([sys.executable, "-m", "fairseq_cli.wait"], **options)
     assert process.stdout is not None
-    return process, int(process.stdout.readline())
-
-
-@pytest.mark.parametrize(("number", "status", "said"), [(signal.SIGINT, 1, "stopped\n"), (signal.SIGTERM, -15, "")])
-def test_signals_reach_it(number: int, status: int, said: str, folder: Path) -> None:
-    process, _ = start(folder)
+    forked = int(process.stdout.readline())
+    assert forked != process.pid
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (status, said)
-
-
-def test_it_is_killed_with_what_stands_for_it(folder: Path) -> None:
-    process, forked = start(folder)
-    assert forked != process.pid
-    assert is_running(forked)
-    process.kill()
-    process.communicate()
     wait_until_gone([forked])
+
+
+def test_options_are_composed_as_by_fairseq(tmp_path: Path) -> None:
+    """Also where an earlier line had the same options with other values, which stays as it is."""
+    first = toy.train_args(tmp_path)
+    expected = toy.composed(first)
+    words = ["--lr", "0.5", "--adam-betas", "(0.8, 0.9)", "--restore-file", "a b/c=d.pt", "--domain-tags", "--bf16"]
+    other = toy.train_args(tmp_path / "other", *words, "--encoder-normalize-before")
+    assert toy.composed(other) == convert_namespace_to_omegaconf(other)
+    assert toy.composed(first) == expected != toy.composed(other)

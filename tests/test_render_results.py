@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import statistics
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,34 +22,25 @@ TEXT = "# T\n\n<!-- table {title: Scores, metric: chrF, digits: 1} -->\n<!-- end
 
 @pytest.fixture(scope="module")
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("render_results", ROOT / "scripts" / "render_results.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["render_results"] = module
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        return importlib.import_module("render_results")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_page_is_what_its_records_say(page: Path, script: Any) -> None:
     files = script.render(page)
-    assert files[page.name] == page.read_text(encoding="utf-8")
-    assert {path.name for path in RESULTS.glob(f"{page.stem}-*.svg")} >= files.keys() - {page.name}
-    assert len(files[page.name].splitlines()) <= 150
-
-
-def test_every_figure_belongs_to_a_page() -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in RESULTS.glob("*.md"))
-    assert all(f"({path.name})" in text for path in RESULTS.glob("*.svg"))
+    text = page.read_text(encoding="utf-8")
+    assert files[page.name] == text
+    figures = {path.name for path in RESULTS.glob(f"{page.stem}-*.svg")}
+    assert figures >= files.keys() - {page.name}
+    assert all(f"({figure})" in text for figure in figures)
 
 
 def test_records_of_a_report_become_a_table_of_means(script: Any, tmp_path: Path) -> None:
     values = {"a@1": 30.0, "a@2": 31.0, "b@1": 29.5}
-    records = [
-        Record(system=run[0], run=run, metric="chrF", domain="law", value=value) for run, value in values.items()
-    ]
+    records = [Record(system=run[0], run=run, metric="chrF", value=value) for run, value in values.items()]
     script.write_results(tmp_path / "p.jsonl", script.summarise(Records(records)))
     (tmp_path / "p.md").write_text(TEXT, encoding="utf-8")
     once = script.render(tmp_path / "p.md")["p.md"]

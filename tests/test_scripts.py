@@ -13,10 +13,6 @@ import pytest
 from tests.fork_server import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
-STAMPS = {
-    ".venv/.installed-core": "requirements.txt",
-    ".venv/.installed-dev": "requirements-dev.txt",
-}
 
 
 @pytest.fixture
@@ -24,33 +20,28 @@ def project(tmp_path: Path) -> Path:
     """The scripts, with an installed environment whose python only tells where it is."""
     project = tmp_path / "project"
     shutil.copytree(ROOT / "scripts", project / "scripts")
-    for stamp, name in STAMPS.items():
-        shutil.copy(ROOT / name, project / name)
-        python = (project / stamp).parent / "bin" / "python"
-        python.parent.mkdir(parents=True, exist_ok=True)
-        python.write_text('#!/bin/sh\necho "$0"\n')
-        python.chmod(0o755)
-        text = (ROOT / name).read_bytes()
-        checksum = subprocess.run(["cksum"], input=text, capture_output=True, check=True).stdout
-        (project / stamp).write_bytes(checksum)
+    shutil.copy(ROOT / "requirements.txt", project)
+    python = project / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$0"\n')
+    python.chmod(0o755)
+    text = (ROOT / "requirements.txt").read_bytes()
+    checksum = subprocess.run(["cksum"], input=text, capture_output=True, check=True).stdout
+    (project / ".venv" / ".installed-core").write_bytes(checksum)
     (project / ".venv/bin/fairseq-ext").symlink_to("../../scripts/fairseq-ext")
     return project
+
+
+def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, env=os.environ | variables, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
 def test_a_search_path_for_folders_does_not_mislead_the_scripts(project: Path) -> None:
     before = sorted(project.rglob("*"))
-    result = subprocess.run(
-        ["bash", "scripts/fairseq-ext"],
-        cwd=project,
-        env={**os.environ, "CDPATH": ".:..:scripts"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run(["bash", "scripts/fairseq-ext"], project, CDPATH=".:..:scripts")
     assert result.returncode == 0, result.stderr
-    printed = {line for line in result.stdout.splitlines() if line}
-    assert printed == {f"{project}/.venv/bin/python"}
+    assert set(filter(None, result.stdout.splitlines())) == {f"{project}/.venv/bin/python"}
     assert sorted(project.rglob("*")) == before
 
 
@@ -59,10 +50,10 @@ def test_a_python_without_the_libraries_hands_over_to_the_projects_own(project: 
         (project / "fairseq_ext" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "fairseq_ext" / name, project / "fairseq_ext" / name)
     command = [sys.executable, "-S", "-I", "scripts/write_schemas.py"]  # without site-packages
-    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    result = run(command, project)
     assert result.stdout == f"{project}/.venv/bin/python\n", result.stderr
     (project / ".venv/bin/python").unlink()
-    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    result = run(command, project)
     assert result.returncode == 1
     assert "has no fairseq; bash scripts/fairseq-ext --help creates" in result.stderr
 
@@ -74,7 +65,7 @@ def test_requirements_are_installed_in_turns_fairseq_without_what_it_asks_for(pr
     )
     python.write_text(f'#!/bin/sh\ncase "$*" in *purelib*) echo {project} ;; *) {show} ;; esac\n')
     (project / ".venv/.installed-core").write_text("other")
-    result = subprocess.run(["bash", "scripts/fairseq-ext"], cwd=project, capture_output=True, text=True, check=True)
+    result = run(["bash", "scripts/fairseq-ext"], project)
     turns = [turn.split() for turn in result.stdout.split("----")[:-1]]
     wanted = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
     assert turns[0] == wanted[:5]
@@ -89,9 +80,7 @@ def test_an_interrupted_installation_heals(tmp_path: Path) -> None:
     shutil.copy(ROOT / "requirements.txt", tmp_path)
     subprocess.run([PYTHON, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
     # Nothing to install from, so that it ends when it comes to that.
-    environment = os.environ | {"PYTHON": PYTHON, "PIP_NO_INDEX": "1"}
-    command = ["bash", tmp_path / "scripts/fairseq-ext", "--help"]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    result = run(["bash", "scripts/fairseq-ext", "--help"], tmp_path, PYTHON=PYTHON, PIP_NO_INDEX="1")
     assert "Installation failed" in result.stderr
     assert "No module named pip" not in result.stderr
     subprocess.run([tmp_path / ".venv/bin/python", "-m", "pip", "--version"], check=True, capture_output=True)
@@ -101,7 +90,7 @@ def test_an_interrupted_installation_heals(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("start", "verb"),
     [
-        (["scripts/fairseq-ext"], "run"),
+        ([str(ROOT / "scripts/fairseq-ext")], "run"),
         *(([PYTHON, "-m", "fairseq_ext.cli"], verb) for verb in ("run", "serve")),
     ],
 )
@@ -109,21 +98,13 @@ def test_nothing_is_imported_from_the_current_directory(start: list[str], verb: 
     (tmp_path / "ours.yaml").write_text("work_dir: runs\n", encoding="utf-8")
     for name in ("yaml", "random", "argparse", "torch", "numpy", "pydantic", "uvicorn", "tqdm"):
         (tmp_path / f"{name}.py").write_text(f"open('PWNED-{name}', 'w')\n", encoding="utf-8")
-    command = [str(ROOT / word) if "/" in word else word for word in start]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    result = subprocess.run(
-        [*command, verb, "ours.yaml", "system"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run([*start, verb, "ours.yaml", "system"], tmp_path, PYTHONPATH=str(ROOT))
     assert result.returncode in (1, 2), result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.glob("PWNED-*")) == []
 
 
+@pytest.mark.slow
 def test_the_bundle_for_a_gpu_has_what_training_and_decoding_import() -> None:
     program = """
 import sys
@@ -140,5 +121,6 @@ used = {each for name in list(sys.modules) for each in made_by.get(name.split(".
 optional = {"attrs", "wcwidth"}
 print({*map(canonicalize_name, used)} - {*map(canonicalize_name, bundle.NEEDED), "torch", "fairseq-fixed", *optional})
 """
-    done = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = run([PYTHON, "-c", program], ROOT)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "set()"

@@ -73,7 +73,7 @@ class Characters(Filter):
             for script in scripts:
                 if not _is_script(script):
                     raise InputError(
-                        f"characters: {side}_scripts: {script!r} is no script of Unicode; give names like Latin"
+                        f"characters: {side}_scripts: {script!r} is not a Unicode script; give names such as Latin"
                     )
 
     def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
@@ -85,9 +85,13 @@ class Characters(Filter):
         of_scripts[suspects] = _divide(expected, letters)
         for share, script_share in zip(of_letters.tolist(), of_scripts.tolist(), strict=True):
             if script_share < self.min_share:
-                yield f"{_percent(script_share)} of the {SIDES[side]}'s letters are of its scripts"
+                yield f"{_percent(script_share)} of the {SIDES[side]}'s letters belong to its scripts"
             else:
-                yield f"{_percent(share)} of the {SIDES[side]} is letters" if share < self.min_letters else None
+                yield (
+                    f"{_percent(share)} of the {SIDES[side]}'s characters are letters"
+                    if share < self.min_letters
+                    else None
+                )
 
     def _scripts(self, langs: tuple[str, str]) -> list[tuple[str, ...]]:
         given = (self.source_scripts, self.target_scripts)
@@ -157,5 +161,5 @@ def scripts_of(code: str, option: str) -> tuple[str, ...]:
     language = base_language(code)
     scripts = tuple(script for script, languages in _LANGUAGES_OF.items() if language in languages.split())
     if not scripts:
-        raise InputError(f"characters: the scripts of {code!r} are not known; give {option}, such as [Latin]")
+        raise InputError(f"characters: the scripts of {code!r} are unknown; set {option}, e.g. to [Latin]")
     return scripts

@@ -206,7 +206,7 @@ def _assemble(
             if rejected:
                 rejected.writelines(("\t".join(map(str, drop)) + "\n").encode() for drop in drops)
     if not tally.counts["kept"]:
-        raise InputError(f"{name}: no pair passed ({tally.summary()}); loosen clean.filters")
+        raise InputError(f"{name}: all pairs were dropped ({tally.summary()}); relax clean.filters")
 
 
 def pair_keys(pairs: Iterable[Pair], by: str) -> np.ndarray:

@@ -63,7 +63,7 @@ class Dictionary(Filter):
     def check(self, langs: tuple[str, str]) -> None:
         for lang in langs:
             if not has_spaces(lang):
-                raise InputError(f"dictionary: {lang} has no spaces between words; leave this filter out")
+                raise InputError(f"dictionary: {lang} is written without spaces between words; remove this filter")
         if self.word_list is not None:
             read_word_list(Path(self.word_list))
 
@@ -79,7 +79,7 @@ class Dictionary(Filter):
             if known >= _LEAST_KNOWN and translated < self.min_share * known:
                 return f"{translated} of {known} known words translated"
         if self.max_evidence is not None and (against := evidence.of(sides)) > self.max_evidence:
-            return f"evidence of {against:.1f} against it by its words"
+            return f"evidence of {against:.1f} against the pair in its words"
         return None
 
 
@@ -97,7 +97,7 @@ def read_word_list(path: Path) -> dict[str, set[str]]:
         if len(source) == len(target) == 1:
             translations.setdefault(source.pop(), set()).update(target)
     if not translations:
-        raise InputError(f"{path}: holds no entry of one word and its translation")
+        raise InputError(f"{path}: has no line with one word and its one-word translation; add some")
     return translations
 
 

@@ -119,8 +119,8 @@ class LengthRatio(Filter):
         for lang in langs if self.unit == "words" else ():
             if not has_spaces(lang):
                 raise InputError(
-                    f"length_ratio: unit: {lang} has no spaces between words; give unit: characters, and a "
-                    "max_ratio and exempt that suit these languages"
+                    f"length_ratio: unit: {lang} is written without spaces between words; set unit: characters, and "
+                    "max_ratio and exempt for these languages"
                 )
 
     def reasons(self, batch: Batch) -> Iterator[str | None]:
@@ -194,7 +194,7 @@ class Encoding(Filter):
     """
 
     def side_reasons(self, batch: Batch, side: int) -> Iterator[str | None]:
-        wrong = f"the {SIDES[side]} was read in another encoding than its own"
+        wrong = f"the {SIDES[side]} was decoded with a wrong encoding"
         return (wrong if is_misread(text) else None for text in batch.texts(side))
 
 

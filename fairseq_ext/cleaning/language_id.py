@@ -94,7 +94,7 @@ def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> No
         return
     translated = [pair for pair in long if pair[0] != pair[1]]
     if len(translated) < (1 - _MOST) * len(long):
-        raise InputError(f"{where}: the {source} side and the {target} side are the same text; give translations")
+        raise InputError(f"{where}: both sides have the same text; give {source} text and its {target} translation")
     if len(translated) < _LEAST:
         return
     try:
@@ -107,11 +107,11 @@ def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> No
     is_source = [share < 1 - _MOST for share in sides]
     if is_target[0] and is_source[1]:
         raise InputError(
-            f"{where}: the {source} side is in {target} and the {target} side in {source}; exchange the files' names"
+            f"{where}: the {source} side is in {target} and the {target} side in {source}; swap the files' names"
         )
     if is_target[0] or is_source[1]:
-        side, lang = ("source", target) if is_target[0] else ("target", source)
-        raise InputError(f"{where}: the {side} side is in {lang}, like the other one; give translations")
+        side, lang, wanted = ("source", target, source) if is_target[0] else ("target", source, target)
+        raise InputError(f"{where}: both sides are in {lang}; give a {side} side in {wanted}")
 
 
 @lru_cache(maxsize=8)
@@ -144,7 +144,7 @@ class Classifier:
         for lang in langs:
             if lang not in package.nb_classes:
                 known = ", ".join(sorted(set(package.nb_classes)))
-                raise InputError(f"language: {backend} does not know the language {lang!r}; it knows {known}")
+                raise InputError(f"language: {backend} does not support {lang!r}; it supports {known}")
         package.set_languages(langs)
         self.langs = list(dict.fromkeys(package.nb_classes))
         # A model may have several classes per language.

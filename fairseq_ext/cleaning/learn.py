@@ -100,7 +100,7 @@ def _is_endless(text: str) -> bool:
 
 
 def _nothing_found(num_pairs: int) -> InputError:
-    return InputError(f"dictionary: no word translations in {num_pairs} pairs; give a word_list instead")
+    return InputError(f"dictionary: {num_pairs} pairs yield no word translations; set word_list instead")
 
 
 def _occurrences(sentences: Sequence[str]) -> tuple[csr_array, Sequence[str]]:

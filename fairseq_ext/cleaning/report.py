@@ -100,8 +100,8 @@ def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -
         return Column(name, lambda row: share if row == _SHARE else f"{each[keys[row]]:,}")
 
     domains = sorted(counts, key=lambda name: name != ALL)
-    note = "A pair counts for the first filter, from top to bottom, that drops it."
-    return Table("What each filter dropped", "outcome", list(keys), [column(name) for name in domains], [note])
+    note = "Filters run from top to bottom; a pair is counted for the first filter that drops it."
+    return Table("Pairs dropped by each filter", "outcome", list(keys), [column(name) for name in domains], [note])
 
 
 def _imports(counts: Mapping[str, Counter[str]]) -> list[Table]:
@@ -109,7 +109,7 @@ def _imports(counts: Mapping[str, Counter[str]]) -> list[Table]:
         return Column(key.removeprefix(_IMPORTED).replace("_", " "), lambda name: counts[name][key], ",")
 
     found = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(_IMPORTED) and each[key])
-    return [Table("What import read, left out and mended", "domain", list(counts), list(map(column, found)))]
+    return [Table("Lines read, omitted and repaired on import", "domain", list(counts), list(map(column, found)))]
 
 
 def _options_table(options: Mapping[str, Any]) -> Table:
@@ -118,7 +118,7 @@ def _options_table(options: Mapping[str, Any]) -> Table:
         return ", ".join(f"{key}: {value}" for key, value in given.items() if value is not None) or "none"
 
     return Table(
-        "Filters, in their order, and normalisation", "name", list(options), [Column("options", values, is_text=True)]
+        "Filters in order, and normalisation", "name", list(options), [Column("options", values, is_text=True)]
     )
 
 

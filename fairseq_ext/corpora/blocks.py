@@ -54,11 +54,11 @@ def load_index(folder: Path, name: str) -> CorpusIndex:
     """Read a domain's index."""
     path = index_path(folder, name)
     try:
-        index = _INDEX.validate_python(read_json(path, "import it again"))
+        index = _INDEX.validate_python(read_json(path, "import the corpus again"))
     except ValidationError as error:
         raise InputError(f"{path}: {error.errors()[0]['msg']}; import the corpus again") from None
     if len(index["first_pairs"]) != len(index["offsets"]):
-        raise InputError(f"{path}: is not of one piece; import the corpus again")
+        raise InputError(f"{path}: is damaged; import the corpus again")
     return index
 
 
@@ -81,7 +81,7 @@ def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> 
             data = file.read(end[side] - start[side] if end else -1)
         sides.append(data.decode("utf-8").removesuffix("\n").split("\n"))
         if len(sides[side]) != first_pairs[number + 1] - first_pairs[number]:
-            raise InputError(f"{path}: was changed after its import; import it again")
+            raise InputError(f"{path}: was changed after the import; import the corpus again")
     return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 

@@ -69,7 +69,7 @@ def byte_symbols() -> list[str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return read_json(path, "give a folder that holds a model of Hugging Face's")
+    return read_json(path, "give the folder of a Hugging Face model")
 
 
 def read_spellings(path: Path) -> dict[str, str]:
@@ -111,9 +111,7 @@ def read_imported_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
     """Read the vocabulary of an imported model's folder."""
     bpe = read_bpe(folder, kind)
     if read_lines(folder / DICT_FILE) != bpe.dictionary_lines():
-        raise InputError(
-            f"{folder / DICT_FILE}: is not the dictionary of {VOCAB_FILE} beside it; import the {kind.model} again"
-        )
+        raise InputError(f"{folder / DICT_FILE}: does not match {VOCAB_FILE} next to it; import the {kind.model} again")
     return bpe
 
 
@@ -123,7 +121,7 @@ def _from_tokenizer(content: Mapping[str, Any], where: Path, kind: BpeKind) -> B
         ids = {**model["vocab"], **{token["content"]: token["id"] for token in added}}
         merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
     except (KeyError, TypeError):
-        raise InputError(f"{where}: holds no BPE, which has 'vocab' and 'merges' under 'model'") from None
+        raise InputError(f"{where}: is not a BPE, which has 'vocab' and 'merges' under 'model'") from None
     _check_way_of_text(content, where)
     return ByteLevelBpe(ids, merges, kind)
 
@@ -134,19 +132,19 @@ def _check_way_of_text(content: Mapping[str, Any], where: Path) -> None:
     is_plain = isinstance(way, dict) and way.get("type") == "ByteLevel" and not way.get("add_prefix_space")
     if content.get("normalizer") is not None or not is_plain:
         raise InputError(
-            f"{where}: changes text before it is split, by a normalizer, add_prefix_space or another pre_tokenizer; "
+            f"{where}: changes text before splitting (normalizer, add_prefix_space or another pre_tokenizer); "
             "only a plain byte-level BPE can be converted"
         )
 
 
 def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
     if {*bpe.ids.values()} != {*range(len(bpe))}:
-        raise InputError(f"{where}: the {len(bpe)} symbols are not numbered 0 to {len(bpe) - 1}, each once")
+        raise InputError(f"{where}: the {len(bpe)} symbols must have the ids 0 to {len(bpe) - 1}, each once")
     for name in (*bpe.kind.first, *bpe.kind.last, *byte_symbols()):
         if name not in bpe.ids:
             raise InputError(
-                f"{where}: {name!r} is missing; a byte-level BPE of {bpe.kind.model}'s kind has it, and a symbol for "
-                "each of the 256 bytes"
+                f"{where}: {name!r} is missing; a {bpe.kind.model} vocabulary needs it, and a symbol for each of the "
+                "256 bytes"
             )
 
 

@@ -55,8 +55,7 @@ def check_opus(entry: str) -> tuple[str, str]:
     match = _OPUS.fullmatch(entry)
     if match is None or match["version"] == "latest":
         raise InputError(
-            f"{entry!r}: name corpus and version, as in opus:Books/v1, since the latest version changes with time; "
-            "https://opus.nlpl.eu lists them"
+            f"{entry!r}: name a corpus and a fixed version, e.g. opus:Books/v1; https://opus.nlpl.eu lists them"
         )
     return match["corpus"], match["version"]
 
@@ -68,7 +67,7 @@ def fetch_opus(entries: Sequence[str], langs: tuple[str, str], folder: Path) -> 
         corpus, version = check_opus(entry)
         zips[entry] = folder / f"OPUS-{corpus}" / version / "moses" / f"{'-'.join(sorted(langs))}.txt.zip"
         if not zips[entry].is_file():
-            print(f"fetching {entry}", file=sys.stderr, flush=True)
+            print(f"downloading {entry}", file=sys.stderr, flush=True)
             _fetch_zip(entry, langs, zips[entry])
     return zips
 
@@ -79,7 +78,7 @@ def _fetch_zip(entry: str, langs: tuple[str, str], path: Path) -> None:
     try:
         urls = _look_up(entry, langs)
         if len(urls) != 1 or not urls[0].startswith(("https://", "http://")):
-            given = f"{' and '.join(langs)} in Moses format; https://opus.nlpl.eu lists what there is"
+            given = f"{' and '.join(langs)} in Moses format; choose one listed at https://opus.nlpl.eu"
             raise InputError(f"{entry}: OPUS has {len(urls) or 'no'} such corpora for {given}")
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=path.parent) as temporary:
             fetched = Path(temporary) / path.name
@@ -92,8 +91,8 @@ def _fetch_zip(entry: str, langs: tuple[str, str], path: Path) -> None:
                 shutil.move(fetched, path)
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(
-            f"{entry}: cannot be fetched ({type(error).__name__}: {error}); check the network, or fetch the zip "
-            "yourself and give its path"
+            f"{entry}: download failed ({type(error).__name__}: {error}); check the network, or download the "
+            "zip yourself and give its path"
         ) from None
 
 
@@ -122,7 +121,9 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
     try:
         wanted = canonicalize_name(name), Version(version)
     except InvalidVersion:
-        raise InputError(f"{requirement!r}: has no version that a package can have") from None
+        raise InputError(
+            f"{requirement!r}: is not a valid package version; give NAME==VERSION, e.g. Plone==6.0"
+        ) from None
     for path in sorted(folder.glob("*.whl")):
         with suppress(InvalidWheelFilename):
             if parse_wheel_filename(path.name)[:2] == wanted:
@@ -132,7 +133,7 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
 
 def _fetch_wheel(requirement: str, folder: Path) -> Path:
     """Download with pip to a temporary folder and move the complete file."""
-    print(f"fetching {requirement}", file=sys.stderr, flush=True)
+    print(f"downloading {requirement}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
         options = ["--quiet", "--no-deps", "--only-binary=:all:", *_PLATFORM, "--dest", temporary]
         command = [sys.executable, "-P", "-m", "pip", "download", *options, requirement]
@@ -145,6 +146,6 @@ def _fetch_wheel(requirement: str, folder: Path) -> Path:
     complaints = result.stderr.strip().splitlines() or ["pip gave no reason"]
     errors = [line for line in complaints if line.startswith("ERROR")] or complaints
     raise InputError(
-        f"{requirement}: cannot be fetched ({errors[-1]}); check the network and the version, or fetch the package "
-        "yourself and give the archive's path"
+        f"{requirement}: download failed ({errors[-1]}); check the network and the version, or download the "
+        "package yourself and give the archive's path"
     )

@@ -50,7 +50,7 @@ def subword_files(subwords: Path) -> tuple[str, ...]:
         if all((subwords / name).is_file() for name in names):
             return names
     raise InputError(
-        f"{subwords}: holds no subwords; expected {DICT_FILE} with {MODEL_FILE}, {WORDPIECE_FILE} or {VOCAB_FILE}"
+        f"{subwords}: has no subwords; expected {DICT_FILE} and {MODEL_FILE}, {WORDPIECE_FILE} or {VOCAB_FILE}"
     )
 
 

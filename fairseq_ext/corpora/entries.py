@@ -104,7 +104,7 @@ def entry_form(entry: str, langs: tuple[str, str]) -> Form:
         return Form.MOSES_ZIP if moses_stems(path, langs) else Form.CATALOGUES
     if is_tar(path):
         return Form.CATALOGUES
-    raise InputError(f"{entry!r}: is of no form known here; give {FORMS}")
+    raise InputError(f"{entry!r}: has an unknown format; give {FORMS}")
 
 
 def entry_paths(entry: str, langs: tuple[str, str]) -> list[Path]:
@@ -139,20 +139,22 @@ def fetch_entries(entries: Sequence[str], langs: tuple[str, str], downloads: Pat
 def folder_entries(folder: Path, langs: tuple[str, str]) -> dict[str, list[str]]:
     """Return the entries, by domain, of a folder of ``DOMAIN.LANG`` files, which may be compressed."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: not found; give a folder with DOMAIN.{langs[0]}, DOMAIN.{langs[1]}")
+        raise InputError(f"{folder}: not found; give a folder with DOMAIN.{langs[0]} and DOMAIN.{langs[1]}")
     sides = [domain_files(folder, lang) for lang in langs]
     if not any(sides):
-        raise InputError(f"{folder}: holds no files named DOMAIN.{langs[0]} and DOMAIN.{langs[1]}")
+        raise InputError(
+            f"{folder}: has no files DOMAIN.{langs[0]} and DOMAIN.{langs[1]}; add them or choose another folder"
+        )
     entries = {}
     for name in check_domain_names(sorted({**sides[0], **sides[1]}), str(folder)):
         one, other = (side.get(name) for side in sides)
         if one is None or other is None:
             there, missing = langs if other is None else langs[::-1]
             file = f"{name}.{there}{one or other or ''}"
-            raise InputError(f"{folder / file}: its other side {name}.{missing} is missing")
+            raise InputError(f"{folder / file}: its other side {name}.{missing} is missing; add it")
         if one != other:
             files = f"{name}.{langs[0]}{one} and {name}.{langs[1]}{other}"
-            raise InputError(f"{folder}: {files} are not compressed alike; give both sides the same suffix")
+            raise InputError(f"{folder}: {files} have different suffixes; compress both sides the same way")
         entries[name] = [str(folder / f"{name}.{_LANG}{one}")]
     return entries
 
@@ -167,7 +169,7 @@ def domain_files(folder: Path, ending: str) -> dict[str, str]:
             if name == file or name.startswith("."):
                 continue
             if name in suffixes:
-                raise InputError(f"{folder / file}: there is also {name}.{ending}{suffixes[name]}; remove one of them")
+                raise InputError(f"{folder / file}: {name}.{ending}{suffixes[name]} also exists; remove one of them")
             suffixes[name] = suffix
     return suffixes
 
@@ -197,7 +199,7 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
     ``source`` defaults to English if present, and ``target`` to the other language.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; put DOMAIN.en and DOMAIN.pl, or other languages, into it")
+        raise InputError(f"{folder}: not found; create it with files DOMAIN.en and DOMAIN.pl, or other languages")
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     bare = {name: Path(name).with_suffix("") if Path(name).suffix in SUFFIXES else Path(name) for name in names}
     endings = {path.suffix[1:] for path in bare.values() if path.suffix}
@@ -219,13 +221,11 @@ def _languages(folder: Path, endings: set[str], source: str | None, target: str 
     if source and target and source != target and (len(found) < len(endings) or {source, target} <= {*found}):
         return source, target
     if len(found) == 1 and len(endings) == 1:
-        raise InputError(
-            f"{folder}: has files in {found[0]} alone; put the translations of each beside it, as DOMAIN.LANG"
-        )
+        raise InputError(f"{folder}: has only {found[0]} files; add their translations as DOMAIN.LANG")
     langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))
     if len(langs) != 2 or {source, target} - {None, *langs}:
         raise InputError(
-            f"{folder}: has files in {', '.join(found) or 'no language'}; choose two by --source and --target"
+            f"{folder}: has files in {', '.join(found) or 'no language'}; choose two with --source and --target"
         )
     return langs[0], langs[1]
 

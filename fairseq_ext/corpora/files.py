@@ -45,7 +45,7 @@ def check_file(path: Path, hint: str = "") -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"{str(path)!r}: cannot be opened ({getattr(error, 'strerror', None) or error})") from None
     if not stat.S_ISREG(mode):
-        raise InputError(f"{path}: is no file but a folder, pipe, socket or device; give a file")
+        raise InputError(f"{path}: is a folder, pipe, socket or device; give a regular file")
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def read_members(path: Path, wanted: re.Pattern[str]) -> dict[str, bytes]:
     elif is_tar(path):
         members = _tar_members(path, wanted)
     else:
-        raise InputError(f"{path}: is no catalogue (.po, .mo), folder, zip or tar archive")
+        raise InputError(f"{path}: has an unknown format; give a catalogue (.po, .mo), folder, zip or tar archive")
     found: dict[str, bytes] = {}
     for name, file in members:
         found[name] = _read_whole(file, f"{path}/{name}", sum(map(len, found.values())))
@@ -128,7 +128,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 def damage(name: str, error: BaseException, place: str = "") -> InputError:
     """Return the error for a damaged file."""
     where = f" {place}" if place else ""
-    return InputError(f"{name}: damaged or cut off{where} ({error}); fetch or copy it again")
+    return InputError(f"{name}: is damaged or truncated{where} ({error}); download or copy it again")
 
 
 def _uncompressed(raw: IO[bytes], mode: str) -> IO[bytes]:
@@ -137,7 +137,7 @@ def _uncompressed(raw: IO[bytes], mode: str) -> IO[bytes]:
         case ".gz":
             # Python accepts a gzip file of zero bytes.
             if mode == "rb" and not raw.peek(1):  # type: ignore[attr-defined]
-                raise damage(raw.name, EOFError("it holds nothing"))
+                raise damage(raw.name, EOFError("it is empty"))
             file = gzip.GzipFile(filename="", fileobj=raw, mode=mode, compresslevel=6, mtime=0)
         case ".zst":
             checksum = {int(zstd.CompressionParameter.checksum_flag): 1}
@@ -190,8 +190,10 @@ def _read_whole(file: IO[bytes], name: str, before: int = 0) -> bytes:
             parts.append(part)
             before += len(part)
             if before > MAX_BYTES:
-                limit = f"more than {MAX_BYTES >> 20} MiB to read"
-                raise InputError(f"{name}: with it, there is {limit}; take it apart, and give the parts one by one")
+                limit = f"{MAX_BYTES >> 20} MiB"
+                raise InputError(
+                    f"{name}: exceeds the limit of {limit} in total; split it, and give the parts one by one"
+                )
     except _ODD_HEADERS as error:
         raise damage(name, error) from None
     return b"".join(parts)

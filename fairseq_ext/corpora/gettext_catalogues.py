@@ -76,7 +76,7 @@ def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
     names = sorted(name for name in found if name.endswith(".po") or f"{name[:-3]}.po" not in found)
     if not names:
         raise InputError(
-            f"{path}: holds no gettext catalogue of {target_lang!r} "
+            f"{path}: has no gettext catalogue for {target_lang!r} "
             f"({target_lang}/LC_MESSAGES/NAME.po or {target_lang}.po); choose another package or language"
         )
     return [Catalogue(f"{path}/{name}", found[name]) for name in names]
@@ -123,7 +123,7 @@ def _entries(catalogue: Catalogue) -> Iterator[Entry]:
             yield from polib.pofile(_WORKFLOW.sub("#,", text) + "\n")
     except (OSError, ValueError, LookupError, AttributeError, struct.error) as error:
         raise InputError(
-            f"{catalogue.name}: cannot be read as a gettext catalogue ({error}); mend it, or fetch it again"
+            f"{catalogue.name}: cannot be read as a gettext catalogue ({error}); correct it, or download it again"
         ) from None
 
 
@@ -139,7 +139,7 @@ def _check_compiled(data: bytes) -> None:
     for table in tables:
         places = struct.iter_unpack(f"{order}2I", data[table : table + 8 * count])
         if table + 8 * count > len(data) or any(length + start >= len(data) for length, start in places):
-            raise ValueError("it names bytes beyond its end")
+            raise ValueError("it refers to bytes beyond its end")
 
 
 # HTML tags only: <file> in a command's synopsis is text.

@@ -49,10 +49,12 @@ def import_domain(
                 with_text += bool(pair.source and pair.target)
                 yield pair
             if not with_text and entry_form(entry, langs) not in (Form.CATALOGUES, Form.PACKAGE):
-                raise InputError(f"{name}: {entry}: in no line both sides have text")
+                raise InputError(f"{name}: {entry}: no line has text on both sides; give another corpus")
             total += with_text
         if not total:
-            raise InputError(f"{name}: no finished {langs[1]!r} translation in {', '.join(entries)}")
+            raise InputError(
+                f"{name}: {', '.join(entries)}: has no finished {langs[1]!r} translation; choose other corpora"
+            )
 
     return write_corpus(folder, name, langs, pairs(), tally)
 
@@ -79,9 +81,9 @@ def write_domain(
     outputs = [output / f"{name}.{lang}{suffix}" for lang in langs]
     for path in outputs:
         if path.is_dir() or path.resolve() in {each.resolve() for each in inputs}:
-            raise InputError(f"{path}: is a folder, or what it is to be made of; choose another --output")
+            raise InputError(f"{path}: is a folder or one of the inputs; choose another --output")
         if path.exists() and not overwrite:
-            raise InputError(f"{path}: is there already; give --overwrite to replace it, or choose another --output")
+            raise InputError(f"{path}: already exists; give --overwrite to replace it, or choose another --output")
     try:
         fetch_entries(entries, langs, downloads)
         output.mkdir(parents=True, exist_ok=True)
@@ -95,7 +97,9 @@ def write_domain(
             print(f"{name}: {index['pairs']} pairs ({counts})", file=sys.stderr)
             _move_sides([folder / f"{name}.{lang}" for lang in langs], outputs)
     except OSError as error:
-        raise InputError(f"{error.filename or output}: {error.strerror}; mend that, or choose another") from None
+        raise InputError(
+            f"{error.filename or output}: {error.strerror}; correct this, or choose another --output"
+        ) from None
 
 
 def _move_sides(files: Sequence[Path], outputs: Sequence[Path]) -> None:

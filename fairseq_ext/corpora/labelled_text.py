@@ -39,7 +39,7 @@ def read_examples(path: Path, label: str, texts: Sequence[str], *, is_number: bo
     rows = TABLES[path.suffix](path)
     examples = [_example(row, label, texts, is_number, f"{path}, line {number}") for number, row in rows]
     if not examples:
-        raise InputError(f"{path}: has a header and no examples")
+        raise InputError(f"{path}: has no examples; add lines after the header")
     return examples
 
 
@@ -78,8 +78,8 @@ def _example(
     for name in columns:
         if name not in row:
             raise InputError(
-                f"{where}: no column {name!r}; there are {', '.join(map(repr, row))} (a task's keys label, text and "
-                "text2 name its columns)"
+                f"{where}: column {name!r} is missing; set the task's keys label, text and text2 to columns "
+                f"of the file: {', '.join(map(repr, row))}"
             )
         # In JSON, labels may be numbers; in other tables all values are text.
         kinds = str | int | float if name == label_column else str
@@ -87,9 +87,9 @@ def _example(
             raise InputError(f"{where}: {name}: expected text, got {shown(row[name])}")
     label, *texts = (canonical(str(row[name]), Counter()) for name in columns)
     if is_number and not _is_number(label):
-        raise InputError(f"{where}: {label_column}: {label!r} is no number; classes have kind: classification")
+        raise InputError(f"{where}: {label_column}: {label!r} is not a number; for classes, set kind: classification")
     if not is_number and (" " in label or label in _RESERVED):
-        allowed = f"use one word, and none of {', '.join(_RESERVED)}"
+        allowed = f"use a single word other than {', '.join(_RESERVED)}"
         raise InputError(f"{where}: {label_column}: {label!r} cannot be a label; {allowed}")
     return Example(label, tuple(texts))
 

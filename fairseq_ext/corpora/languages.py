@@ -16,7 +16,7 @@ _WITHOUT_SPACES = _CHINESE | {"bo", "bod", "dz", "dzo", "ja", "jpn", "khm", "km"
 def check_language(code: str, where: str) -> None:
     """Check that a text has the form of a language code."""
     if _CODE.fullmatch(code) is None:
-        raise InputError(f"{where}: {code!r} is no code of a language; give one such as pl, pt_BR or zh-Hans")
+        raise InputError(f"{where}: {code!r} is not a language code; give one such as pl, pt_BR or zh-Hans")
 
 
 def base_language(code: str) -> str:

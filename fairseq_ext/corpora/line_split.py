@@ -72,7 +72,7 @@ def write_text_splits(
         counts[name] = _write_domain(folder, name, texts[name], roles, keys)
         for role in SPLITS:
             if not counts[name][role] and (role != "test" or options.test):
-                raise InputError(f"{name}: nothing is left for {role}: all its lines repeat held-out ones; add text")
+                raise InputError(f"{name}: has no lines for {role}, since all repeat held-out lines; add text")
     write_lines(folder / SIZES_FILE, _sizes_table(counts))
     return _summary(counts)
 

@@ -23,7 +23,7 @@ def read_moses_zip(path: Path, langs: tuple[str, str], policy: str, tally: Count
     """Yield the pairs of a zip with ``NAME.SRC`` and ``NAME.TGT``, decompressing as they are read."""
     stems = moses_stems(path, langs)
     if not stems:
-        raise InputError(f"{path}: holds no files NAME.{langs[0]} and NAME.{langs[1]}; choose another zip or language")
+        raise InputError(f"{path}: has no files NAME.{langs[0]} and NAME.{langs[1]}; choose another zip or language")
     with open_zip(path) as archive:
         for stem in stems:
             members = (f"{stem}.{langs[0]}", f"{stem}.{langs[1]}")
@@ -46,7 +46,7 @@ def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
         return []
     for side, lang in enumerate(langs):
         for stem in sorted(sides[side] - sides[1 - side]):
-            raise InputError(f"{path}/{stem}.{lang}: its other side {stem}.{langs[1 - side]} is missing")
+            raise InputError(f"{path}/{stem}.{lang}: its other side {stem}.{langs[1 - side]} is missing; add it")
     return sorted(sides[0])
 
 
@@ -56,7 +56,7 @@ def read_tsv(path: Path, policy: str, tally: Counter[str]) -> Iterator[Pair]:
     def columns(line: str) -> tuple[str, str]:
         source, *rest = line.split("\t")
         if len(rest) != 1:
-            raise ValueError(f"has {1 + len(rest)} columns; give source TAB target and nothing else (cut -f keeps two)")
+            raise ValueError(f"has {1 + len(rest)} columns; give two, source TAB target (cut -f selects columns)")
         return source, rest[0]
 
     return _rows(path, columns, policy, tally)
@@ -70,7 +70,7 @@ def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[s
         row = row.get("translation", row)
         source, target = (row.get(lang) if isinstance(row, dict) else None for lang in langs)
         if not isinstance(source, str) or not isinstance(target, str):
-            raise ValueError(f"has no texts under {langs[0]!r} and {langs[1]!r}")
+            raise ValueError(f"has no texts under the keys {langs[0]!r} and {langs[1]!r}; add them")
         return source, target
 
     return _rows(path, texts, policy, tally)
@@ -90,7 +90,7 @@ def _rows(path: Path, split: Callable[[str], tuple[str, str]], policy: str, tall
                 raise InputError(f"{path}, line {number}: {error}") from None
             yield Pair(canonical(source, tally), canonical(target, tally))
     if not number:
-        raise InputError(f"{path}: is empty")
+        raise InputError(f"{path}: is empty; give a file with text")
     tally["lines"] += number
 
 
@@ -105,5 +105,5 @@ def _pairs(
         else:
             yield Pair(one, other)
     if not lines:
-        raise InputError(f"{names[0]}: is empty")
+        raise InputError(f"{names[0]}: is empty; give a file with text")
     tally["lines"] += lines

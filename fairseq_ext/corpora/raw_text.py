@@ -30,10 +30,10 @@ MAX_LINE_BYTES = 16 << 20
 _MAX_NULLS = 0.4
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NO_TEXT = {
-    b"\x1f\x8b": "compressed by gzip; end its name in .gz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd; end its name in .zst",
-    b"\xfd7zXZ\0": "compressed by xz; end its name in .xz",
-    b"PK\x03\x04": "a zip archive; end its name in .zip",
+    b"\x1f\x8b": "compressed by gzip; rename it to end in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; rename it to end in .zst",
+    b"\xfd7zXZ\0": "compressed by xz; rename it to end in .xz",
+    b"PK\x03\x04": "a zip archive; rename it to end in .zip",
     b"\xff\xfe": "UTF-16; convert it to UTF-8",
     b"\xfe\xff": "UTF-16; convert it to UTF-8",
 }
@@ -95,7 +95,7 @@ def canonical(text: str, tally: Counter[str]) -> str:
 
 def too_long(where: str) -> InputError:
     """Return the error for a line longer than ``MAX_LINE_BYTES``."""
-    return InputError(f"{where}: is longer than {MAX_LINE_BYTES >> 20} MiB; is this a text of one sentence a line?")
+    return InputError(f"{where}: is longer than {MAX_LINE_BYTES >> 20} MiB; give a text with one sentence per line")
 
 
 def _whole_lines(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
@@ -126,7 +126,7 @@ def _without_byte_order_mark(block: bytes, name: str, tally: Counter[str]) -> by
     # Without a mark, UTF-16 text in ASCII is valid UTF-8 in which every other byte is null.
     start = block[:1000]
     if start.count(0) > _MAX_NULLS * len(start):
-        raise InputError(f"{name}: is UTF-16 or no text at all, going by its null bytes; convert it to UTF-8")
+        raise InputError(f"{name}: has many null bytes, so it is UTF-16 or not text; convert it to UTF-8")
     if block.startswith(_BYTE_ORDER_MARK):
         tally["byte_order_marks"] += 1
     return block.removeprefix(_BYTE_ORDER_MARK)

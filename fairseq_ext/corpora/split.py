@@ -80,14 +80,14 @@ def write_splits(
         train = _training_pairs(pairs, roles, drawn, counts[name], options, seed)
         write_parallel(*_files(folder / name, "train", langs), train)
         if not counts[name]["train"]:
-            raise InputError(f"{name}: nothing is left to train on; lower split.valid and split.test")
+            raise InputError(f"{name}: has no training pairs; lower split.valid and split.test")
         for role, sources in chosen.items():
             write_parallel(*_files(folder / name, role, langs), [drawn[key] for key in sources])
     _write_table(folder, counts, options)
     train_pairs, too_long = (sum(count[key] for count in counts.values()) for key in ("train", "too long"))
     return (
-        f"{train_pairs:,} pairs to train on; of each of {len(counts)} domains {options.valid} to validate and "
-        f"{options.test} to test; {too_long:,} were too long"
+        f"{train_pairs:,} training pairs; for each of {len(counts)} domains {options.valid} validation and "
+        f"{options.test} test pairs; {too_long:,} pairs were too long"
     )
 
 

@@ -75,13 +75,13 @@ class Subwords(SentencePiece):
     @model_validator(mode="after")
     def _check_source(self) -> Subwords:
         if self.reuse and self.base:
-            raise ValueError("reuse and from both name the subwords; take one of them out")
+            raise ValueError("reuse and from are both set; remove one of them")
         return self
 
 
 def take_subwords(folder: Path, model: Path) -> None:
     """Copy a SentencePiece model, and write fairseq's ``dict.txt`` with its pieces in the same order."""
-    pieces = dictionary_pieces(load_subwords(model, "subwords: from needs the file of a SentencePiece model"))
+    pieces = dictionary_pieces(load_subwords(model, "set subwords.from to a SentencePiece model"))
     shutil.copyfile(model, folder / MODEL_FILE)
     write_lines(folder / DICT_FILE, (f"{piece} 1" for piece in pieces))
 
@@ -190,8 +190,8 @@ def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Itera
         for tag in tags:
             if tag in line:
                 raise InputError(
-                    f"{where}, line {number}: holds {tag}, a reserved symbol, maybe in other characters (full-width, "
-                    "say); remove it from the corpus"
+                    f"{where}, line {number}: has the reserved symbol {tag}, perhaps in full-width or other "
+                    "characters; remove it from the corpus"
                 )
         yield line
 
@@ -209,7 +209,9 @@ def _training_lines(files: Sequence[Sequence[Path]], options: SentencePiece, see
     ranked = ((stable_hash(seed, *row), row) for row in rows)
     chosen = heapq.nsmallest(options.max_sentences // len(files[0]), ranked)
     lines = sorted(line for _, row in chosen for line in row)
-    print(f"subwords: {len(lines)} of {num_lines} lines are trained on (subwords.max_sentences)", file=sys.stderr)
+    print(
+        f"subwords: training on a sample of {len(lines)} of {num_lines} lines (subwords.max_sentences)", file=sys.stderr
+    )
     return lines
 
 

@@ -42,7 +42,7 @@ def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list
     lines = read_lines(path, may_be_blank=True)
     if len(lines) != len(others):
         raise InputError(
-            f"{path}: has {len(lines)} lines for the {len(others)} of {other_path}; make it again from that test set"
+            f"{path}: has {len(lines)} lines, but {other_path} has {len(others)}; create it again from that file"
         )
     return lines
 
@@ -91,7 +91,7 @@ def stream_lines(path: Path, on_bad_utf8: str | None = None, *, may_be_blank: bo
             is_blank = is_blank and not line.strip()
             yield line
     if is_blank and not may_be_blank:
-        raise InputError(f"{path}: is empty")
+        raise InputError(f"{path}: is empty; give a file with text")
 
 
 def count_lines(path: Path) -> int:
@@ -113,9 +113,9 @@ def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False
             yield pair
     if num_kept < num_pairs and not quiet:
         dropped = num_pairs - num_kept
-        print(f"{source_path}: {dropped} of {num_pairs} pairs have an empty side, dropped", file=sys.stderr)
+        print(f"{source_path}: dropped {dropped} of {num_pairs} pairs, which have an empty side", file=sys.stderr)
     if not num_kept:
-        raise InputError(f"{source_path}, line 1: in no line both sides have text")
+        raise InputError(f"{source_path}: no line has text on both sides; give other files")
 
 
 def zip_sides(source: Iterable[_T], target: Iterable[_T], names: tuple[object, object]) -> Iterator[tuple[_T, _T]]:

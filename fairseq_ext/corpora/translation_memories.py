@@ -47,7 +47,9 @@ def read_memory(path: Path, langs: tuple[str, str], markup: Markup, tally: Count
         yield Pair(*(canonical(_text(side, markup, codes), tally) for side in sides if side is not None))
     if not pairs:
         there = ", ".join(sorted(others)) or "none"
-        raise InputError(f"{path}: has no unit in both {langs[0]!r} and {langs[1]!r}; its languages: {there}")
+        raise InputError(
+            f"{path}: has no unit in both {langs[0]!r} and {langs[1]!r}; choose from its languages: {there}"
+        )
     tally["lines"] += units
     tally["units_without_translation"] += units - pairs
 
@@ -58,7 +60,7 @@ def _units(path: Path) -> Iterator[Unit]:
             yield from _parsed(read_chunks(file, str(path), _READ_BYTES))
     except (ParseError, ValueError, LookupError) as error:
         # ValueError and LookupError are raised for unsupported multi-byte and unknown encodings.
-        raise InputError(f"{path}: cannot be read as TMX or XLIFF ({error}); mend or fetch it again") from None
+        raise InputError(f"{path}: cannot be read as TMX or XLIFF ({error}); correct it or download it again") from None
 
 
 def _parsed(chunks: Iterable[bytes]) -> Iterator[Unit]:
@@ -72,12 +74,12 @@ def _parsed(chunks: Iterable[bytes]) -> Iterator[Unit]:
             name = _name(element)
             if event == "start":
                 if not ancestors and name not in ("tmx", "xliff"):
-                    raise ValueError(f"<{name}> begins the file")
+                    raise ValueError(f"the root element is <{name}>")
                 ancestors.append(element)
                 if name in ("xliff", "file"):
                     file_langs = _file_langs(element) or file_langs
                 if len(ancestors) > _MAX_DEPTH:
-                    raise ValueError(f"more than {_MAX_DEPTH} elements lie within each other")
+                    raise ValueError(f"elements are nested deeper than {_MAX_DEPTH}")
                 continue
             ancestors.pop()
             if name in ("tu", "trans-unit", "unit"):

@@ -66,10 +66,12 @@ def check_wordpiece(vocabulary: WordPiece, where: Path) -> WordPiece:
     """Return the vocabulary after checking that its pieces can form a fairseq dictionary."""
     pieces = set(vocabulary.pieces)
     if missing := {*_FIRST, *_LAST} - pieces:
-        raise InputError(f"{where}: {min(missing)} is missing; every BERT has it")
+        raise InputError(f"{where}: {min(missing)} is missing; add it, as in every BERT")
     odd = [piece for piece in vocabulary.pieces if piece in _RESERVED or piece.split() != [piece]]
     if odd or len(pieces) < len(vocabulary):
-        raise InputError(f"{where}: a piece is there twice, empty, has a blank or is fairseq's own ({shown(odd)})")
+        raise InputError(
+            f"{where}: pieces are repeated, empty, contain a space or are fairseq's special symbols ({shown(odd)})"
+        )
     return vocabulary
 
 
@@ -84,7 +86,9 @@ def read_wordpiece(path: Path) -> WordPiece:
         vocabulary = TypeAdapter(WordPiece).validate_python(read_json(path, _REMEDY))
     except ValidationError as error:
         place = ": ".join(map(str, error.errors()[0]["loc"]))
-        raise InputError(f"{path}: {place}: is no WordPiece vocabulary of an imported BERT; {_REMEDY}") from None
+        raise InputError(
+            f"{path}: {place}: is not valid in the WordPiece vocabulary of an imported BERT; {_REMEDY}"
+        ) from None
     return check_wordpiece(vocabulary, path)
 
 
@@ -92,7 +96,7 @@ def read_imported_wordpiece(folder: Path) -> WordPiece:
     """Read the vocabulary of an imported model's folder."""
     vocabulary = read_wordpiece(folder / WORDPIECE_FILE)
     if read_lines(folder / DICT_FILE) != vocabulary.dictionary_lines():
-        raise InputError(f"{folder / DICT_FILE}: is not the dictionary of {WORDPIECE_FILE} beside it; {_REMEDY}")
+        raise InputError(f"{folder / DICT_FILE}: does not match {WORDPIECE_FILE} next to it; {_REMEDY}")
     return vocabulary
 
 

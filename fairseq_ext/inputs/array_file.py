@@ -26,7 +26,7 @@ def map_array(path: Path, remedy: str) -> np.ndarray:
     with _named(path, remedy):
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(array, np.ndarray):
-            raise TypeError("it holds several")
+            raise TypeError("it has several arrays")
     return array
 
 
@@ -35,7 +35,7 @@ def read_arrays(path: Path, names: Sequence[str], remedy: str) -> dict[str, np.n
     with _named(path, remedy), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-            raise TypeError("it holds something else")
+            raise TypeError("it has other content")
     return arrays
 
 

@@ -30,7 +30,7 @@ def check_domain_names(names: Iterable[str], where: str) -> list[str]:
     names = _check_forms(names, where)
     for name in names:
         if name in RESERVED_NAMES:
-            raise InputError(f"{where}: {name!r} means a way to translate and cannot name a domain; rename the domain")
+            raise InputError(f"{where}: {name!r} is reserved for a way to translate; rename the domain")
     return names
 
 
@@ -38,17 +38,18 @@ def _check_forms(names: Iterable[str], where: str) -> list[str]:
     names = list(names)
     for name in names:
         if not is_domain_name(name):
-            raise InputError(f"{where}: {name!r} is no domain name; use letters, digits, '-' and '_' only")
+            raise InputError(f"{where}: {name!r} is not a domain name; use only letters, digits, '-' and '_'")
     # In a fixed order, row d of every stacked tensor is the same domain on every machine.
     if not names or names != sorted(set(names)):
-        raise InputError(f"{where}: domain names must be given, sorted and differ; write {sorted(set(names))}")
+        remedy = f"write {', '.join(sorted(set(names)))}" if names else "give at least one"
+        raise InputError(f"{where}: domain names must be sorted and must not repeat; {remedy}")
     return names
 
 
 def read_domain_names(path: Path) -> list[str]:
     """Read ``domains.txt``, with one name per line."""
     if not path.is_file():
-        raise InputError(f"{path}: not found; a data directory lists its domains in {DOMAINS_FILE}, one a line")
+        raise InputError(f"{path}: not found; list the domains of the data directory in {DOMAINS_FILE}, one per line")
     return _check_forms(path.read_text(encoding="utf-8").split(), str(path))
 
 

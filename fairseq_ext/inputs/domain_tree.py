@@ -109,8 +109,8 @@ class DomainTree:
         if name in self.names:
             return self.names.index(name)
         raise InputError(
-            f"{name!r}: no domain or node of the tree; its domains are {', '.join(sorted(self.domains))}, "
-            f"its leaves {', '.join(self.leaves)}"
+            f"{name!r}: is not a domain or node of the tree; choose a domain ({', '.join(sorted(self.domains))}) "
+            f"or a leaf ({', '.join(self.leaves)})"
         )
 
 
@@ -119,10 +119,10 @@ def read_tree(path: Path) -> DomainTree:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: the tree cannot be read ({error})") from None
+        raise InputError(f"{path}: cannot be read ({error})") from None
     tree = tree_from_json(text, str(path))
     if tree.parents.count(None) > 1:
-        raise InputError(f"{path}: several roots; a tree has one node whose parent is null")
+        raise InputError(f"{path}: has several roots; set parent: null for only one node")
     return tree
 
 
@@ -131,7 +131,7 @@ def tree_from_json(text: str, where: str) -> DomainTree:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: no tree in JSON ({error})") from None
+        raise InputError(f"{where}: is not valid JSON ({error})") from None
     given = read_model(_TreeFile, content, where, {})
     names = tuple(node.name for node in given.nodes)
     rows = {name: row for row, name in enumerate(names)}
@@ -167,19 +167,19 @@ class _TreeFile(Section):
     def _check_nodes(self) -> _TreeFile:
         parents = {node.name: node.parent for node in self.nodes}
         if len(parents) < len(self.nodes):
-            raise ValueError("nodes: two have one name; give each a name of its own")
+            raise ValueError("nodes: names are repeated; give each node a different name")
         for name in parents:
             above: str | None = name
             for _ in parents:
                 if above is not None and above not in parents:
-                    raise ValueError(f"nodes: {name}: {above!r}, above it, is no node")
+                    raise ValueError(f"nodes: {name}: its ancestor {above!r} is not a node; add it")
                 above = parents[above] if above is not None else None
             if above is not None:
-                raise ValueError(f"nodes: {name}: never reaches a root, its parents form a cycle")
+                raise ValueError(f"nodes: {name}: its parents form a cycle; set parent: null for a root")
         for name in (*parents, *self.domains):
             # The single node of multi_tree may have the name "all".
             if name == NO_PATH or (name == ALL_PATHS and len(parents) > 1):
-                raise ValueError(f"{name!r} has a meaning of its own to --paths; choose another name")
+                raise ValueError(f"{name!r} is a special value of --paths; choose another name")
         return self
 
     @model_validator(mode="after")
@@ -187,11 +187,13 @@ class _TreeFile(Section):
         names, inner = {node.name for node in self.nodes}, {node.parent for node in self.nodes}
         for domain, leaf in self.domains.items():
             if leaf not in names or leaf in inner:
-                raise ValueError(f"domains: {domain}: {leaf!r} is no leaf; put it on a leaf of its own")
+                raise ValueError(f"domains: {domain}: {leaf!r} is not a leaf; assign the domain to a leaf")
             if domain in names and domain != leaf:
-                raise ValueError(f"domains: {domain}: is on {leaf!r}, but another node has its name; rename it")
+                raise ValueError(
+                    f"domains: {domain}: is assigned to {leaf!r}, but another node has its name; rename it"
+                )
         if unused := names - inner - {*self.domains.values()}:
-            raise ValueError(f"leaf {min(unused)!r} has no domain; name one in 'domains' or remove the leaf")
+            raise ValueError(f"nodes: leaf {min(unused)!r} has no domain; assign one in 'domains' or remove the leaf")
         return self
 
 
@@ -216,17 +218,17 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
     except InputError as error:
         raise InputError(f"--paths {spec}: {error}") from None
     if not names:
-        raise InputError(f"--paths {spec!r}: no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
+        raise InputError(f"--paths {spec!r}: has no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
     return names
 
 
 def _paths_in_file(path: Path, domain: str | None) -> Paths:
     content = read_json(path, "choose paths with fairseq-ext paths")
     if domain not in content:
-        raise InputError(f"no paths for domain {domain}; choose them with fairseq-ext paths, or give names of leaves")
+        raise InputError(f"domain {domain} has no paths; choose them with fairseq-ext paths, or give names of leaves")
     try:
         return _IN_FILE.validate_python(content[domain])
     except ValidationError:
         raise InputError(
-            f"domain {domain}: {shown(content[domain])} is no list of names or object of names and weights"
+            f"domain {domain}: {shown(content[domain])} is neither a list of names nor an object of names and weights"
         ) from None

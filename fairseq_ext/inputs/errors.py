@@ -101,8 +101,10 @@ def run_command(main: Callable[[], None]) -> None:
     except ModuleNotFoundError as error:
         if find_spec("torch") is not None:
             raise
-        raise SystemExit(f"{error}: this needs what trains, too; pip install 'fairseq-ext[train]'") from None
+        raise SystemExit(
+            f"{error}: this command needs the training packages; pip install 'fairseq-ext[train]'"
+        ) from None
     except OSError as error:
         if not is_environment(error):
             raise
-        raise SystemExit(line_of(InputError(f"{error}; mend that and run the same command again"))) from None
+        raise SystemExit(line_of(InputError(f"{error}; correct this and run the same command again"))) from None

@@ -19,7 +19,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error}); {remedy}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{path}: holds no object of names and values but a {type(content).__name__}; {remedy}")
+        raise InputError(f"{path}: expected a JSON object, got a {type(content).__name__}; {remedy}")
     return content
 
 
@@ -33,7 +33,7 @@ def json_row(line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not valid JSON ({error})") from None
     if not isinstance(row, dict):
-        raise ValueError("is no JSON object; each line is one, with a key for each text")
+        raise ValueError("is not a JSON object; write one object per line, with a key for each text")
     return row
 
 

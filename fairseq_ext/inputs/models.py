@@ -106,14 +106,14 @@ class Section(BaseModel):
             return value
         for key in value:
             if not isinstance(key, str):
-                raise ValueError(f"the key {shown(key)} is no text; put it in quotes")
+                raise ValueError(f"the key {shown(key)} is not text; put it in quotes")
             if key not in {*cls.keys(), *cls.model_fields, *cls.removed_keys, *cls.renamed_keys}:
                 raise ValueError(_unknown_key(key, cls.keys()))
             path = (info.context or {}).get("path", "")
             if key in cls.removed_keys:
                 print(f"{path}: {key}: is no longer used: {cls.removed_keys[key]}", file=sys.stderr)
             if key in cls.renamed_keys:
-                print(f"{path}: {key}: is now {cls.renamed_keys[key]}", file=sys.stderr)
+                print(f"{path}: {key}: is now called {cls.renamed_keys[key]}", file=sys.stderr)
         return {cls.renamed_keys.get(key, key): each for key, each in value.items() if key not in cls.removed_keys}
 
 
@@ -147,7 +147,7 @@ def _words_of(mistake: Mapping[str, Any]) -> str:
     if kind == "value_error":
         return str(mistake["ctx"]["error"])
     if mistake["loc"][-1:] == ("[key]",) and kind == "string_type":
-        return f"the key {value} is no text; put it in quotes"
+        return f"the key {value} is not text; put it in quotes"
     if kind == "missing":
         return "is missing"
     if kind in ("model_type", "dict_type", "mapping_type"):
@@ -159,4 +159,4 @@ def _words_of(mistake: Mapping[str, Any]) -> str:
 def _unknown_key(key: str, allowed: Collection[str]) -> str:
     near = difflib.get_close_matches(key, sorted(allowed), n=1)
     nearest = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown key {shown(key)}; allowed are {', '.join(sorted(allowed))}{nearest}"
+    return f"unknown key {shown(key)}; choose one of {', '.join(sorted(allowed))}{nearest}"

@@ -38,7 +38,7 @@ class GaussianClusters:
         """
         if states.shape[1] != len(self.centre):
             raise InputError(
-                f"the clusters are of states of width {len(self.centre)}, these are of width {states.shape[-1]}; "
+                f"the clusters need states of width {len(self.centre)}, but the states have width {states.shape[-1]}; "
                 "use the language model that the tree was induced with"
             )
         return (finite(states) - self.centre) @ self.projection
@@ -79,7 +79,7 @@ class PathChooser:
     def load(cls, directory: Path) -> PathChooser:
         """Load clusters from a directory written by :meth:`save`."""
         path = Path(directory) / CLUSTERS_FILE
-        arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory that fairseq-ext induce made")
+        arrays = read_arrays(path, [*_ARRAYS, "names"], "give a directory written by fairseq-ext induce")
         names = tuple(str(name) for name in arrays.pop("names").ravel())
         _check_arrays(arrays, len(names), path)
         return cls(GaussianClusters(**arrays), names)
@@ -124,7 +124,9 @@ class PathChooser:
     def check_number(self, k: int) -> None:
         """Raise InputError unless k is from 1 to the number of leaves."""
         if not 1 <= k <= len(self.names):
-            raise InputError(f"{k} paths: the induced tree has {len(self.names)} leaves; choose from 1 to that")
+            raise InputError(
+                f"{k} paths: the induced tree has {len(self.names)} leaves; choose from 1 to {len(self.names)} paths"
+            )
 
 
 def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) -> None:
@@ -134,13 +136,13 @@ def _check_arrays(arrays: dict[str, np.ndarray], num_leaves: int, path: Path) ->
     for name, shape in zip(_ARRAYS, shapes, strict=True):
         array = arrays[name]
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise InputError(f"{path}: its array {name!r} is damaged; induce the tree again")
+            raise InputError(f"{path}: the array {name!r} is damaged; induce the tree again")
     if min(arrays["weights"].min(), np.linalg.eigvalsh(arrays["covariances"]).min()) <= 0:
-        raise InputError(f"{path}: holds no Gaussian mixture; induce the tree again")
+        raise InputError(f"{path}: is not a valid Gaussian mixture; induce the tree again")
 
 
 def finite(states: np.ndarray) -> np.ndarray:
     """Return states in double precision; raise InputError unless all are finite."""
     if not np.isfinite(states).all():
-        raise InputError("the language model's states are not finite; is its checkpoint damaged?")
+        raise InputError("the language model's states are NaN or infinite; check its checkpoint for damage")
     return np.asarray(states, dtype=np.float64)

@@ -71,11 +71,11 @@ class _Reader(yaml.SafeLoader):
         """Check a node and its children, counting aliases as expanded, so that limits hold for constructed values."""
         self._left -= 1 + (len(node.value) if isinstance(node, ScalarNode) else 0)
         if self._left < 0:
-            raise _error(f"is more than {_LARGEST_CONTENT:,} characters with its aliases written out", node)
+            raise _error(f"has more than {_LARGEST_CONTENT:,} characters with aliases expanded", node)
         if depth == _DEEPEST:
             raise _error(f"is nested deeper than {_DEEPEST}", node)
         if node.tag not in _TAGS:
-            raise _error(f"has the tag {shown(node.tag)}, which is none of plain data", node)
+            raise _error(f"has the tag {shown(node.tag)}, which is not supported; remove it", node)
         if isinstance(node, ScalarNode):
             return
         inner = node.value
@@ -92,9 +92,9 @@ class _Reader(yaml.SafeLoader):
         """Return the value of a node; text must be a single line, and numbers finite."""
         value = super().construct_object(node, deep)  # type: ignore[no-untyped-call]
         if isinstance(value, str) and _NO_TEXT.search(value):
-            raise _error(f"{shown(value)} holds a line break or control character; take it out", node)
+            raise _error(f"{shown(value)} has a line break or control character; remove it", node)
         if isinstance(value, int | float) and not abs(value) < _LARGEST_NUMBER:
-            raise _error(f"{shown(node.value)} is too large or no number", node)
+            raise _error(f"{shown(node.value)} is too large or not a number", node)
         return value
 
 

@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--wheels", type=Path, default=WHEELS, help="folder to write; replaced if it exists")
     options = parser.parse_args()
     if not re.fullmatch(r"3\.\d+", options.python):
-        raise InputError(f"--python: {options.python!r} is no version such as 3.12")
+        raise InputError(f"--python: {options.python!r} is not a version; give one such as 3.12")
     shutil.rmtree(options.wheels, ignore_errors=True)
     options.wheels.mkdir(parents=True)
     download(options.wheels, options.python)
@@ -67,10 +67,13 @@ def main() -> None:
         build_fairseq(source, python, options.wheels)
         source.unlink()
     else:
-        print(f"no Python {options.python} here: fairseq will be built where it is used", file=sys.stderr)
+        print(
+            f"Python {options.python} is not installed here; fairseq will be built on the GPU's machine",
+            file=sys.stderr,
+        )
     size = sum(path.stat().st_size for path in options.wheels.iterdir()) / 2**20
     if size > MOST_MIB:
-        raise InputError(f"{options.wheels}: {size:.0f} MiB are more than {MOST_MIB}; leave something out of NEEDED")
+        raise InputError(f"{options.wheels}: has {size:.0f} MiB, more than {MOST_MIB}; remove packages from NEEDED")
     print(f"{options.wheels}: {len(list(options.wheels.iterdir()))} files, {size:.0f} MiB, for Python {options.python}")
 
 
@@ -142,7 +145,7 @@ def pip(command: str, *words: object) -> None:
 
 def _run(command: list[str], **environment: str) -> None:
     if subprocess.run(command, env=os.environ | environment, check=False).returncode:
-        raise InputError(f"{' '.join(command[:5])} … failed; its message is above")
+        raise InputError(f"{' '.join(command[:5])} … failed; see its message above")
 
 
 if __name__ == "__main__":

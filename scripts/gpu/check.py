@@ -38,13 +38,13 @@ def main() -> None:
     options = parser.parse_args()
     gpus = gpu_names()
     if not gpus and not options.cpu:
-        raise InputError("no GPU that torch can use here; scripts/check_gpu.sh --cpu tries the script itself")
+        raise InputError("torch finds no GPU here; to test the script itself, run scripts/check_gpu.sh --cpu")
     if options.verb:
         measure(options.verb, len(gpus), options)
         return
     options.results.mkdir(parents=True, exist_ok=True)
     page = options.results / "table.md"
-    page.write_text(f"# {', '.join(gpus) or 'no GPU: a trial on the processor'}\n", encoding="utf-8")
+    page.write_text(f"# {', '.join(gpus) or 'no GPU: test on the processor'}\n", encoding="utf-8")
     for part in _LIMITS:
         start = time.monotonic()
         text = run_tests(options.cpu) if part == "tests" else run_part(part, options)
@@ -53,7 +53,7 @@ def main() -> None:
             file.write(f"\n{text}\n{part} took {time.monotonic() - start:.0f} s\n")
     print(page.read_text(encoding="utf-8"))
     if missing := [verb for verb in ("train", "decode") if not (options.results / f"{verb}.md").exists()]:
-        raise InputError(f"{' and '.join(missing)} could not be measured; why is above")
+        raise InputError(f"{' and '.join(missing)} could not be measured; see the messages above")
 
 
 def gpu_names() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +23,6 @@ from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 LANGS = ("en", "pl")
 FILTERS = {"empty": Empty(), "length": Length(max_words=5), "length_ratio": LengthRatio()}
 CLEANING = Cleaning(filters=FILTERS, normalise=Normalise(), deduplicate="pair", write_rejected=True)
-HERE = Engine(workers=1)
 
 
 def import_domains(folder: Path, **domains: list[tuple[str, str]]) -> Path:
@@ -40,21 +38,12 @@ def import_domains(folder: Path, **domains: list[tuple[str, str]]) -> Path:
     return folder / "corpora"
 
 
-def _clean(
-    corpora: Path, output: Path, engine: Engine = HERE, cleaning: Cleaning = CLEANING
-) -> Mapping[tuple[str, str], float]:
+def _clean(corpora: Path, output: Path, workers: int = 1) -> Mapping[tuple[str, str], float]:
     """What is counted, by domain and metric."""
     output.mkdir(exist_ok=True)
     names = sorted(path.stem for path in corpora.glob("*.en"))
-    clean_corpora(output, corpora, names, LANGS, cleaning, engine)
+    clean_corpora(output, corpora, names, LANGS, CLEANING, Engine(workers=workers))
     return {(each.domain, each.metric): each.value for each in read_records(output / RECORDS_FILE)}
-
-
-def _rejected(output: Path, name: str) -> list[list[str]]:
-    with gzip.open(output / "rejected" / f"{name}.tsv.gz", "rt", encoding="utf-8") as file:
-        header, *rows = [line.rstrip("\n").split("\t") for line in file]
-    assert tuple(header) == Drop._fields
-    return rows
 
 
 PAIRS = [
@@ -70,7 +59,9 @@ def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
     report = _clean(import_domains(tmp_path, A=PAIRS), tmp_path / "clean")
     assert read_lines(tmp_path / "clean" / "A.en") == ["A dog .", 'A cat " sat "']
     assert read_lines(tmp_path / "clean" / "A.pl") == ["Pies .", "Kot siedział"]
-    rows = _rejected(tmp_path / "clean", "A")
+    lines = read_lines(tmp_path / "clean" / "rejected" / "A.tsv.gz")
+    header, *rows = [line.split("\t") for line in lines]
+    assert tuple(header) == Drop._fields
     assert [row[:2] for row in rows] == [["2", "empty"], ["3", "length"], ["4", REPEATED]]
     assert rows[0][3:] == ["", "Nic"]
     assert rows[2][3:] == ["A DOG .", "pies ."]
@@ -81,21 +72,21 @@ def test_every_pair_is_kept_or_rejected_with_a_reason(tmp_path: Path) -> None:
 BLOCK_PAIRS = 200
 
 
-@pytest.fixture
-def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def import_blocks(folder: Path) -> Path:
     """Two domains of several blocks, with repetitions from block to block and bad pairs at the blocks' edges."""
 
     def pair(number: int) -> tuple[str, str]:
         words = 9 if number % BLOCK_PAIRS in (0, BLOCK_PAIRS - 1) else 2 + number % 3
         return f"{number % 150} " + "a " * words, f"{number % 150} " + "b " * words
 
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", BLOCK_PAIRS)
     pairs = [pair(number) for number in range(2 * BLOCK_PAIRS + 50)]
-    return import_domains(tmp_path / "large", A=pairs, B=pairs[: BLOCK_PAIRS + 1])
+    return import_domains(folder, A=pairs, B=pairs[: BLOCK_PAIRS + 1])
 
 
 @pytest.mark.slow
-def test_neither_workers_nor_kills_matter(large: Path, tmp_path: Path) -> None:
+def test_neither_workers_nor_kills_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", BLOCK_PAIRS)
+    large = import_blocks(tmp_path / "large")
     report = _clean(large, tmp_path / "once")
     # A repetition far away has been found, and one of the kept pairs is in the last block.
     assert report["A", f"dropped by {REPEATED}"] > BLOCK_PAIRS
@@ -110,7 +101,7 @@ def test_neither_workers_nor_kills_matter(large: Path, tmp_path: Path) -> None:
         clean_block(large, numbered, LANGS, CLEANING, None, index, output)
     (tmp_path / "clean" / TASKS_DIR / ".000002.host.1").mkdir()
     (tmp_path / "clean" / "A.en").write_text("half a li")
-    _clean(large, tmp_path / "clean", Engine(workers=2))
+    _clean(large, tmp_path / "clean", workers=2)
     assert hash_path(tmp_path / "clean") == hash_path(tmp_path / "once")
 
 

@@ -6,16 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.cleaning.dictionary import (
-    EVIDENCE_FILE,
-    Dictionary,
-    LexicalEvidence,
-    learn_evidence,
-    read_evidence,
-    read_word_list,
-    stems,
-    stems_of,
-)
+from fairseq_ext.cleaning import dictionary
+from fairseq_ext.cleaning.dictionary import EVIDENCE_FILE, Dictionary, LexicalEvidence, read_word_list, stems, stems_of
 from fairseq_ext.cleaning.learn import DICTIONARY_FILE
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
@@ -26,8 +18,8 @@ PAIRS = [Pair("cat", "kot"), Pair("cat dog", "kot pies"), Pair("cat runs", "bieg
 
 def learn(folder: Path, pairs: Sequence[Pair], words: str = "cat\tkot\ndog\tpies\n") -> LexicalEvidence:
     (folder / DICTIONARY_FILE).write_text(words, encoding="utf-8")
-    learn_evidence(pairs, read_word_list(folder / DICTIONARY_FILE), folder / EVIDENCE_FILE)
-    return read_evidence(folder / EVIDENCE_FILE)
+    dictionary.learn_evidence(pairs, read_word_list(folder / DICTIONARY_FILE), folder / EVIDENCE_FILE)
+    return dictionary.read_evidence(folder / EVIDENCE_FILE)
 
 
 def invented(folder: Path) -> LexicalEvidence:
@@ -45,12 +37,10 @@ def test_words_are_compared_by_their_first_six_letters_in_any_case(tmp_path: Pat
     ("text", "place"),
     [("cat\tkot\ndog pies\n", "line 2"), ("cat\tkot\t0.5\tn\n", "line 1"), ("take off\tstart\n", r"words\.tsv")],
 )
-def test_bad_lists_and_languages_without_spaces_are_errors(tmp_path: Path, text: str, place: str) -> None:
+def test_bad_lists_are_errors(tmp_path: Path, text: str, place: str) -> None:
     (tmp_path / "words.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=place):
         Dictionary(word_list=str(tmp_path / "words.tsv")).check(("en", "pl"))
-    with pytest.raises(InputError, match="zh"):
-        Dictionary().check(("en", "zh"))
 
 
 def test_rates_are_counted_and_drawn_to_the_usual_one(tmp_path: Path) -> None:
@@ -76,14 +66,10 @@ def test_evidence_adds_up_over_both_sides(tmp_path: Path) -> None:
     # Ten times as many words as usual: a translation says less.
     long = " ".join(["t3", *(f"x{n}" for n in range(19))])
     assert evidence.of(stems_of(Pair("s3", long))) == pytest.approx(found[0] + math.log(10) + found[1])
-
-
-def test_the_tail_is_what_comes_after_the_last_translated_words(tmp_path: Path) -> None:
-    evidence = invented(tmp_path)
+    # The tail is what comes after the last translated words.
     pair = Pair("s3 s4 s5", "t3 t4 t5 t60 word t61")
     assert evidence.tail(pair, 1) == pytest.approx(evidence.missing[1]["t60"] + evidence.missing[1]["t61"])
-    assert evidence.tail(pair, 0) == 0
-    assert evidence.tail(Pair("s3", "t60 t61 t3"), 1) == 0
+    assert evidence.tail(pair, 0) == evidence.tail(Pair("s3", "t60 t61 t3"), 1) == 0
 
 
 def test_evidence_of_several_reliable_words_is_needed(tmp_path: Path) -> None:
@@ -94,8 +80,8 @@ def test_evidence_of_several_reliable_words_is_needed(tmp_path: Path) -> None:
         ("s5 s15 s25 s35 s45", "t6 t16 t26 t36 t45"),
         ("unknown words", "nieznane"),
     ]
-    against = "evidence of 8.6 against it by its words"
+    against = "evidence of 8.6 against the pair in its words"
     assert judge(Dictionary(), *pairs, learned=tmp_path) == [None, against, None, None]
     few = [f"{count} known words translated" for count in ("0 of 4", "0 of 10", "2 of 10")]
-    assert judge(Dictionary(min_share=0.9, max_evidence=None), *pairs, learned=tmp_path) == [*few, None]
-    assert judge(Dictionary(min_share=0.2, max_evidence=None), *pairs, learned=tmp_path) == [*few[:2], None, None]
+    for share, reasons in ((0.9, [*few, None]), (0.2, [*few[:2], None, None])):
+        assert judge(Dictionary(min_share=share, max_evidence=None), *pairs, learned=tmp_path) == reasons

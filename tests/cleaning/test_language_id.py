@@ -9,21 +9,13 @@ from fairseq_ext.cleaning.language_id import DISTRACTORS, check_sides, load_clas
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
 
-BACKENDS = (pytest.param("langid", marks=pytest.mark.slow), "py3langid")  # the first one takes seconds to unpack
-ODD_TEXTS = [
-    "",
-    "a",
-    "ż",
-    "12345",
-    "ZAŻÓŁĆ GĘŚLĄ JAŹŃ",
-    "Это предложение написано по-русски.",
-    "日本語のテキストです",
-    "😀",
-]
+pytestmark = pytest.mark.slow
+ODD_TEXTS = ["", "a", "ż", "12345", "ZAŻÓŁĆ GĘŚLĄ JAŹŃ", "Это предложение написано по-русски."]
+ODD_TEXTS += ["日本語のテキストです", "😀"]
 ODD_TEXTS += ["e\u0301te\u0301 a\u0300 la plage", "The committee will meet again", "Komisja zbierze się ponownie"]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["langid", "py3langid"])
 def test_odd_text_is_classified_as_by_the_package(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if backend == "langid":
         from langid import langid
@@ -65,9 +57,9 @@ def check(sources: list[str], targets: list[str], langs: tuple[str, str] = ("en"
     ("sources", "targets", "said"),
     [
         (GERMAN, ENGLISH, "law: the en side is in de and the de side in en"),
-        (ENGLISH, REWORDED, "law: the target side is in en"),
-        (GERMAN, [line.replace("heute", "gestern") for line in GERMAN], "law: the source side is in de"),
-        (ENGLISH, ENGLISH, "law: the en side and the de side are the same text"),
+        (ENGLISH, REWORDED, "law: .* give a target side in de"),
+        (GERMAN, [line.replace("heute", "gestern") for line in GERMAN], "law: .* give a source side in en"),
+        (ENGLISH, ENGLISH, "law: both sides have the same text"),
     ],
 )
 def test_wrong_languages_are_named(sources: list[str], targets: list[str], said: str) -> None:
@@ -75,12 +67,10 @@ def test_wrong_languages_are_named(sources: list[str], targets: list[str], said:
         check(sources, targets)
 
 
-def test_some_untranslated_lines_are_no_reason() -> None:
+def test_some_untranslated_few_and_short_lines_pass() -> None:
     check(ENGLISH, GERMAN[:35] + ENGLISH[35:])  # 42 % are copies, as in lists of names
     check([*ENGLISH, *GERMAN[:20]], [*GERMAN, *ENGLISH[:20]])
-
-
-def test_nothing_is_said_of_few_or_short_lines() -> None:
+    # Few or short lines are not checked.
     check(GERMAN[:49], ENGLISH[:49])
     with pytest.raises(InputError):
         check(GERMAN[:50], ENGLISH[:50])

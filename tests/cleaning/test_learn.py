@@ -11,14 +11,7 @@ import pytest
 from fairseq_ext.cleaning.clean import Cleaning, clean_corpora
 from fairseq_ext.cleaning.completeness import LENGTHS_FILE, Completeness
 from fairseq_ext.cleaning.dictionary import EVIDENCE_FILE, Dictionary
-from fairseq_ext.cleaning.filters import Filter
-from fairseq_ext.cleaning.learn import (
-    DICTIONARY_FILE,
-    has_to_learn,
-    learn_dictionary,
-    learn_from_corpora,
-    learn_from_pairs,
-)
+from fairseq_ext.cleaning.learn import DICTIONARY_FILE, learn_dictionary, learn_from_corpora, learn_from_pairs
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.inputs.errors import InputError
@@ -39,26 +32,14 @@ def invented_pairs(count: int, seed: int = 1) -> list[Pair]:
     return [*pairs, Pair("rare s0", "rarissime t0")]
 
 
-@pytest.mark.parametrize(
-    ("filters", "files"),
-    [
-        ({"completeness": Completeness()}, [LENGTHS_FILE]),
-        ({"dictionary": Dictionary()}, [DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE]),
-        ({"dictionary": Dictionary(word_list="words.tsv")}, [DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE]),
-    ],
-)
-def test_what_is_learned(
-    filters: dict[str, Filter], files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("words.tsv").write_text("s1\tt1\n", encoding="utf-8")
-    assert has_to_learn(filters)
+def test_a_given_word_list_is_used(tmp_path: Path) -> None:
+    (tmp_path / "words.tsv").write_text("s1\tt1\n", encoding="utf-8")
     (tmp_path / "learned").mkdir()
+    filters = {"dictionary": Dictionary(word_list=str(tmp_path / "words.tsv"))}
     learn_from_pairs(tmp_path / "learned", invented_pairs(300), LANGS, Cleaning(filters=filters))
-    assert sorted(path.name for path in (tmp_path / "learned").iterdir()) == files
-    if "dictionary" in filters:
-        is_given = (tmp_path / "learned" / DICTIONARY_FILE).read_text(encoding="utf-8") == "s1\tt1\n"
-        assert is_given == (filters["dictionary"] != Dictionary())
+    files = sorted(path.name for path in (tmp_path / "learned").iterdir())
+    assert files == [DICTIONARY_FILE, EVIDENCE_FILE, LENGTHS_FILE]
+    assert (tmp_path / "learned" / DICTIONARY_FILE).read_text(encoding="utf-8") == "s1\tt1\n"
 
 
 def test_corpora_are_cleaned_by_what_was_learned_from_them(tmp_path: Path) -> None:
@@ -136,5 +117,5 @@ def test_blocks_and_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("pairs", [[], [Pair(f"s{n}", f"t{n}") for n in range(99)]])
 def test_nothing_to_learn_is_an_error(tmp_path: Path, pairs: list[Pair]) -> None:
-    with pytest.raises(InputError, match="no word translations"):
+    with pytest.raises(InputError, match=f"dictionary: {len(pairs)} pairs"):
         learn_dictionary(pairs, tmp_path / "list.tsv")

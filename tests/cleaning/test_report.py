@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from fairseq_ext.cleaning.filters import Length
 from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.cleaning.report import ALL, MAX_SAMPLES, Drop, Tally, write_cleaning_report
@@ -30,25 +28,21 @@ LAW = [
 ]
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> str:
+def test_tables_have_counts_and_shares(tmp_path: Path) -> None:
     write_cleaning_report(tmp_path, ("en", "pl"), OPTIONS, {"law": tally(LAW, imported=7), "med": tally([], kept=4)})
-    return (tmp_path / "report.md").read_text(encoding="utf-8")
+    report = (tmp_path / "report.md").read_text(encoding="utf-8")
 
+    def rows(name: str) -> list[list[str]]:
+        lines = [line for line in report.splitlines() if line.startswith(f"| {name} |")]
+        return [line.strip("| ").split(" | ")[1:] for line in lines]
 
-def rows(report: str, name: str) -> list[list[str]]:
-    lines = [line for line in report.splitlines() if line.startswith(f"| {name} |")]
-    return [line.strip("| ").split(" | ") for line in lines]
-
-
-def test_tables_have_counts_and_shares(report: str) -> None:
     assert "70.0 % of 10 sentence pairs" in report
-    found = {name: rows(report, name)[0][1:] for name in ("outcome", "kept", "share kept", "length", "language")}
-    assert found.pop("outcome") == [ALL, "law", "med"]
-    assert list(found.values()) == [["7", "3", "4"], ["70.0 %", "50.0 %", "100.0 %"], ["1", "1", "0"], ["2", "2", "0"]]
-    assert rows(report, "law") == [["law", "6", "7"]]
-    assert "min_words: 1, max_words: 7" in rows(report, "length")[1][1]
-    assert rows(report, "law 4") == [["law 4", LAW[2].reason, "All", "Všechno"]]
+    found = [rows(name)[0] for name in ("outcome", "kept", "share kept", "length", "language")]
+    assert found[0] == [ALL, "law", "med"]
+    assert found[1:] == [["7", "3", "4"], ["70.0 %", "50.0 %", "100.0 %"], ["1", "1", "0"], ["2", "2", "0"]]
+    assert rows("law") == [["6", "7"]]
+    assert "min_words: 1, max_words: 7" in rows("length")[1][0]
+    assert rows("law 4") == [[LAW[2].reason, "All", "Všechno"]]
 
 
 def test_samples_are_few_and_do_not_depend_on_the_cut_into_blocks(tmp_path: Path) -> None:

@@ -18,30 +18,33 @@ def write(folder: Path, pairs: list[Pair]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("block_pairs", [1, 4, 11, 1000])
-def test_blocks_make_up_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_pairs: int) -> None:
+# Bytes, line feeds included: 20 | 16, 4 | 16 | 5 | 40 | 4, 4, 4 | 4.
+LONG = [Pair("ż" * 4, "x" * 10), Pair("x" * 14, ""), Pair("x", "y"), Pair("x" * 14, ""), Pair("x", "yy")]
+LONG += [Pair("x" * 38, ""), *[Pair("a", "b")] * 4]
+
+
+@pytest.mark.parametrize(
+    ("block_pairs", "block_bytes", "pairs", "first_pairs"),
+    [
+        *((size, 1000, PAIRS, [*range(0, len(PAIRS), size)]) for size in (1, 4, 11, 1000)),
+        (3, 20, LONG, [0, 1, 3, 4, 5, 6, 9]),
+    ],
+)
+def test_blocks_make_up_the_corpus(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    block_pairs: int,
+    block_bytes: int,
+    pairs: list[Pair],
+    first_pairs: list[int],
+) -> None:
     monkeypatch.setattr(blocks, "BLOCK_PAIRS", block_pairs)
-    write(tmp_path, PAIRS)
-    index = load_index(tmp_path, "law")
-    assert index["pairs"] == len(PAIRS)
-    assert index["tally"] == {"lines": len(PAIRS)}
-    assert index["first_pairs"] == [*range(0, len(PAIRS), block_pairs)]
-    read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
-    assert [pair for block in read for pair in block] == PAIRS
-
-
-def test_blocks_end_early_where_lines_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 3)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
-    # Bytes, line feeds included: 20 | 16, 4 | 16 | 5 | 40 | 4, 4, 4 | 4.
-    pairs = [Pair("ż" * 4, "x" * 10), Pair("x" * 14, ""), Pair("x", "y"), Pair("x" * 14, "")]
-    pairs += [Pair("x", "yy"), Pair("x" * 38, "")]
-    pairs += [Pair("a", "b")] * 4
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes)
     write(tmp_path, pairs)
     index = load_index(tmp_path, "law")
-    assert index["first_pairs"] == [0, 1, 3, 4, 5, 6, 9]
+    assert index["tally"] == {"lines": len(pairs)}
+    assert index["first_pairs"] == first_pairs
     read = [read_block(tmp_path, "law", LANGS, number) for number in range(num_blocks(index))]
-    assert [len(block) for block in read] == [1, 2, 1, 1, 1, 3, 1]
     assert [pair for block in read for pair in block] == pairs
 
 

@@ -1,6 +1,7 @@
 """Which form an entry is of, which files it stands for, and what a folder of corpora holds."""
 
 import gzip
+import io
 import tarfile
 import zipfile
 from collections import Counter
@@ -9,15 +10,7 @@ from pathlib import Path
 import polib
 import pytest
 
-from fairseq_ext.corpora.entries import (
-    BILINGUAL,
-    Form,
-    check_entries,
-    entry_form,
-    find_corpora,
-    folder_entries,
-    read_entry,
-)
+from fairseq_ext.corpora.entries import Form, check_entries, entry_form, find_corpora, folder_entries, read_entry
 from fairseq_ext.corpora.files import open_binary
 from fairseq_ext.inputs.errors import InputError
 
@@ -31,99 +24,88 @@ JSONL = '{"translation": {"en": "one", "pl": "jeden"}}\n'
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\nmsgid "one"\nmsgstr "jeden"\n'
 
 
-def make(folder: Path, name: str) -> str:
-    """Write a corpus of one pair in the form that the name says, and return its entry."""
-    path = folder / name
-    if "{lang}" in name:
-        for lang, text in zip(LANGS, ("one", "jeden"), strict=True):
-            side = Path(str(path).replace("{lang}", lang))
-            side.parent.mkdir(exist_ok=True)
-            with open_binary(side, "wb") as file:
-                file.write(f"{text}\n".encode())
-    elif Path(name.removesuffix(".gz").removesuffix(".zst")).suffix in BILINGUAL:
-        text = {".tsv": "one\tjeden\n", ".jsonl": JSONL, ".tmx": TMX, ".xlf": XLIFF}
-        with open_binary(path, "wb") as file:
-            file.write(text[f".{name.split('.')[1]}"].encode())
-    elif name.endswith(".po"):
-        path.write_text(PO)
-    elif name.endswith(".mo"):
-        polib.pofile(PO).save_as_mofile(str(path))
-    elif name.endswith((".whl", "catalogues.zip")):
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("app/pl/LC_MESSAGES/x.po", PO)
-    elif "zip" in name:
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("X.en-pl.en", "one\n")
-            archive.writestr("X.en-pl.pl", "jeden\n")
-    elif ".tar" in name:
-        make(folder, "pl.po")
-        with tarfile.open(path, "w") as tar:
-            tar.add(folder / "pl.po", "pl.po")
-    else:
-        path.mkdir()
-        make(path, "pl.po")
-    return str(path)
+def zipped(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
 
 
-NAMES = {
-    "law.{lang}": Form.PARALLEL_FILES,
-    "{lang}/law.{lang}.gz": Form.PARALLEL_FILES,
-    "x.tsv": Form.TSV,
-    "x.tsv.zst": Form.TSV,
-    "x.jsonl": Form.JSONL,
-    "x.tmx": Form.MEMORY,
-    "x.xlf.zst": Form.MEMORY,
-    "en-pl.txt.zip": Form.MOSES_ZIP,
-    "zipped": Form.MOSES_ZIP,
-    "catalogues.zip": Form.CATALOGUES,
-    "x-1.0.whl": Form.CATALOGUES,
-    "x.po": Form.CATALOGUES,
-    "x.mo": Form.CATALOGUES,
-    "x.tar": Form.CATALOGUES,
-    "folder": Form.CATALOGUES,
+def tarred(data: bytes) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        info = tarfile.TarInfo("pl.po")
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return file.getvalue()
+
+
+MOSES = zipped({"X.en-pl.en": b"one\n", "X.en-pl.pl": b"jeden\n"})
+CATALOGUES = zipped({"app/pl/LC_MESSAGES/x.po": PO.encode()})
+# By name, the form of a corpus of one pair, and what the file holds before compression; None for files of lines.
+CORPORA: dict[str, tuple[Form, bytes | None]] = {
+    "law.{lang}": (Form.PARALLEL_FILES, None),
+    "{lang}/law.{lang}.gz": (Form.PARALLEL_FILES, None),
+    "x.tsv": (Form.TSV, b"one\tjeden\n"),
+    "x.tsv.zst": (Form.TSV, b"one\tjeden\n"),
+    "x.jsonl": (Form.JSONL, JSONL.encode()),
+    "x.tmx": (Form.MEMORY, TMX.encode()),
+    "x.xlf.zst": (Form.MEMORY, XLIFF.encode()),
+    "en-pl.txt.zip": (Form.MOSES_ZIP, MOSES),
+    "zipped": (Form.MOSES_ZIP, MOSES),
+    "catalogues.zip": (Form.CATALOGUES, CATALOGUES),
+    "x-1.0.whl": (Form.CATALOGUES, CATALOGUES),
+    "x.po": (Form.CATALOGUES, PO.encode()),
+    "x.mo": (Form.CATALOGUES, polib.pofile(PO).to_binary()),
+    "x.tar": (Form.CATALOGUES, tarred(PO.encode())),
+    "folder/pl.po": (Form.CATALOGUES, PO.encode()),
 }
 
 
-@pytest.mark.parametrize(("name", "form"), NAMES.items())
-def test_every_form_is_told_and_read(tmp_path: Path, name: str, form: Form) -> None:
+def make(folder: Path, name: str) -> str:
+    """Write a corpus of ``CORPORA``, or one side's lines to each path of another name, and return its entry."""
+    data = CORPORA.get(name, (None, None))[1]
+    for lang, line in zip(LANGS, (b"one\n", b"jeden\n"), strict=True):
+        path = folder / name.replace("{lang}", lang)
+        path.parent.mkdir(exist_ok=True)
+        with open_binary(path, "wb") as file:
+            file.write(data or line)
+    return str(folder / name.removesuffix("/pl.po"))
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_every_form_is_told_and_read(tmp_path: Path, name: str) -> None:
     entry, tally = make(tmp_path, name), Counter[str]()
-    assert entry_form(entry, LANGS) == form
+    assert entry_form(entry, LANGS) == CORPORA[name][0]
     assert list(read_entry(entry, LANGS, "fail", tally, tmp_path / "downloads")) == [("one", "jeden")]
     assert tally["lines"] == 1
     assert not (tmp_path / "downloads").exists()
 
 
-def test_entries_stand_for_paths_in_order_of_domains(tmp_path: Path) -> None:
-    law, med, shop = make(tmp_path, "law.{lang}.gz"), make(tmp_path, "med.tsv"), make(tmp_path, "shop")
-    domains = {"shop": ["a==1", shop], "law": [law, "opus:EUbookshop/v2", med]}
-    names = [path.name for path in check_entries(domains, LANGS)]
-    assert names == ["law.en.gz", "law.pl.gz", "med.tsv", "shop"]
-
-
 def test_folder_gives_its_domains(tmp_path: Path) -> None:
-    for name in ("med.{lang}", "law.{lang}.zst", "it.{lang}.gz", ".law.{lang}"):
+    for name in ("med.{lang}", "law.{lang}.zst", "it.{lang}.gz", ".law.{lang}", "README"):
         make(tmp_path, name)
-    (tmp_path / "README.md").write_text("other files do not matter")
-    entries = folder_entries(tmp_path, LANGS)
+    found = folder_entries(tmp_path, LANGS)
     expected = {"it": "it.{lang}.gz", "law": "law.{lang}.zst", "med": "med.{lang}"}
-    assert entries == {name: [str(tmp_path / file)] for name, file in expected.items()}
-    assert list(entries) == sorted(entries)
-    assert len(check_entries(entries, LANGS)) == 6
+    assert found == {name: [str(tmp_path / file)] for name, file in expected.items()}
+    domains = {"shop": ["a==1", str(tmp_path)], "law": [*found["it"], "opus:EUbookshop/v2"]}
+    assert [path.name for path in check_entries(domains, LANGS)] == ["it.en.gz", "it.pl.gz", tmp_path.name]
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("names", "place"),
     [
-        (["law.en.gz"], r"law\.en\.gz: its other side law\.pl is missing"),
-        (["law.en", "law.pl.gz"], r"law\.en and law\.pl\.gz are not compressed alike"),
-        (["law.en", "law.pl", "law.en.xz"], r"law\.en\.xz: there is also law\.en; remove one"),
-        (["law.de"], r"holds no files named DOMAIN\.en and DOMAIN\.pl"),
+        (["law.en.gz"], r"law\.en\.gz: .* law\.pl "),
+        (["law.en", "law.pl.gz"], r"law\.en and law\.pl\.gz"),
+        (["law.en", "law.pl", "law.en.xz"], r"law\.en\.xz: law\.en "),
+        (["law.de"], r"DOMAIN\.en and DOMAIN\.pl"),
     ],
 )
-def test_unclear_folders_are_errors(tmp_path: Path, names: list[str], message: str) -> None:
+def test_unclear_folders_are_errors(tmp_path: Path, names: list[str], place: str) -> None:
     for name in names:
         (tmp_path / name).write_bytes(b"x\n")
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=place):
         folder_entries(tmp_path, LANGS)
 
 
@@ -136,22 +118,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_text_files_are_found_and_counted(folder: Path) -> None:
+def test_text_files_are_found_and_languages_can_be_chosen(folder: Path) -> None:
     (folder / "README").write_text("x\n")
     corpora = find_corpora(folder)
-    assert corpora.langs == ("en", "de")
     assert corpora.pairs == {"law": 3, "med": 5}
-    assert (corpora.total, corpora.words) == (8, 3.0)
-    assert not corpora.entries  # the folder says it all
-
-
-def test_languages_can_be_chosen(folder: Path) -> None:
+    assert (corpora.langs, corpora.words, corpora.entries) == (("en", "de"), 3.0, {})
     assert find_corpora(folder, source="de").langs == ("de", "en")
     assert find_corpora(folder, target="en").langs == ("de", "en")
     (folder / "law.fr").write_text("x\n")
-    with pytest.raises(InputError, match="has files in de, en, fr; choose two by --source and --target"):
+    with pytest.raises(InputError, match="has files in de, en, fr"):
         find_corpora(folder)
     assert find_corpora(folder, "en", "de").langs == ("en", "de")
+    for path in (*folder.glob("*.de"), *folder.glob("*.fr")):
+        path.unlink()
+    with pytest.raises(InputError, match="only en files"):
+        find_corpora(folder)
 
 
 def test_tables_and_memories_join_the_text_of_their_domain(folder: Path) -> None:
@@ -165,21 +146,3 @@ def test_tables_and_memories_join_the_text_of_their_domain(folder: Path) -> None
         "med": [str(folder / "med.{lang}")],
         "talk": [str(folder / "talk.tsv.gz")],
     }
-
-
-@pytest.mark.parametrize(
-    ("change", "place"),
-    [
-        ({"law.de": None}, "law.en"),
-        ({"law.de": "a\nb\n"}, "law.en, line 3"),
-        ({"law.de": None, "med.de": None}, "in en alone"),
-        ({"law.tsv": "a\n"}, "law.tsv, line 1"),
-    ],
-)
-def test_what_is_no_corpus_is_refused(folder: Path, change: dict[str, str | None], place: str) -> None:
-    for name, text in change.items():
-        (folder / name).unlink(missing_ok=True)
-        if text is not None:
-            (folder / name).write_text(text)
-    with pytest.raises(InputError, match=place):
-        find_corpora(folder)

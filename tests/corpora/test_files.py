@@ -51,11 +51,11 @@ def test_damage_never_passes_for_whole(tmp_path: Path, suffix: str) -> None:
     damaged = [packed[:cut] for cut in (0, 1, 9, 19, len(packed) // 3, len(packed) - 1)]
     damaged += [bytes(changed), TEXT, packed + packed[: len(packed) - 1]]
     for data in damaged:
-        with pytest.raises(InputError, match=rf"x{suffix}: damaged or cut off"):
+        with pytest.raises(InputError, match=rf"x{suffix}: is damaged"):
             read(path, data)
 
 
-def test_size_below_zero_leads_to_no_endless_reading(tmp_path: Path) -> None:
+def test_negative_size_causes_no_endless_loop(tmp_path: Path) -> None:
     info = tarfile.TarInfo("de.po")
     info.size = -512
     (tmp_path / "x.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
@@ -72,18 +72,11 @@ def test_limit_is_one_of_all_files_together(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
     assert sum(map(len, read_members(bomb(1 << 20), WANTED).values())) == 1 << 20
-    with pytest.raises(InputError, match=r"x\.whl/b/de\.po: with it"):
+    with pytest.raises(InputError, match=r"x\.whl/b/de\.po: exceeds the limit"):
         read_members(bomb(2 << 20), WANTED)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        os.mkfifo,
-        Path.mkdir,
-        lambda path: path.symlink_to("/dev/zero"),
-    ],
-)
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
 def test_what_is_no_file_is_not_opened(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "de.po")
     for opens in (read_file, read):

@@ -1,11 +1,8 @@
 """Whatever bytes a corpus of any form holds: pairs come of it, or one line that names it, soon, and nothing else."""
 
 import gzip
-import io
 import os
 import random
-import tarfile
-import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +16,7 @@ from fairseq_ext.corpora.entries import check_entries
 from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.inputs.errors import InputError, line_of
-from tests.corpora.test_entries import JSONL, PO, TMX, XLIFF
+from tests.corpora.test_entries import JSONL, PO, TMX, XLIFF, tarred, zipped
 from tests.recipes.test_odd_files import time_limit
 
 LANGS = ("en", "pl")
@@ -33,23 +30,6 @@ FRAGMENTS = [
     *(b"<tu>", b"</tu>", b"<seg>", b"</seg>", b"<!DOCTYPE x [<!ENTITY y 'z'>]>", b"<![CDATA[", b"&y;", b"encoding="),
     *(b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"PK\3\4", b"PK\1\2", b"PK\5\6", b"\x1f\x8b", b"9" * 12, b"/../"),
 ]
-
-
-def zipped(members: dict[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file.getvalue()
-
-
-def tarred(data: bytes) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as tar:
-        info = tarfile.TarInfo("pl.po")
-        info.size = len(data)
-        tar.addfile(info, io.BytesIO(data))
-    return file.getvalue()
 
 
 # By form, the text within and how it is packed.

@@ -51,5 +51,5 @@ def test_bad_rows_are_named(tmp_path: Path, name: str, text: str | bytes, messag
 
 @pytest.mark.parametrize("label", ["high", "nan", "inf"])
 def test_a_regression_needs_numbers(tmp_path: Path, label: str) -> None:
-    with pytest.raises(InputError, match=rf"line 2: label: '{label}' is no number"):
+    with pytest.raises(InputError, match=rf"line 2: label: '{label}' is not a number"):
         read(tmp_path / "x.tsv", f"label\ttext\n{label}\tb\n", is_number=True)

@@ -71,9 +71,9 @@ def test_no_line_is_in_two_sets_of_any_domains(tmp_path: Path, seed: int) -> Non
 
 
 def test_too_small_domains_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="small: 39 lines are too few"):
+    with pytest.raises(InputError, match="small: 39 lines "):
         split(tmp_path / "small", {"large": unlike("a"), "small": unlike("b")[:39]})
     sets = split(tmp_path / "fits", {"large": unlike("a"), "small": unlike("b")[:40]})["small"]
     assert [len(sets[role]) for role in SPLITS] == [5, 15, 20]
-    with pytest.raises(InputError, match=r"same: nothing is left for train: all its lines repeat held-out ones"):
+    with pytest.raises(InputError, match=r"same: has no lines for train"):
         split(tmp_path / "same", {"same": ["the same line"] * 100})

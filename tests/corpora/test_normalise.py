@@ -12,36 +12,26 @@ from fairseq_ext.corpora.folded_text import fold, normal_form
 from fairseq_ext.corpora.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import collapse
 
-PUNCTUATION = Normalise(unicode=None)
 # One language for each set of rules that sacremoses has.
 LANGUAGES = ("en", "pl", "de", "fr", "es", "cs")
 # Every character that its rules mention, and what they look at beside them.
 RULE_CHARACTERS = "aZ12  (()).!:?;,%`´'\"„“”‘’‚–—…«»<nº\u00a0\r\u3000\u2028Ccmß０"
 
 
-def expected(lines: list[str], lang: str) -> list[str]:
-    normaliser = MosesPunctNormalizer(lang)
-    return [collapse(normaliser.normalize(line)) for line in lines]
-
-
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_equals_sacremoses_on_its_own_characters(lang: str) -> None:
-    rng = random.Random(lang)
+    rng, normaliser = random.Random(lang), MosesPunctNormalizer(lang)
     lines = [collapse("".join(rng.choices(RULE_CHARACTERS, k=rng.randint(0, 10)))) for _ in range(1000)]
     # Most of these hold only one or two of them.
     lines += [collapse(f"a {rng.choice(RULE_CHARACTERS)} b{rng.choice(RULE_CHARACTERS)}") for _ in range(300)]
-    assert normalise_lines(lines, lang, PUNCTUATION) == expected(lines, lang)
+    expected = [collapse(normaliser.normalize(line)) for line in lines]
+    assert normalise_lines(lines, lang, Normalise(unicode=None)) == expected
 
 
 @pytest.mark.parametrize(
     ("lang", "line", "normal"),
     [
         ("pl", "„Tak” – rzekł…", '"Tak" - rzekł...'),
-        ("en", "the file(s)", "the file (s)"),
-        ("en", "''No''", '" No "'),
-        ("en", "5 % off : yes", "5% off: yes"),
-        ("en", '"Yes", he said', '"Yes," he said'),
-        ("de", '"Ja," sagte er', '"Ja", sagte er'),
         ("de_AT", '"Ja," sagte er', '"Ja", sagte er'),
         ("pl", "1 000 zł", "1 000 zł"),  # sacremoses alone makes a decimal of a no-break space
         ("el", "τι \u037e", "τι;"),  # the Greek question mark is canonically a semicolon
@@ -80,20 +70,17 @@ DROPPED = (
 SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
 
 
-@pytest.fixture(scope="module")
-def sentencepiece_model() -> sentencepiece.SentencePieceProcessor:
+@pytest.mark.slow
+def test_equal_encodings_have_equal_keys() -> None:
     model = io.BytesIO()
     lines = iter(["the file is saved", "a file is here", "save the files"] * 20)
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=lines, model_writer=model, vocab_size=30, hard_vocab_limit=False, minloglevel=2
     )
-    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
-
-@pytest.mark.slow
-def test_equal_encodings_have_equal_keys(sentencepiece_model: sentencepiece.SentencePieceProcessor) -> None:
     def encoded(text: str) -> str:
-        return "".join(sentencepiece_model.encode(text, out_type=str))
+        return "".join(processor.encode(text, out_type=str))
 
     rng = random.Random(5)
     alphabet = "aAeé \u0301\u0308ßﬁſ½٣\u0345Ωᾳ각ᄀ\u1161か\u3099" + 2 * (DROPPED + SPACES)

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.corpora.split import (
-    HELD_OUT,
-    SIZES_FILE,
-    SPLITS,
-    Split,
-    normalise_source,
-    write_splits,
-)
+from fairseq_ext.corpora.split import HELD_OUT, SIZES_FILE, SPLITS, Split, normalise_source, write_splits
 from fairseq_ext.corpora.text_files import Pair, read_lines, read_parallel, write_parallel
 from fairseq_ext.inputs.errors import InputError
 
@@ -44,25 +37,17 @@ def random_corpora(seed: int) -> dict[str, list[Pair]]:
     }
 
 
-def write_corpora(folder: Path, corpora: Corpora) -> dict[str, tuple[Path, Path]]:
+def split(folder: Path, corpora: Corpora, seed: int) -> Splits:
+    """Write the corpora below ``folder``, split them and read the sets by domain and role."""
     files = {name: (folder / f"{name}.en", folder / f"{name}.de") for name in corpora}
     for name, pairs in corpora.items():
         write_parallel(*files[name], pairs)
-    return files
+    write_splits(folder / "splits", files, LANGS, options=OPTIONS, seed=seed)
 
-
-def split(folder: Path, corpora: Corpora, seed: int, options: Split = OPTIONS) -> Splits:
-    """Write the corpora below ``folder``, split them and read the sets by domain and role."""
-    output = folder / "splits"
-    write_splits(output, write_corpora(folder, corpora), LANGS, options=options, seed=seed)
-    return read_splits(output, sorted(corpora))
-
-
-def read_splits(folder: Path, names: Sequence[str]) -> Splits:
     def read(name: str, role: str) -> list[Pair]:
-        return read_parallel(*(folder / name / f"{role}.{lang}" for lang in LANGS))
+        return read_parallel(*(folder / "splits" / name / f"{role}.{lang}" for lang in LANGS))
 
-    return {name: {role: read(name, role) for role in SPLITS} for name in names}
+    return {name: {role: read(name, role) for role in SPLITS} for name in sorted(corpora)}
 
 
 def sources(splits: Splits, role: str) -> set[str]:

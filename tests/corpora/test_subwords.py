@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import sentencepiece
 from fairseq.data import Dictionary
-from fairseq.data.data_utils import load_indexed_dataset
 
 from fairseq_ext.corpora.split import Split, stable_hash, write_splits
 from fairseq_ext.corpora.subwords import (
@@ -15,15 +14,14 @@ from fairseq_ext.corpora.subwords import (
     MODEL_FILE,
     SentencePiece,
     Subwords,
+    copy_subwords,
     encode_lines,
     encode_splits,
     load_subwords,
     train_sentencepiece,
     train_subwords,
 )
-from fairseq_ext.corpora.text_files import Pair, write_lines, write_parallel
-from fairseq_ext.data.binarise import binarise
-from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.corpora.text_files import Pair, read_lines, write_lines, write_parallel
 from fairseq_ext.inputs.errors import InputError
 from tests.small_corpus import NOUNS, read_tree, write_corpora
 
@@ -62,21 +60,18 @@ def test_encoding_keeps_lines_and_text(
 
 
 def test_each_language_is_cut_by_its_own_model_where_it_has_one(splits: Path, subwords: Path, tmp_path: Path) -> None:
-    both = tmp_path / "both"
-    shutil.copytree(subwords, both)
+    both = Path(shutil.copytree(subwords, tmp_path / "both"))
     options = SentencePiece(vocab_size=40)
     train_sentencepiece(tmp_path, [[splits / name / "train.de"] for name in NOUNS], [], options=options, seed=1)
     (tmp_path / MODEL_FILE).rename(both / "sentencepiece.de.model")
     (tmp_path / DICT_FILE).rename(both / "dict.de.txt")
     (both / DICT_FILE).rename(both / "dict.en.txt")
     encode_splits(tmp_path / "encoded", splits, both, LANGS)
-    binarise(tmp_path, tmp_path / "encoded", both, LANGS, Engine(workers=1))
+    copy_subwords(both, tmp_path, LANGS)
     for lang, model in (("en", MODEL_FILE), ("de", "sentencepiece.de.model")):
-        text = (splits / f"bank/test.{lang}").read_text().splitlines()
-        dictionary, processor = Dictionary.load(str(tmp_path / f"dict.{lang}.txt")), load_subwords(tmp_path / model)
-        expected = [dictionary.encode_line(line, add_if_not_exist=False) for line in encode_lines(processor, text)]
-        found = load_indexed_dataset(str(tmp_path / f"bank/test.en-de.{lang}"), dictionary)
-        assert [row.tolist() for row in found] == [row.tolist() for row in expected]
+        expected = encode_lines(load_subwords(tmp_path / model), read_lines(splits / f"bank/test.{lang}"))
+        assert read_lines(tmp_path / "encoded" / f"bank/test.{lang}") == list(expected)
+        assert (tmp_path / f"dict.{lang}.txt").read_bytes() == (both / f"dict.{lang}.txt").read_bytes()
 
 
 def test_too_many_lines_are_sampled_by_hash(tmp_path: Path) -> None:
@@ -99,10 +94,9 @@ def test_too_many_lines_are_sampled_by_hash(tmp_path: Path) -> None:
 
 
 def test_impossible_size_names_the_possible_one(splits: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"vocab_size: 9000 is too large for this text; give at most \d+"):
-        train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=9000), seed=1)
-    with pytest.raises(InputError, match=r"vocab_size: 20 is too small for this text; give at least \d+"):
-        train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=20), seed=1)
+    for size, remedy in ((9000, r"at most \d+"), (20, r"at least \d+")):
+        with pytest.raises(InputError, match=rf"vocab_size: {size} .*{remedy}"):
+            train_subwords(tmp_path, splits, LANGS, options=Subwords(vocab_size=size), seed=1)
 
 
 def test_text_of_unknown_characters_does_not_yield_special_symbols(tmp_path: Path) -> None:
@@ -110,8 +104,7 @@ def test_text_of_unknown_characters_does_not_yield_special_symbols(tmp_path: Pat
     options = SentencePiece(vocab_size=15)
     train_sentencepiece(tmp_path, [[tmp_path / "text"]], [], options=options, seed=1)
     processor, dictionary = load_subwords(tmp_path / MODEL_FILE), Dictionary.load(str(tmp_path / DICT_FILE))
-    # So the model says it: a text of characters it does not know.
-    assert "<s>" in processor.encode("你 <s> 好", out_type=str)
+    assert "<s>" in processor.encode("你 <s> 好", out_type=str)  # the model keeps unknown characters as they are
     for text in ("<s>", "</s>", "<pad>", "<unk>", "<mask>"):
         [line] = encode_lines(processor, [f"你 {text} 好"])
         special = (dictionary.bos(), dictionary.pad(), dictionary.eos())
@@ -120,20 +113,11 @@ def test_text_of_unknown_characters_does_not_yield_special_symbols(tmp_path: Pat
         assert not set(special) & set(tokens)
 
 
-@pytest.mark.parametrize(
-    "tag",
-    [
-        "<domain:garden>",
-        "<dom\x01ain:garden>",
-    ],
-)
+@pytest.mark.parametrize("tag", ["<domain:garden>", "<dom\x01ain:garden>"])
 def test_tag_in_text_is_refused(splits: Path, subwords: Path, tmp_path: Path, tag: str) -> None:
-    copy = tmp_path / "splits"
-    for name, data in read_tree(splits).items():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes(data)
+    copy = Path(shutil.copytree(splits, tmp_path / "splits"))
     lines = (copy / "bank" / "train.de").read_text().splitlines()
     lines[6] += f" {tag}"
     (copy / "bank" / "train.de").write_text("\n".join(lines) + "\n")
-    with pytest.raises(InputError, match=r"bank/train\.de, line 7: holds <domain:garden>, a reserved symbol"):
+    with pytest.raises(InputError, match=r"bank/train\.de, line 7: .*<domain:garden>"):
         encode_splits(tmp_path / "encoded", copy, subwords, LANGS)

@@ -44,21 +44,13 @@ _ASSIGNMENT = re.compile(r"\w+=.*")
 
 @dataclass(frozen=True)
 class Block:
-    """A code block.
-
-    Attributes:
-        page: its file.
-        line: of the fence, from 1.
-        language: as the fence names it; empty for an indented block.
-        text: its content.
-        reason: why it is not run; None if it is.
-    """
+    """A code block."""
 
     page: Path
-    line: int
-    language: str
+    line: int  # of the fence, from 1
+    language: str  # as the fence names it; empty for an indented block
     text: str
-    reason: str | None
+    reason: str | None  # why it is not run; None if it is
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"

@@ -75,14 +75,12 @@ def run_block(project: Path, text: str) -> None:
 
 def _make_environment(root: Path) -> None:
     """``.venv`` as it is installed, fairseq's commands and Python by name."""
-    (root / "bin").mkdir()
-    (root / ".venv" / "bin").mkdir(parents=True)
     smaller = f"[ -f my.yaml ] && sed -i {shlex.quote(_SMALL)} my.yaml\n"
     _write_program(root / ".venv" / "bin" / "python", f'{smaller}exec {shlex.quote(sys.executable)} "$@"\n')
-    for name in ("python", "python3"):
-        (root / "bin" / name).symlink_to("../.venv/bin/python")
     short = 'case "$1 $2" in "adapters add-domain") set -- "$@" --max-update 2 --gate-updates 2;; esac\n'
     _write_program(root / "bin" / "fairseq-ext", f'{short}exec "$(dirname "$0")/../scripts/fairseq-ext" "$@"\n')
+    for name in ("python", "python3"):
+        (root / "bin" / name).symlink_to("../.venv/bin/python")
     for tool in TOOLS:
         name = f"fairseq-{tool.replace('_', '-')}"
         _write_program(root / "bin" / name, f'exec {shlex.quote(PYTHON)} -m fairseq_cli.{tool} "$@"\n')
@@ -92,6 +90,7 @@ def _make_environment(root: Path) -> None:
 
 
 def _write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
     path.chmod(0o755)
 

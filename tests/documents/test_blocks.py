@@ -59,12 +59,6 @@ def help_of(program: str, *verbs: str) -> str:
     return said.getvalue()
 
 
-def verbs_in(words: list[str]) -> list[str]:
-    """The verb that a command of ``fairseq-ext`` begins with, and the one below it where there are some."""
-    assert words[0] in VERBS, f"fairseq-ext {' '.join(words)}: no such verb"
-    return words[:2] if VERBS[words[0]].verbs else words[:1]
-
-
 def unknown_options(words: list[str]) -> list[str]:
     """Options that the program of a command does not take."""
     program, *rest = words
@@ -75,7 +69,10 @@ def unknown_options(words: list[str]) -> list[str]:
         return []
     if program.startswith("fairseq-") and program != "fairseq-ext":
         return unknown_to_fairseq(program, rest)
-    verbs = verbs_in(rest) if program == "fairseq-ext" else [word for word in rest[:1] if re.fullmatch(r"[a-z]+", word)]
+    verbs = [word for word in rest[:1] if re.fullmatch(r"[a-z]+", word)]
+    if program == "fairseq-ext":  # some verbs have verbs of their own
+        assert rest[0] in VERBS, f"fairseq-ext {' '.join(rest)}: no such verb"
+        verbs = rest[: 1 + bool(VERBS[rest[0]].verbs)]
     text = help_of(program, *verbs)
     if verbs == ["train"]:  # passes on what is fairseq-train's
         from fairseq import options as fairseq_options
@@ -92,28 +89,19 @@ def unknown_to_fairseq(program: str, words: list[str]) -> list[str]:
     ours = "--help" not in options and program not in ("fairseq-preprocess", "fairseq-eval-lm")
     # A reader's excerpt may leave the architecture to the line before.
     complete = tool == "generate" or "--arch" in options
-    mistake = first_mistake([(tool, without_user_dir(options))]) if ours and complete else None
+    place = options.index("--user-dir") if "--user-dir" in options else len(options)
+    mistake = first_mistake([(tool, options[:place] + options[place + 2 :])]) if ours and complete else None
     return [mistake.text] if mistake else []
 
 
-def without_user_dir(options: list[str]) -> list[str]:
-    place = options.index("--user-dir") if "--user-dir" in options else len(options)
-    return options[:place] + options[place + 2 :]
-
-
 @of_language("sh")
-def test_shell_blocks_name_what_is_there(block: Block) -> None:
+def test_shell_blocks_name_files_and_options_that_exist(block: Block) -> None:
     done = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for name in re.findall(r"\b(?:scripts|data-prep|configs|requirements)[\w/.-]*\.(?:sh|py|yaml|txt)\b", block.text):
         assert (ROOT / name).is_file(), name
-
-
-@of_language("sh")
-def test_options_in_shell_blocks_exist(block: Block) -> None:
     for words in commands_in(block.text):
-        is_ours = words[0].startswith(("scripts/", "data-prep/", "fairseq-", "fairseq_ext."))
-        if is_ours:
+        if words[0].startswith(("scripts/", "data-prep/", "fairseq-", "fairseq_ext.")):
             assert unknown_options(words) == [], words
 
 
@@ -127,25 +115,28 @@ def test_python_blocks_compile_and_import_what_is_there(block: Block) -> None:
             assert all(importlib.util.find_spec(name.name) for name in node.names)
 
 
+@pytest.mark.slow
 @of_language("yaml")
 def test_yaml_blocks_keep_to_a_schema(block: Block) -> None:
     content = yaml.safe_load(block.text)
-    found = {
-        kind: [m for m in mistakes(content, schema) if "is missing" not in m] for kind, schema in schemas().items()
-    }
-    assert [] in found.values(), min(found.items(), key=lambda item: len(item[1]))
+    found = [[m for m in mistakes(content, schema) if "is missing" not in m] for schema in schemas().values()]
+    assert [] in found, min(found, key=len)
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A project of its own for each test."""
+    return Path(shutil.copytree(made, tmp_path / "project", symlinks=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
-def test_blocks_run(page: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "project"
-    shutil.copytree(project, folder, symlinks=True)
+def test_blocks_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.name in ("README.md", "examples.md"):  # which begin with corpora alone
         (folder / "my.yaml").unlink()
     monkeypatch.chdir(folder)
@@ -158,10 +149,8 @@ def test_blocks_run(page: Path, project: Path, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_the_notebook_runs(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cells of code in order, as a kernel runs them."""
-    folder = tmp_path / "project"
-    shutil.copytree(project, folder, symlinks=True)
     run_block(folder, "fairseq-ext export configs/quickstart.yaml gad exported/gad")
     (folder / "notebooks").mkdir()
     monkeypatch.chdir(folder / "notebooks")

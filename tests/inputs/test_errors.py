@@ -7,9 +7,9 @@ import functools
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
-def _own_handler() -> Callable[[], None]:
+def _own_handler() -> Iterator[None]:
     """What a program does with SIGTERM is undone."""
     before = signal.getsignal(signal.SIGTERM)
     yield
@@ -50,39 +50,30 @@ run_command(main)
 """
 
 
-@contextmanager
-def program(folder: Path, what: str) -> Iterator[subprocess.Popen]:
-    """A program that prints or waits until it is stopped, with a temporary folder."""
-    command = [sys.executable, "-c", PROGRAM, str(folder), what]
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "status", "said"),
+    [
+        (signal.SIGTERM, 143, "stopped; run the same command to continue\n"),
+        (signal.SIGINT, 130, "stopped; run the same command to continue\n"),
+        ("print", 141, ""),
+    ],
+)
+def test_signals_and_a_closed_pipe_end_a_program_after_it_has_cleaned_up(
+    what: Any, status: int, said: str, tmp_path: Path
+) -> None:
     # Whoever runs the tests in the background has told them to ignore Ctrl-C.
     heeding: Any = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeding
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process
-    finally:
-        process.kill()
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_signals_end_a_program_after_it_has_cleaned_up(number: int, status: int, tmp_path: Path) -> None:
-    with program(tmp_path, "wait") as process:
-        process.send_signal(number)
-        _, error = process.communicate(timeout=120)
-    assert (process.returncode, error) == (status, "stopped; run the same command to continue\n")
+    command, pipes = [sys.executable, "-c", PROGRAM, str(tmp_path), str(what)], {"stdout": PIPE, "stderr": PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, preexec_fn=heeding, **pipes) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.stdout.close() if what == "print" else process.send_signal(what)
+            assert process.wait(120) == status
+            assert process.stderr.read() == said
+        finally:
+            process.kill()
     assert not list(tmp_path.iterdir())
-
-
-def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
-    with program(tmp_path, "print") as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.wait(120) == 141
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
 
 
 def test_names_with_line_breaks_and_control_characters_are_escaped() -> None:
@@ -93,7 +84,7 @@ def test_names_with_line_breaks_and_control_characters_are_escaped() -> None:
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC])
 def test_what_the_disk_or_missing_rights_forbid_is_one_line(number: int) -> None:
     line = end_of(OSError(number, "no such luck", "a\nb"))
-    assert line == f"[Errno {number}] no such luck: 'a\\nb'; mend that and run the same command again"
+    assert line == f"[Errno {number}] no such luck: 'a\\nb'; correct this and run the same command again"
     with pytest.raises(FileNotFoundError):  # a mistake of the program keeps its traceback
         run_command(lambda: print(Path("absent").read_text()))
 

@@ -16,9 +16,7 @@ from fairseq_ext.inputs.path_chooser import GaussianClusters, PathChooser
 def chooser() -> PathChooser:
     """Three unit Gaussians on a line, at 0, 4 and 10."""
     means = np.array([[0.0, 0.0], [4.0, 0.0], [10.0, 0.0]])
-    clusters = GaussianClusters(
-        np.zeros(2), np.eye(2), np.full(3, 1 / 3), means, np.broadcast_to(np.eye(2), (3, 2, 2)).copy()
-    )
+    clusters = GaussianClusters(np.zeros(2), np.eye(2), np.full(3, 1 / 3), means, np.stack([np.eye(2)] * 3))
     return PathChooser(clusters, ("law", "med", "cluster_7"))
 
 

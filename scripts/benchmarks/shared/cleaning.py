@@ -234,7 +234,7 @@ def run_measured(command: Sequence[str], outputs: Sequence[Path], work_dir: Path
         raise InputError(f"{tail}\n{' '.join(command)}: ended with {process.returncode}")
     kept = [_count_lines(path) for path in outputs]
     if len(set(kept)) > 1:
-        raise InputError(f"{work_dir}: the sides written have {kept[0]} and {kept[1]} lines")
+        raise InputError(f"{work_dir}: the written sides have {kept[0]} and {kept[1]} lines, which must be equal")
     return {"wall": wall, "cpu": cpu, "peak": peak / 2**20, "kept": kept[0]}
 
 
@@ -257,7 +257,9 @@ def _read_base(folder: Path, langs: tuple[str, str]) -> list[Pair]:
     source, target = langs
     names = sorted(path.name.removesuffix(f".{source}") for path in folder.glob(f"*.{source}"))
     if not names:
-        raise InputError(f"{folder}: holds no DOMAIN.{source} file")
+        raise InputError(
+            f"{folder}: has no files DOMAIN.{source}; give a folder with DOMAIN.{source} and DOMAIN.{target}"
+        )
     return [pair for name in names for pair in read_parallel(folder / f"{name}.{source}", folder / f"{name}.{target}")]
 
 

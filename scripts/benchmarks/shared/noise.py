@@ -82,7 +82,7 @@ def draw_examples(
         rows = generator.sample(fitting, min(wanted, len(corpus) // 2, len(fitting)))
         following |= {corpus[row]: corpus[row + 1] for row in sorted(rows)}
     if not following:
-        raise InputError(f"no pair has {min_words} words or more on both sides; give a smaller --min-words")
+        raise InputError(f"--min-words: no pair has {min_words} words or more on both sides; lower it")
     others = [[pair for pair in corpus if pair not in following] for corpus in corpora]
     sentences = [pair.target for corpus in others for pair in corpus if _num_words(pair.target) in _BOILERPLATE_WORDS]
     boilerplate = generator.choice(sentences or [_FOREIGN[0]])

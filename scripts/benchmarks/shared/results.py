@@ -25,7 +25,7 @@ def chosen_cases(options: Namespace) -> list[Case]:
     cases = verb_module(options.verb).cases(options)
     wanted = {case.name for case in cases if not options.only or any(text in case.name for text in options.only)}
     if not wanted:
-        raise InputError(f"--only: no case has {' or '.join(options.only)} in its name; --list names them")
+        raise InputError(f"--only: no case has {' or '.join(options.only)} in its name; choose one that --list shows")
     while more := {name for case in cases if case.name in wanted for name in case.baselines} - wanted:
         wanted |= more
     return [case for case in cases if case.name in wanted]
@@ -70,7 +70,7 @@ def read_result(path: Path) -> dict[str, Any]:
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}; make it by scripts/benchmark.py VERB --json {path}") from error
+        raise InputError(f"{path}: {error}; create it with scripts/benchmark.py VERB --json {path}") from error
     if not isinstance(result, dict) or not {"verb", "machine", "options"} <= result.keys():
-        raise InputError(f"{path}: no result of scripts/benchmark.py; make it by its option --json")
+        raise InputError(f"{path}: is not a result of scripts/benchmark.py; create it with --json")
     return result

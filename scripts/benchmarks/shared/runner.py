@@ -77,7 +77,7 @@ def checkouts(options: Namespace) -> dict[str, Path]:
     if options.against is None:
         return {HERE: ROOT}
     if not (options.against / "fairseq_ext" / "__init__.py").exists():
-        raise InputError(f"--against: {options.against} is no checkout of this project: it has no fairseq_ext")
+        raise InputError(f"--against: {options.against} has no fairseq_ext; give a checkout of this project")
     return {HERE: ROOT, BEFORE: options.against.resolve()}
 
 

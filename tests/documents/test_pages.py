@@ -1,0 +1,273 @@
+"""What README and docs say of files, options, defaults, messages and results is so."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import fairseq_ext.registration  # noqa: F401
+from fairseq_ext.cleaning.clean import FILTERS, Cleaning
+from fairseq_ext.corpora.downloads import is_opus, is_requirement
+from fairseq_ext.corpora.entries import Form, entry_form
+from fairseq_ext.corpora.normalise import Normalise
+from fairseq_ext.corpora.split import Split
+from fairseq_ext.corpora.subwords import Subwords
+from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import KDGateCriterionConfig
+from fairseq_ext.criterions.topic_language_modeling import TopicLanguageModelingCriterionConfig as TopicCriterionConfig
+from fairseq_ext.inputs.models import Section
+from fairseq_ext.models.dagru_lm import DAGRUConfig
+from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
+from fairseq_ext.models.transformer_lm_topic import TopicConfig
+from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.sections import Corpora
+from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingConfig
+from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationConfig
+from tests.documents.blocks import PAGES, ROOT
+
+DOCS = ROOT / "docs"
+RESULTS = sorted((DOCS / "results").glob("*.md"))
+# Sections of an experiment file that the training commands read; configs/data.yaml is about data alone.
+TRAINING = {"base", "teacher", "train", "translate", "evaluate", "compare"}
+# Tables that have every option of ours, and their defaults.
+COMPLETE = {
+    "--arch transformer_gated_adapter": GatedAdapterConfig,
+    "--criterion label_smoothed_cross_entropy_with_kd_gate": KDGateCriterionConfig,
+    "--task multi_domain_translation": MultiDomainTranslationConfig,
+}
+# Pages with further tables, and whose options these are.
+CHOSEN = {
+    "language-models.md": (TopicConfig, TopicCriterionConfig, MultiDomainLanguageModelingConfig, DAGRUConfig),
+}
+# Options whose value in a table is no default.
+EXAMPLES = ("paths", "choose-paths", "num-paths", "choose-tokens")
+# By page and records: a part of the claim, and the system, metric and domain that it names.
+CLAIMS = {
+    ("README.md", "quickstart"): [
+        ("| base model, trained further (control) | no | {:.1f} |", "mix-continued", "chrF", "AVG"),
+        ("| plain adapters (AD) | yes | {:.1f} |", "ad-oracle", "chrF", "AVG"),
+        ("| gated adapters (GAD) | no | {:.1f} |", "gad", "chrF", "AVG"),
+        ("one model for each domain | yes | {:.1f} |", "ft", "chrF", "AVG"),
+    ],
+    ("README.md", "en-pl-paper"): [
+        ("{:.1f} chrF ahead of it [where", "gad-paper", "chrF over ad-classifier", "misclassified"),
+    ],
+    ("docs/choosing.md", "en-pl-paper"): [
+        ("{:.1f} chrF ahead of it where", "gad-paper", "chrF over ad-classifier", "misclassified"),
+        ("shown there: {:.2f} chrF", "gad-paper", "chrF over mix", "AVG"),
+    ],
+    ("docs/choosing.md", "mono-small"): [
+        ("their parameters | {:.1f};", "single", "perplexity, tree induced", "average"),
+        ("induced tree {:.1f},", "induced", "perplexity, tree induced", "average"),
+        ("adapter for all {:.1f}, base", "multi", "perplexity, tree induced", "average"),
+    ],
+    ("docs/choosing.md", "reviews-small"): [
+        ("rises from 88.2 to {:.0f}", "fine-tuned-products", "on the base’s text", "reviews_products"),
+        ("| {:.1f}; base 637.4", "topics-10-frozen-products", "perplexity", "reviews_products"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        return importlib.import_module("write_reference")
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def table_of(page: str, first: str) -> list[list[str]]:
+    """The rows of the table whose first column is so named."""
+    found = re.search(rf"^\| {first} \|.*\n\|[-:| ]+\|\n((?:\|.*\n)+)", text_of(page), re.MULTILINE)
+    assert found is not None
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in found[1].splitlines()]
+
+
+def code_in(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def assert_same(given: Mapping[str, Any], kind: type[Section]) -> None:
+    """Keys in order, and values with their types, are the defaults of a section; what has none is left out."""
+    fields = kind.model_fields.items()
+    wanted = {item.alias or name: item.default for name, item in fields if not item.is_required()}
+    assert [*map(repr, given.items())] == [*map(repr, wanted.items())]
+
+
+def make_files(entry: str, langs: tuple[str, str]) -> None:
+    """Put something under every name that an entry gives, below the current directory."""
+    for path in {Path(entry.replace("{lang}", lang)) for lang in langs}:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if entry.endswith("/"):
+            path.mkdir()
+        elif path.suffix == ".zip":
+            with zipfile.ZipFile(path, "w") as archive:
+                for lang in langs:
+                    archive.writestr(f"a.{lang}", "a\n")
+        else:
+            path.touch()
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that a code host and the site make of a page's headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES + RESULTS, ids=lambda path: path.name)
+def test_links_point_to_files_and_headings(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        assert link.startswith("https://") or (path.parent / link).exists(), link
+    for file, anchor in re.findall(r"\]\(([^)\s#]*\.md)?#([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        assert anchor in anchors_of(path.parent / file if file else path), f"{file}#{anchor}"
+
+
+def test_table_of_filters_has_their_options() -> None:
+    rows = table_of("docs/data.md", "filter")
+    assert [code_in(row[0]) for row in rows] == [[name] for name in FILTERS]
+    for name, kind in FILTERS.items():
+        options = next(row[2] for row in rows if row[0] == f"`{name}`")
+        assert_same({key: value for text in code_in(options) for key, value in yaml.safe_load(text).items()}, kind)
+
+
+def test_table_of_forms_has_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    langs = ("en", "pl")
+    entries = [entry for row in table_of("docs/data.md", "form") for entry in code_in(row[1])]
+    for entry in entries:
+        if not (is_opus(entry) or is_requirement(entry)):
+            make_files(entry, langs)
+    assert {entry_form(entry, langs) for entry in entries} == set(Form)
+
+
+def test_data_config_has_every_key_at_its_default() -> None:
+    raw = yaml.safe_load(text_of("configs/data.yaml"))
+    assert raw.keys() == Translation.keys() - TRAINING | {"kind"}
+    assert raw["seed"] == Translation.model_fields["seed"].default
+    assert_same(raw["split"], Split)
+    assert_same(raw["subwords"], Subwords)
+    assert_same(raw["clean"]["normalise"], Normalise)
+    assert list(raw["clean"]["filters"]) == list(FILTERS)
+    for name, kind in FILTERS.items():
+        assert_same(raw["clean"]["filters"][name], kind)
+    assert raw["clean"].keys() == Cleaning.keys()
+    assert raw["corpora"].keys() == Corpora.keys()
+
+
+def test_architecture_has_the_packages_in_their_layers() -> None:
+    project = tomllib.loads(text_of("pyproject.toml"))
+    layers = next(each["layers"] for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers")
+    rows = re.findall(r"^\| (`.*?) \|", text_of("docs/architecture.md").partition("## Six ideas")[0], re.MULTILINE)
+    named = [sorted(code.strip("/").removesuffix(".py") for code in code_in(row)) for row in rows]
+    # Every package is in a layer: that contract is exhaustive.
+    assert named == [layer.split(" | ") for layer in layers]
+
+
+def test_architecture_names_files_that_are_there() -> None:
+    named = [name for name in code_in(text_of("docs/architecture.md")) if re.fullmatch(r"[\w/]+/[\w{},]+\.py", name)]
+    assert len(named) > 20
+    for name in named:
+        folder, _, files = name.removesuffix(".py").rpartition("/")
+        for file in files.strip("{}").split(","):
+            folders = ("fairseq_ext", "fairseq_ext/recipes", ".")
+            assert any((ROOT / start / folder / f"{file}.py").is_file() for start in folders), name
+
+
+@pytest.mark.slow
+def test_the_packages_have_no_cycle() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "measure_structure.py")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "imports, cycles: 0" in printed
+
+
+def default_of(config: type, option: str) -> Any:
+    return next(f.default for f in dataclasses.fields(config) if f.name == option.replace("-", "_"))
+
+
+@pytest.mark.parametrize("first", COMPLETE)
+def test_tables_of_gated_adapters_have_every_option_and_its_default(reference: Any, first: str) -> None:
+    rows = table_of("docs/gated-adapters.md", f"`{first}`")
+    told = {row[0].strip("`-"): row[1] for row in rows}
+    config = COMPLETE[first]
+    assert sorted(told) == sorted(name for name, _ in reference.options_of(config))
+    for option, default in told.items():
+        value = default_of(config, option)
+        assert default in (("none", "all") if value == "" else ("no" if value is False else str(value),)), option
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_other_tables_have_options_that_there_are_and_their_defaults(reference: Any, name: str) -> None:
+    # The options of re-ranking are a command's own.
+    page = text_of(f"docs/{name}").partition("## Re-rank n-best lists")[0]
+    known = {option: config for config in CHOSEN[name] for option, _ in reference.options_of(config)}
+    cells = re.findall(r"^\| (`--[^|]*) \|", page, re.MULTILINE)
+    options = [text.split() for cell in cells for text in re.findall(r"`--([^`]+)`", cell)]
+    options = [words for words in options if not words[0].startswith(("arch", "criterion", "task"))]
+    assert len(options) > 4
+    for option, *value in options:
+        assert option in known, option
+        is_default = len(value) == 1 and not value[0].isupper() and option not in EXAMPLES
+        assert not is_default or default_of(known[option], option) == yaml.safe_load(value[0]), option
+
+
+def test_the_reference_is_that_of_the_code(reference: Any) -> None:
+    assert text_of("docs/api.md") == reference.reference(), "run scripts/write_reference.py"
+
+
+def pages_of(entry: Any) -> list[str]:
+    if isinstance(entry, str):
+        return [entry]
+    return [page for each in (entry.values() if isinstance(entry, dict) else entry) for page in pages_of(each)]
+
+
+def test_the_site_has_every_page() -> None:
+    site = yaml.safe_load(text_of("mkdocs.yml"))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert set(pages_of(site["nav"])) == pages | {"index.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+
+
+@pytest.mark.parametrize(("page", "records"), CLAIMS)
+def test_claims_are_what_was_measured(page: str, records: str) -> None:
+    lines = text_of(f"docs/results/{records}.jsonl").splitlines()
+    found = {(each["system"], each["metric"], each.get("domain", "")): each["value"] for each in map(json.loads, lines)}
+    text = " ".join(text_of(page).split())
+    for claim, *measured in CLAIMS[page, records]:
+        assert claim.format(found[tuple(measured)]) in text
+
+
+def template(node: ast.expr) -> str:
+    """A text with … for each value in it."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join("…" if isinstance(part, ast.FormattedValue) else template(part) for part in node.values)
+    return ""
+
+
+@pytest.mark.slow
+def test_messages_that_are_explained_are_those_of_the_code() -> None:
+    page = text_of("docs/installing.md").partition("## Dependencies")[0]
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    files = [*(ROOT / "fairseq_ext").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant | ast.JoinedStr)]
+    shell = [path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.sh")]
+    texts = "\n".join([*map(template, nodes), *shell])
+    assert len(set(messages)) == len(messages) >= 20
+    assert [message for message in messages if message not in texts] == []
