@@ -31,7 +31,7 @@ TRAIN = ["--task", "multi_domain_translation", "--arch", "transformer_gated_adap
         ("--lr", "one argument"),
         ("--lr 1 2", "by commas"),
         ("--optimizer adm", "did you mean 'adam'"),
-        ("--help", "take this out"),
+        ("--help", "only print its help"),
     ],
 )
 def test_what_is_wrong_and_near_it_is_named(line: str, near: str) -> None:
@@ -78,7 +78,7 @@ def test_a_mistake_is_named_by_its_place(command: FairseqCommand, place: str) ->
 
 def test_nothing_is_built_before_a_mistake_in_the_last_step(tmp_path: Path) -> None:
     wrong = Step(tmp_path / "c", [], {}, lambda out: None, commands=[command_of("--lr", "fast")])
-    with pytest.raises(InputError, match="lr: fairseq-train refuses"):
+    with pytest.raises(InputError, match="lr: fairseq-train rejects"):
         run_steps([*steps_in(tmp_path), wrong])
     assert not list(tmp_path.iterdir())
 

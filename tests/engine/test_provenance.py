@@ -36,4 +36,4 @@ def test_changed_inputs_are_named() -> None:
     assert (
         changes(provenance(("x", "y"), a=1), provenance(("x", "z"), a=1), ["one", "two"]) == "its input two has changed"
     )
-    assert changes(provenance(("x",)), provenance(("x", "z")), ["one", "two"]) == "it has other inputs"
+    assert changes(provenance(("x",)), provenance(("x", "z")), ["one", "two"]) == "the number of its inputs has changed"

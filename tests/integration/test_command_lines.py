@@ -137,7 +137,7 @@ def test_a_training_that_had_its_last_update_has_no_more(data: Path, tmp_path: P
              "--max-update", "2", "--save-dir", "ended"]  # fmt: skip
     run_well(*words, cwd=tmp_path)
     whole = weights(tmp_path / "ended/checkpoint_last.pt")
-    assert "has all updates of --max-update 2: nothing to train" in run_well(*words, cwd=tmp_path)
+    assert "--max-update 2: the checkpoint already has all updates" in run_well(*words, cwd=tmp_path)
     again = weights(tmp_path / "ended/checkpoint_last.pt")
     assert all(torch.equal(again[name], value) for name, value in whole.items())
 

@@ -112,7 +112,7 @@ def test_what_another_user_directory_registered_may_be_named(good: hostile.State
     try:
         check_checkpoint(tmp_path / "theirs.pt")
         MODEL_REGISTRY["theirs"] = type("Theirs", (), {"__module__": "fairseq.models.theirs"})
-        with pytest.raises(InputError, match="its model 'theirs' is refused; of fairseq's own"):
+        with pytest.raises(InputError, match="its model 'theirs' is not allowed"):
             check_checkpoint(tmp_path / "theirs.pt")
     finally:
         del MODEL_REGISTRY["theirs"]

@@ -31,10 +31,10 @@ def with_weight(change: Callable[[Tensor], Any]) -> Callable[[hostile.State], ho
     ("change", "message"),
     [
         (with_weight(lambda weight: weight.fill_(float("nan"))), f"'{NAME}' has entries that are not finite"),
-        (with_weight(lambda weight: {"a": weight}), f"'{NAME}' of its weights is dict, expected a tensor"),
+        (with_weight(lambda weight: {"a": weight}), f"'{NAME}' is dict, expected a tensor"),
         (with_weight(lambda weight: weight.to_sparse()), "plain tensor|sparse"),
-        (with_weight(lambda weight: torch.zeros(1).expand(10**14)), f"'{NAME}' claims to have 1000000*0 numbers"),
-        (hostile.replaced(model=[1, 2]), "no fairseq checkpoint"),
+        (with_weight(lambda weight: torch.zeros(1).expand(10**14)), f"'{NAME}' declares 1000000*0 numbers"),
+        (hostile.replaced(model=[1, 2]), "not a fairseq checkpoint"),
         (hostile.replaced(cfg=7), "its entry 'cfg' is int, expected options"),
     ],
 )
@@ -57,6 +57,6 @@ def test_options_of_wrong_kinds_end_in_one_line(good: hostile.State, data: Path,
 
     change = hostile.with_config(model={"encoder_attention_heads": "many"})
     torch.save(change(copy.deepcopy(good)), tmp_path / "odd.pt")
-    with pytest.raises(InputError, match=r"odd\.pt: no model can be made of it: \w+Error: ") as caught:
+    with pytest.raises(InputError, match=r"odd\.pt: cannot build a model from it: \w+Error: ") as caught:
         checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "odd.pt")], {"data": str(data)})
     assert caught.value.__cause__ is not None

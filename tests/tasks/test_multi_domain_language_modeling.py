@@ -217,7 +217,7 @@ def test_a_topic_alone_scores_and_writes(text: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        (("--domain", "law", "--paths", "all"), "--domain and --paths contradict"),
+        (("--domain", "law", "--paths", "all"), "--domain and --paths cannot"),
         (("--unscored-tokens", "2", "--add-bos-token"), "--unscored-tokens cannot .* --add-bos-token"),
         (("--domain", "news"), "domain news: not in the model's tree, which has law, med, sub"),
         (("--paths", "law,news"), "--paths law,news: 'news'"),
@@ -236,5 +236,5 @@ def test_data_that_do_not_fit(tmp_path: Path, tree: Path) -> None:
     assert weights_of(loaded(text, tree)[0], "test:law") == [LAW]
     assert weights_of(loaded(text, tree, "--domain", "med")[0]) == [MED, MED]
     (text / "news/test.idx").unlink()
-    with pytest.raises(InputError, match=r"news/test\.bin: not found; .*take domain news out of domains\.txt"):
+    with pytest.raises(InputError, match=r"news/test\.bin: not found; .*remove domain news from domains\.txt"):
         loaded(text, tree)[0].load_dataset("test")

@@ -101,7 +101,7 @@ def test_tag_model_reads_the_tag_as_text_and_never_goes_without_unless_told_to(d
         tokens, _ = task.get_interactive_tokens_and_lengths([line], lambda text: text)
         assert tokens[0].tolist() == [task.src_dict.index("<domain:med>"), task.src_dict.index("w1"), 2]
     lines = ["<domain:law> w1", "w1 w2"]
-    with pytest.raises(InputError, match="reads a domain's tag: give --domain NAME.*there are law, med, sub"):
+    with pytest.raises(InputError, match="reads a domain's tag; .*--domain NAME.*law, med, sub"):
         translate_typed(*loaded(data, "--domain-tags", arch=MIX), lines)
     told, _ = translate_typed(*loaded(data, "--domain-tags", "--domain-source", "none", arch=MIX), lines)
     plain, _ = translate_typed(*loaded(data, arch=MIX), ["w1 w2"])
@@ -195,8 +195,8 @@ def test_gates_are_reported_under_the_lines_own_numbers(
     [
         (("--domain", "news"), "--domain: 'news' is unknown"),
         (("--train-domains", "law,news"), "--train-domains: 'news' is unknown; choose one of law, med, sub"),
-        (("--domain-source", "none"), "plain adapters need a domain: .*--domain"),
-        (("--domain-tags", "--domain-source", "uniform"), "a tag names one domain"),
+        (("--domain-source", "none"), "plain adapters need a domain; .*--domain"),
+        (("--domain-tags", "--domain-source", "uniform"), "--domain-source uniform: cannot"),
         (("--domain-source", "classifier"), "--teacher-dir"),
     ],
 )
@@ -252,7 +252,7 @@ def test_the_training_set_is_like_any_other_where_nothing_trains(data: Path) -> 
 def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
     given = ["--valid-subset", "valid,train"]
     task, _ = loaded(data, *given)
-    with pytest.raises(InputError, match="--valid-subset train: .*; validate on train:law,train:med,train:sub"):
+    with pytest.raises(InputError, match="--valid-subset train: .*--valid-subset train:law,train:med,train:sub"):
         task.load_dataset("train", combine=True)
     loaded(data, *given, "--disable-validation")[0].load_dataset("train", combine=True)
     task, _ = loaded(data, "--valid-subset", "train:law")
@@ -263,7 +263,7 @@ def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
 
 def test_validation_sets_that_nobody_named(own_data: Path) -> None:
     toy.write_split(own_data / "med", "valid1", [("w1", "w1")], toy.make_dictionary())
-    with pytest.raises(InputError, match="med: valid1 is not used; name it in --valid-subset"):
+    with pytest.raises(InputError, match="med: valid1 is not used; .*--valid-subset"):
         loaded(own_data)[0].load_dataset("train", combine=True)
     combined, _ = loaded(own_data, "--combine-valid-subsets")
     combined.load_dataset("train", combine=True)
@@ -281,7 +281,7 @@ def test_several_data_directories_take_turns_in_training(data: Path, teacher: Pa
         task.load_dataset("train", epoch=epoch, combine=True)
         sizes.append(len(task.dataset("train")))
     assert sizes == [42, 12, 42]
-    with pytest.raises(InputError, match="--teacher-dir has the labels of one"):
+    with pytest.raises(InputError, match="--teacher-dir"):
         loaded(Path(f"{data}:{other}"), "--teacher-dir", str(teacher))
 
 
@@ -294,8 +294,8 @@ def test_checkpoints_are_held_to_their_tags(data: Path) -> None:
     task.build_model(args)  # as fairseq-train
     assert args.domain_tags
     other, other_args = toy.make_task(data, *plain, arch=MIX)
-    with pytest.raises(InputError, match="trained with --domain-tags; give the option"):
+    with pytest.raises(InputError, match="trained with --domain-tags"):
         other.build_model(args, from_checkpoint=True)
     other.build_model(other_args)
-    with pytest.raises(InputError, match="trained without --domain-tags; leave the option out"):
+    with pytest.raises(InputError, match="trained without --domain-tags"):
         task.build_model(other_args, from_checkpoint=True)

@@ -63,5 +63,5 @@ def test_the_base_reads_once_for_all_numbers_of_paths_and_tokens(
 
 
 def test_clusters_of_another_tree_are_refused(model: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'news', the model's tree has law, med, sub"):
+    with pytest.raises(InputError, match="'news' .* law, med, sub"):
         load(model, toy_text.write_clusters(tmp_path, names=["law", "news"]))
