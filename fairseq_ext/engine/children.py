@@ -16,7 +16,7 @@ from subprocess import PIPE
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
-GO_ON = "nothing finished is lost: run the same command again"
+GO_ON = "finished work is kept: run the same command again"
 
 
 def run_child(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess:

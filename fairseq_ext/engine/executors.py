@@ -75,7 +75,7 @@ def local_workers(count: int) -> Iterator[Workers]:
         try:
             yield Workers(executor, executor)
         except BrokenProcessPool:
-            raise InputError(f"a worker process died (out of memory? try fewer of them); {GO_ON}") from None
+            raise InputError(f"a worker process died (out of memory? use fewer workers); {GO_ON}") from None
         except KeyboardInterrupt:
             # Otherwise this would wait until the workers have finished.
             for worker in multiprocessing.active_children():
@@ -94,7 +94,7 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
     try:
         from distributed import KilledWorker
     except ImportError:
-        raise InputError("--scheduler: needs the package distributed: pip install distributed") from None
+        raise InputError("--scheduler: needs the package distributed; run pip install distributed") from None
     where = f"--scheduler {scheduler}"
     with _connect(scheduler, where) as client:
 
@@ -114,12 +114,12 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
             yield Workers(executor, gpu_executor, check, topic)
         except TimeoutError:
             raise InputError(
-                f"{where}: has had no workers for {_WORKERS_SECONDS:.0f} s; start some (see docs/cluster.md); {GO_ON}"
+                f"{where}: no worker for {_WORKERS_SECONDS:.0f} s; start workers (see docs/cluster.md); {GO_ON}"
             ) from None
         except KilledWorker:
-            raise InputError(f"{where}: one task has killed several workers (out of memory?); {GO_ON}") from None
+            raise InputError(f"{where}: several workers died in the same task (out of memory?); {GO_ON}") from None
         except CancelledError:
-            raise InputError(f"{where}: the scheduler has ended; {GO_ON}") from None
+            raise InputError(f"{where}: the scheduler has stopped; {GO_ON}") from None
 
 
 def _workers_of(client: Any) -> list[dict[str, Any]]:
@@ -138,7 +138,9 @@ def _connect(scheduler: str, where: str) -> Any:
         return Client(address, timeout=_SCHEDULER_SECONDS, set_as_default=False)
     except Exception as error:  # if another program listens at this address, any exception is possible
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{where}: no Dask scheduler answers there ({reason})") from None
+        raise InputError(
+            f"{where}: no Dask scheduler answers there ({reason}); start one, or correct the address"
+        ) from None
 
 
 def _address(scheduler: str, where: str) -> str:
@@ -150,7 +152,9 @@ def _address(scheduler: str, where: str) -> str:
         time.sleep(_POLL_SECONDS)
     address = read_json_object(file).get("address") if file.is_file() else None
     if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
-        raise InputError(f"{where}: neither an address like tcp://HOST:PORT nor a file that dask scheduler wrote")
+        raise InputError(
+            f"{where}: unknown scheduler; give an address like tcp://HOST:PORT or the file that dask scheduler wrote"
+        )
     return address
 
 

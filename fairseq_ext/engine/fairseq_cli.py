@@ -35,7 +35,9 @@ def option_of(options: Mapping[str, Any], name: str) -> Any:
 def check_option(name: str, where: str) -> None:
     """Check that a string can be the name of a fairseq option."""
     if not _OPTION.fullmatch(name):
-        raise InputError(f"{where}: {shown(name)} is no name of an option; use letters, digits, '-' and '_' only")
+        raise InputError(
+            f"{where}: {shown(name)} is not a valid option name; use only letters, digits, '-', '_' and '.'"
+        )
 
 
 def check_counts(options: Mapping[str, Any], names: Sequence[str], where: str) -> None:

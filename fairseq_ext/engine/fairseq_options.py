@@ -38,10 +38,10 @@ _NAMES_A_PATH = ("file", "path", "dir")
 # fairseq's default: the last checkpoint of the same training run.
 _OWN_CHECKPOINT = "checkpoint_last.pt"
 _WITHOUT_RESULT = {
-    "no-save": "no checkpoint would be kept",
-    "disable-validation": "no checkpoint would be the best",
-    "checkpoint-suffix": "the checkpoints would not be found",
-    "save-dir": "the checkpoints lie where the experiment file's work_dir says",
+    "no-save": "training would keep no checkpoint",
+    "disable-validation": "training could not choose the best checkpoint",
+    "checkpoint-suffix": "later steps would not find the checkpoints",
+    "save-dir": "the experiment file's work_dir sets the folder of checkpoints",
 }
 
 
@@ -95,7 +95,7 @@ def first_mistake_in(commands: Sequence[Spelled]) -> Sequence | None:
     )
     if result.returncode != 0:
         sys.stderr.write(result.stderr)
-        raise InputError(f"fairseq's parser of options {how_it_ended(result.returncode)}")
+        raise InputError(f"fairseq's option parser {how_it_ended(result.returncode)}")
     return json.loads(result.stdout)
 
 
@@ -122,7 +122,7 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
     parser.error = _raise
     known: Mapping[str, Action] = parser._option_string_actions
     for argument in {"-h", "--help"}.intersection(arguments):
-        return argument, "would only print its help; take this out"
+        return argument, "would only print its help; remove this option"
     line = [_DATA, *arguments, "--user-dir", str(USER_DIR)]
     if program == "train":
         if not {"-a", "--arch"} & {argument.partition("=")[0] for argument in arguments}:
@@ -139,7 +139,7 @@ def _mistake_in(program: str, arguments: Sequence[str]) -> tuple[str, str] | Non
     word = unknown[0].partition("=")[0]
     if not _FLAG.match(word):
         before = [each.partition("=")[0] for each in arguments[: arguments.index(word)] if _FLAG.match(each)]
-        return (before or [word])[-1], f"takes no further word here, got {shown(word)}; join several by commas"
+        return (before or [word])[-1], f"expects no further value, got {shown(word)}; separate several values by commas"
     near = _near(word.replace("_", "-"), known)
     return word, f"has no option {word.lstrip('-')!r} here; {near or 'take it out'}"
 
@@ -155,16 +155,16 @@ def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]
             if value and (action := known.get(f"--{option}")) is not None and callable(action.type):
                 action.type(value)
         except Exception:  # fairseq's converters may raise any exception
-            return f"--{option}", f"refuses its value {shown(value)}"
+            return f"--{option}", f"rejects its value {shown(value)}"
     found = _ARGUMENT.match(message)
     if found is None:
-        return "", f"does not take these options: {message}"
+        return "", f"rejects these options: {message}"
     names = found[1].split("/")
     given = [argument.partition("=")[0] for argument in arguments]
     option = next((name for name in names if name in given), names[0])
     _, _, value = found[2].partition(_CHOICE)
     near = _near(value.partition("'")[0], known[option].choices or ()) if value else ""
-    return option, f"refuses it: {found[2].partition(' (')[0]}; {near}" if near else f"refuses it: {found[2]}"
+    return option, f"rejects it: {found[2].partition(' (')[0]}; {near}" if near else f"rejects it: {found[2]}"
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -184,7 +184,7 @@ def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()
     for option, value in options_in(arguments):
         for part in _paths_in(option, value):
             if option in _CHECKPOINTS and os.path.isdir(part):
-                raise InputError(f"{where}: --{option} {part}: is a directory; give a checkpoint in it, a .pt file")
+                raise InputError(f"{where}: --{option} {part}: is a directory; give a .pt file")
             place = Path(os.path.abspath(part))
             if seen.isdisjoint(map(str, (place, *place.parents))):
                 seen.add(str(place))
@@ -209,8 +209,10 @@ def check_training_options(arguments: Sequence[str], where: str) -> None:
     starts = []
     for option, value in options_in(arguments):
         if option in _WITHOUT_RESULT:
-            raise InputError(f"{where}: --{option}: {_WITHOUT_RESULT[option]}; take it out")
+            raise InputError(f"{where}: --{option}: {_WITHOUT_RESULT[option]}; remove it")
         if option in _CHECKPOINTS and value != _OWN_CHECKPOINT:
             starts.append(f"--{option} {value}")
     if len(starts) > 1:
-        raise InputError(f"{where}: {' and '.join(starts)}: a training starts from one checkpoint; take the others out")
+        raise InputError(
+            f"{where}: {' and '.join(starts)}: training can start from only one checkpoint; remove the others"
+        )

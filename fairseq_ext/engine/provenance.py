@@ -106,7 +106,7 @@ def provenance_of(name: str, inputs: Sequence[Path], options: Mapping[str, Any])
     """Return the provenance of a directory from the current contents of its inputs; their locations are ignored."""
     for path in inputs:
         if not path.exists():
-            raise InputError(f"{name}: its input {path} does not exist; make it first")
+            raise InputError(f"{name}: its input {path} does not exist; create it first")
     return Provenance(options, [_input_hash(path) for path in inputs])
 
 
@@ -126,8 +126,8 @@ def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
         file = output / name
         if not file.is_file() or hash_file(file) != record.hashes[name]:
             raise InputError(
-                f"{file}: damaged or edited since the step {output.name} wrote it; put the right file back, or move "
-                f"{output} away and run the command that makes it"
+                f"{file}: damaged or edited since step {output.name} wrote it; restore the file, or move "
+                f"{output} away and run the command that creates it"
             )
 
 
@@ -137,7 +137,7 @@ def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     found = [f"{name} was {_shown(old.get(name))}, is {_shown(new.get(name))}" for name in names]
     if len(before.inputs) != len(inputs):
-        found.append("it has other inputs")
+        found.append("the number of its inputs has changed")
     else:
         hashes = zip(inputs, before.inputs, now.inputs, strict=True)
         found += [f"its input {name} has changed" for name, then, hash_ in hashes if then != hash_]

@@ -27,7 +27,7 @@ def check_stage_names(stages: Sequence[Stage], where: str) -> None:
     names = [stage.name for stage in stages]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{where}: {name!r} is the name of a stage; choose another one")
+            raise InputError(f"{where}: {name!r} is already the name of a stage; choose another name")
 
 
 def choose_stages(
@@ -38,14 +38,14 @@ def choose_stages(
     for option, wanted in (("--from", [first]), ("--to", [last]), ("--only", only)):
         for name in wanted:
             if name is not None and name not in names:
-                raise InputError(f"{option} {name}: no such stage; there are {', '.join(names)}")
+                raise InputError(f"{option} {name}: unknown stage; choose one of {', '.join(names)}")
     if only:
         if first or last:
-            raise InputError("--only: names all stages that run; leave out --from and --to")
+            raise InputError("--only: cannot be used with --from or --to; remove them")
         return [stage for stage in stages if stage.name in only]
     chosen = stages[names.index(first) if first else 0 : names.index(last) + 1 if last else len(names)]
     if not chosen:
-        raise InputError(f"--from {first} --to {last}: {last} comes before {first}; exchange them")
+        raise InputError(f"--from {first} --to {last}: {last} comes before {first}; swap them")
     return list(chosen)
 
 

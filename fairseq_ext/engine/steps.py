@@ -107,9 +107,7 @@ def run_step(step: Step, provenance: Provenance | None = None) -> bool:
         made = step.build(staging.unfinished if resumes else staging.start(provenance.fingerprint, provenance))
         for name in step.results:
             if not (staging.unfinished / name).is_file():
-                raise InputError(
-                    f"{output.name}: ended without {name}, its result; change the options that keep it from being made"
-                )
+                raise InputError(f"{output.name}: did not create its result {name}; change the options that prevent it")
         write_record(staging.unfinished, provenance)
         staging.finish()
     tell(f"{output.name}: done in {time.monotonic() - start:.1f} s{f': {made}' if made else ''}")
@@ -124,7 +122,7 @@ def _beginning(step: Step, provenance: Provenance) -> tuple[bool, str]:
     record = read_record(step.output)
     before = record.provenance if record else staging.provenance()
     if record and not has_all_files(step.output, record):
-        return False, "made again: files of it are gone or have other sizes"
+        return False, "made again: some of its files are missing or have other sizes"
     if before is None:
         return False, "made again: an earlier version made it" if record else "started"
     changed = changes(before, provenance, ["/".join(path.parts[-2:]) for path in step.inputs])
@@ -137,14 +135,14 @@ def _refuse_foreign_files(output: Path) -> None:
     if record is not None:
         others = [name for name in relative_files(output) if name not in record.sizes]
         if others:
-            raise InputError(
-                f"{output}: is to be made again, but {others[0]} in it was not made by this step; move that file away"
-            )
+            raise InputError(f"{output}: contains {others[0]}, which this step did not write; move that file away")
     elif (output / RECORD).exists():
-        raise InputError(f"{output / RECORD}: is not as a step wrote it; move {output} away and run the command again")
+        raise InputError(
+            f"{output / RECORD}: damaged or edited since a step wrote it; move {output} away and run the command again"
+        )
     elif output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(
-            f"{output}: exists, but no step of this program made it; move it away or choose another directory"
+            f"{output}: already exists and was not created by this program; move it away or choose another directory"
         )
 
 
@@ -159,7 +157,9 @@ def run_steps(steps: Sequence[Step], *, dry_run: bool = False, jobs: int = 1, sc
     processes = this_process()
     if (jobs > 1 or scheduler) and processes.count > 1:
         option = f"--scheduler {scheduler}" if scheduler else f"--jobs {jobs}"
-        raise InputError(f"{option}: {processes.launcher}'s processes train one system together; leave it out")
+        raise InputError(
+            f"{option}: cannot be used with {processes.launcher}, whose processes train one system together; remove it"
+        )
     check_options(steps)
     if dry_run:
         if processes.is_first:

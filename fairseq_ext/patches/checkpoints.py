@@ -114,7 +114,7 @@ def check_stored_bytes(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         damaged = archive.testzip()
     if damaged is not None:
-        raise InputError(f"{path}: its entry {damaged} is damaged; copy or download the file again")
+        raise InputError(f"{path}: entry {damaged} is damaged; copy or download the file again")
 
 
 def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
@@ -158,21 +158,21 @@ def check_weights(weights: Mapping[Any, Any]) -> None:
         if isinstance(name, str) and name.rpartition(".")[2] == _EXTRA_STATE:
             continue
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise InputError(f"the entry {name!r} of its weights is {type(value).__name__}, expected a tensor")
+            raise InputError(f"its weight {name!r} is {type(value).__name__}, expected a tensor")
         if value.layout != torch.strided or value.is_quantized or value.device.type != "cpu":
-            raise InputError(f"the weight {name!r} is no plain tensor ({value.layout}, {value.dtype})")
+            raise InputError(f"its weight {name!r} is not a plain tensor ({value.layout}, {value.dtype})")
         # An expanded tensor of one stored number can have any size, and checking it could take forever.
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-            raise InputError(f"the weight {name!r} claims to have {value.numel()} numbers, but fewer are there")
+            raise InputError(f"its weight {name!r} declares {value.numel()} numbers, but fewer are stored")
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise InputError(f"the weight {name!r} has entries that are not finite; the training diverged")
+            raise InputError(f"its weight {name!r} has entries that are not finite; its training diverged")
 
 
 def _read_state(path: str | Path) -> dict[str, Any]:
     """Return all entries of a checkpoint, with checked weights."""
     state = _load(PathManager.get_local_path(str(path)))
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise InputError("no fairseq checkpoint: it has no 'model' entry with weights")
+        raise InputError("not a fairseq checkpoint: no entry 'model' with weights")
     check_weights(state["model"])
     return state
 
@@ -192,7 +192,7 @@ def _one_line_errors(path: str | Path) -> Iterator[None]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except FileNotFoundError:
-        raise InputError(f"{path}: no such checkpoint; give the path of a .pt file") from None
+        raise InputError(f"{path}: not found; give the path of a .pt file") from None
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{path}: refused, because it holds more than weights and options ({_reason(error)}); "
@@ -201,7 +201,7 @@ def _one_line_errors(path: str | Path) -> Iterator[None]:
     # torch may raise any exception on a damaged file.
     except Exception as error:
         raise InputError(
-            f"{path}: not a readable checkpoint ({_reason(error)}); it is truncated or of another kind"
+            f"{path}: not a readable checkpoint ({_reason(error)}); it is truncated or has another format"
         ) from None
 
 
@@ -212,7 +212,7 @@ def _checking(load: Callable[..., dict]) -> Callable[..., dict]:
             state = load(path, arg_overrides, *args, **kwargs)
         # fairseq upgrades old checkpoints here without checking their contents.
         except Exception as error:
-            raise InputError(f"{path}: not a readable checkpoint ({_reason(error)}); it is of another kind") from error
+            raise InputError(f"{path}: not a readable checkpoint ({_reason(error)}); it has another format") from error
         forget_starting_files(state, arg_overrides or {})
         return state
 
@@ -221,7 +221,7 @@ def _checking(load: Callable[..., dict]) -> Callable[..., dict]:
 
 def _building(load: Callable[..., Any]) -> Callable[..., Any]:
     def build_or_explain(filenames: Sequence[str], *args: Any, **kwargs: Any) -> Any:
-        with _explaining(", ".join(map(str, filenames)), "no model can be made of it"):
+        with _explaining(", ".join(map(str, filenames)), "cannot build a model from it"):
             return load(filenames, *args, **kwargs)
 
     return build_or_explain
@@ -229,7 +229,7 @@ def _building(load: Callable[..., Any]) -> Callable[..., Any]:
 
 def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
     def restore_or_explain(trainer: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
-        with _explaining(filename, "no training can start from it; --reset-optimizer starts with a fresh optimizer"):
+        with _explaining(filename, "cannot start training from it; --reset-optimizer starts with a fresh optimizer"):
             return load(trainer, filename, *args, **kwargs)
 
     return restore_or_explain

@@ -58,7 +58,7 @@ def _line_in(error: BaseException) -> str | None:
         lines = [line for line in str(error).splitlines() if line.startswith(_AS_TEXT)]
         return lines[-1].removeprefix(_AS_TEXT) if lines else None
     if isinstance(error, UnicodeDecodeError):
-        return f"the input is not UTF-8 ({error.reason} at byte {error.start} of its part); convert it, e.g. with iconv"
+        return f"the input is not UTF-8 ({error.reason} at byte {error.start} of its part); convert it with iconv"
     found = input_error_in(error)  # fairseq wraps errors about checkpoints in other exceptions
     return None if found is None else line_of(found)
 
@@ -75,7 +75,7 @@ def _refuse_fasta(dataset: Any, path: str) -> NoReturn:
 
     A file named ``train.fasta`` would select this reader.
     """
-    raise InputError(f"{fasta_file_path(path)}: data in FASTA files is not read; binarise text with fairseq-preprocess")
+    raise InputError(f"{fasta_file_path(path)}: FASTA files are not supported; binarise text with fairseq-preprocess")
 
 
 class ContainedTarFile(tarfile.TarFile):
@@ -89,11 +89,11 @@ def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | N
 
     def load_archive_file(archive_file: str) -> str | None:
         if os.path.isfile(archive_file):
-            raise InputError(f"{archive_file}: is a file; unpack it, and give the folder that holds the model")
+            raise InputError(f"{archive_file}: is a file; unpack it, and give the folder of the model")
         try:
             return load(archive_file)
         except (tarfile.TarError, OSError) as error:
-            raise InputError(f"{archive_file}: is no archive of a model ({error})") from None
+            raise InputError(f"{archive_file}: not a readable archive of a model ({error})") from None
 
     return load_archive_file
 

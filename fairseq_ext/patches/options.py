@@ -55,7 +55,7 @@ def evaluate_literal(text: str) -> Any:
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         shown = text if len(text) <= 80 else f"{text[:80]}…"
         raise NotLiteralError(
-            f"{shown!r} is not a plain value (numbers, text, lists of them): values of options are never run as code"
+            f"{shown!r} is not a plain value (a number, text or a list of them); option values are never run as code"
         ) from None
 
 
@@ -131,7 +131,7 @@ def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
         sections = [whole.get(name) for name in ("task", "model")] if isinstance(whole, dict) else []
     found = {key: value for section in sections if isinstance(section, dict) for key, value in section.items()}
     if not found:
-        raise InputError("it has no options of its model; use a checkpoint that fairseq-train wrote")
+        raise InputError("its model options are missing; use a checkpoint that fairseq-train wrote")
     return found
 
 
@@ -172,7 +172,7 @@ def _names(options: Mapping[str, Any], is_flat: bool) -> Iterator[tuple[str, Any
             names = [section.get(key) for key in ((("arch" if kind == "model" else kind),) if is_flat else keys)]
             found = [name for name in names if name is not None]
             if kind == "model" and section and not found:
-                raise InputError("its options name no model")
+                raise InputError("its options do not name a model")
             yield from ((kind, name) for name in found)
         elif section is not None:
             yield kind, section
@@ -192,7 +192,7 @@ def _check_name(kind: str, name: Any) -> None:
     is_of_fairseq = found.__module__.partition(".")[0] == "fairseq"
     if is_of_fairseq and found not in [known[allowed] for allowed in ALLOWED_NAMES[kind]]:
         raise InputError(
-            f"its {kind} {name!r} is refused; of fairseq's own, a checkpoint may name {', '.join(ALLOWED_NAMES[kind])}"
+            f"its {kind} {name!r} is not allowed; choose one of fairseq's {', '.join(ALLOWED_NAMES[kind])}"
         )
 
 
@@ -207,4 +207,4 @@ def _check_text(key: str, text: str) -> None:
     if "${" in text:
         raise InputError(f"its option {key} is computed ({text[:80]!r}); use a checkpoint that fairseq wrote")
     if "://" in text and text not in _ALLOWED_ADDRESSES and key != "distributed_init_method":
-        raise InputError(f"its option {key} is an address ({text[:80]!r}); fetch the file, and override the option")
+        raise InputError(f"its option {key} is an address ({text[:80]!r}); download the file, and override the option")

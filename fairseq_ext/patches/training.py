@@ -40,7 +40,7 @@ def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
         if Path(main.__code__.co_filename).name != "train.py":
             return call_main(cfg, main, **kwargs)
         if min(cfg.optimization.update_freq) < 1:
-            raise InputError("--update-freq 0: give 1 or more batches an update")
+            raise InputError("--update-freq 0: set at least 1 batch per update")
         settle_precision(cfg)
         count = count_processes(cfg)
         return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
@@ -58,10 +58,10 @@ def settle_precision(cfg: DictConfig) -> None:
             return
         for option in ("fp16", "memory_efficient_fp16", "amp"):
             if common[option]:
-                raise InputError(f"--{option.replace('_', '-')}: is for GPUs; on a CPU give --cpu-precision bfloat16")
+                raise InputError(f"--{option.replace('_', '-')}: needs a GPU; on a CPU use --cpu-precision bfloat16")
         if common.bf16:
             if "cpu_precision" not in cfg.task:
-                raise InputError(f"--bf16: task {cfg.task._name} does not train so on a CPU; leave it out")
+                raise InputError(f"--bf16: task {cfg.task._name} does not support it on a CPU; remove it")
             common.bf16 = common.memory_efficient_bf16 = False
             cfg.task.cpu_precision = "bfloat16"
 
@@ -70,10 +70,10 @@ def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ
     """Return the number of processes to start: ``--cpu-processes``, or 1 with a GPU or a distributed launcher."""
     count = cfg.task.get("cpu_processes", 1)
     if count < 1:
-        raise InputError(f"--cpu-processes {count}: give 1 or more")
+        raise InputError(f"--cpu-processes {count}: set 1 or more")
     several = cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1
     if count > 1 and (several or not _is_on_cpu(cfg)):
-        _log.info(f"--cpu-processes {count}: not heeded with a GPU, or with several processes started already")
+        _log.info(f"--cpu-processes {count}: ignored, because there is a GPU or several processes have been started")
         return 1
     return count
 
@@ -131,7 +131,7 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
                 path = path.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
             if not PathManager.isfile(path):
                 option = option.replace("_", "-")
-                raise InputError(f"--{option} {path}: no such file; give the path of a checkpoint, a .pt file")
+                raise InputError(f"--{option} {path}: not found; give the path of a checkpoint, a .pt file")
         with _vocabulary_checked(trainer.task) as remembered:
             found = load_checkpoint(cfg, trainer, **kwargs)
         if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
@@ -146,7 +146,7 @@ def _end_if_complete(trainer: Any) -> None:
     """Stop training if ``--max-update`` is already reached; fairseq checks this only after the next update."""
     options, done = trainer.cfg.optimization, trainer.get_num_updates()
     if 0 < options.max_update <= done:
-        print(f"the checkpoint has all updates of --max-update {options.max_update}: nothing to train", file=sys.stderr)
+        print(f"--max-update {options.max_update}: the checkpoint already has all updates", file=sys.stderr)
         options.stop_min_lr = math.inf  # fairseq checks it before the first update
 
 
@@ -258,8 +258,8 @@ def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
             if "out of range in self" not in str(error):
                 raise
             raise InputError(
-                "the data has token numbers beyond the vocabulary: it was binarised with another dictionary; binarise "
-                "it again"
+                "the data has token numbers beyond the vocabulary, because it was binarised with another dictionary; "
+                "binarise it again"
             ) from error
 
     return step_or_explain

@@ -90,7 +90,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
     @classmethod
     def setup_dictionary(cls, cfg: Any, **kwargs: Any) -> Any:
         if not cfg.data or not (Path(cfg.data) / "dict.txt").is_file():
-            raise InputError(f"{cfg.data or 'data'}: holds no dict.txt; make it with fairseq-preprocess --only-source")
+            raise InputError(f"{cfg.data or 'data'}: has no dict.txt; create it with fairseq-preprocess --only-source")
         check_vocabulary_files(Path(cfg.data))
         return super().setup_dictionary(cfg, **kwargs)
 
@@ -108,13 +108,11 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
         path = Path(self.cfg.data) / split
         text = data_utils.load_indexed_dataset(str(path), self.dictionary, self.cfg.dataset_impl, combine=combine)
         if text is None:
-            raise InputError(f"{path}.bin: not found; make it with fairseq-preprocess --only-source")
+            raise InputError(f"{path}.bin: not found; create it with fairseq-preprocess --only-source")
         tokens = _tokens_of(text, path) if len(text) else np.zeros(0)
         rows = (self.cfg.batch_size_valid if split.startswith("valid") else self.cfg.batch_size) or 1
         if len(tokens) < rows:
-            raise InputError(
-                f"{path}.bin: {len(tokens)} tokens are too few for --batch-size {rows}; give a smaller one"
-            )
+            raise InputError(f"{path}.bin: {len(tokens)} tokens are too few for --batch-size {rows}; set a smaller one")
         pad, eos = self.dictionary.pad(), self.dictionary.eos()
         self.datasets[split] = ContiguousSegments(tokens, rows, self.cfg.tokens_per_sample, pad, eos)
         return self.datasets[split]
@@ -134,7 +132,7 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
             return super().get_batch_iterator(dataset, num_shards=num_shards, **loading, **options)
         if num_shards > 1:
             raise InputError(
-                f"{num_shards} processes: text that goes on from batch to batch is read by one; give "
+                f"{num_shards} processes: this task reads contiguous text in one process; set "
                 "--distributed-world-size 1"
             )
         return iterators.EpochBatchIterator(

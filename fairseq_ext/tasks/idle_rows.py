@@ -21,8 +21,8 @@ from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.node_bank import NodeBank
 
 _IN_PIECES = (
-    "the optimiser keeps the weights where adapters cannot be told apart: leave --optimizer composite, "
-    "--ddp-backend fully_sharded and --zero-sharding out"
+    "--optimizer composite, --ddp-backend fully_sharded and --zero-sharding: the optimiser cannot tell adapters apart; "
+    "remove these options"
 )
 Rows = tuple[Tensor, Sequence[int]]  # a parameter and the numbers of some of its rows
 

@@ -95,9 +95,9 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         routes = {"--domain": cfg.domain, "--paths": cfg.paths, "--choose-paths": cfg.choose_paths}
         self._routing = [name for name, value in routes.items() if value]
         if len(self._routing) > 1:
-            raise InputError(f"{' and '.join(self._routing)} contradict each other; give one of them")
+            raise InputError(f"{' and '.join(self._routing)} cannot be used together; give only one of them")
         if cfg.unscored_tokens and cfg.add_bos_token:
-            raise InputError("--unscored-tokens cannot be used with --add-bos-token; leave one of them out")
+            raise InputError("--unscored-tokens cannot be used with --add-bos-token; remove one of them")
 
     @classmethod
     def setup_dictionary(cls, cfg: MultiDomainLanguageModelingConfig, **kwargs: Any) -> tuple[Dictionary, Dictionary]:
@@ -116,15 +116,15 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         model.register_load_state_dict_pre_hook(check_fit)
         tree = getattr(model, "tree", None)
         if self._has_model and tree != self.tree:
-            raise InputError("these models have different trees, or one has none; use them one at a time")
+            raise InputError("these models have different trees, or some have none; use each model alone")
         self.tree, self._has_model = tree, True
         if tree is None and self._routing:
-            raise InputError(f"{self._routing[0]}: the model has no adapters, it reads all domains alike")
+            raise InputError(f"{self._routing[0]}: the model has no adapters; remove the option")
         if self.cfg.choose_paths:
             model.decoder.default_node_weights = self._sequence_paths(model)
         if self.cfg.topic >= 0:
             if self.cfg.topic > getattr(model, "num_topics", -1):
-                raise InputError(f"--topic {self.cfg.topic}: the model has no such topic; leave the option out")
+                raise InputError(f"--topic {self.cfg.topic}: the model has no such topic; remove the option")
             model.decoder.forced_topic = self.cfg.topic
         return model
 
@@ -166,7 +166,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         directory = split.directory / domain
         file = directory / f"{split.name}.bin"
         if not file.is_file() or not file.with_suffix(".idx").is_file():
-            raise InputError(f"{file}: not found; binarise this split, or take domain {domain} out of {DOMAINS_FILE}")
+            raise InputError(f"{file}: not found; binarise this split, or remove domain {domain} from {DOMAINS_FILE}")
         if file.stat().st_size == 0:
             raise InputError(f"{directory}: split {split.name} is empty; a domain needs at least one line")
         cfg = copy.copy(self.cfg)
@@ -184,7 +184,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             domain = self.cfg.domain
         remedy = "give --domain NAME, --paths NAMES or --choose-paths DIRECTORY"
         if domain is None:
-            raise InputError(f"typed text has no domain, and these adapters need one; {remedy}")
+            raise InputError(f"typed text has no domain, but these adapters need one; {remedy}")
         if domain not in self.tree.domains:
             listed = ", ".join(sorted(self.tree.domains))
             raise InputError(f"domain {domain}: not in the model's tree, which has {listed}; {remedy}")
@@ -199,7 +199,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             longest = int(dataset.sizes.max())
             if longest > limit:
                 raise InputError(
-                    f"--tokens-per-sample: blocks of {longest} tokens are too long for the model; give at most {limit}"
+                    f"--tokens-per-sample: blocks of {longest} tokens are too long for the model; set at most {limit}"
                 )
         return super().get_batch_iterator(dataset, *args, **kwargs)
 
@@ -207,10 +207,10 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         if kwargs.get("context_window", 0) > 0:
             if len(dataset.corpora) > 1:
                 raise InputError(
-                    "--context-window would reach into other domains; evaluate one: --gen-subset test:NAME"
+                    "--context-window would include other domains; evaluate one domain with --gen-subset test:NAME"
                 )
             if self.cfg.unscored_tokens:
-                raise InputError("--context-window cannot be used with --unscored-tokens; leave one of them out")
+                raise InputError("--context-window cannot be used with --unscored-tokens; remove one of them")
         return super().eval_lm_dataloader(dataset, *args, **kwargs)
 
     # Inference

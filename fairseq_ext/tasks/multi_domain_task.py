@@ -81,7 +81,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
     limits: Limits = {
         "dataset_impl": (
             (None, "mmap", "cached"),
-            "domains are read from binarised files, by mmap or cached; give one of them, or leave the option out",
+            "domains are read only from binarised files; set mmap or cached, or remove the option",
         ),
     }
 
@@ -140,7 +140,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         train = self.cfg.train_subset
         if not self.cfg.disable_validation and train in self._valid_subsets():
             parts = ",".join(f"{train}:{name}" for name in self.train_domains)
-            raise InputError(f"--valid-subset {train}: trains, with domains up-sampled; validate on {parts}")
+            raise InputError(f"--valid-subset {train}: the training set is upsampled; set --valid-subset {parts}")
         if not (self.cfg.disable_validation or self.cfg.combine_valid_subsets or self.cfg.ignore_unused_valid_subsets):
             self._require_all_valid_sets()
 
@@ -151,7 +151,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
             name = path.name.partition(".")[0]
             if re.fullmatch(r"valid\d+", name) and name not in used:
                 raise InputError(
-                    f"{path.parent}: {name} is not used; name it in --valid-subset, or give --combine-valid-subsets or "
+                    f"{path.parent}: {name} is not used; add it to --valid-subset, or set --combine-valid-subsets or "
                     "--ignore-unused-valid-subsets"
                 )
 
@@ -171,8 +171,8 @@ class MultiDomainTask(VocabularyMemory, Precision):
             if len(ignored):
                 size = np.asarray(dataset.size(ignored[0])).tolist()
                 raise InputError(
-                    f"sentence {ignored[0]}: of {size} tokens, where {max_positions} fit; shorten it, or leave it out "
-                    "with --skip-invalid-size-inputs-valid-test"
+                    f"sentence {ignored[0]}: has {size} tokens, but the limit is {max_positions}; shorten it, or "
+                    "skip it with --skip-invalid-size-inputs-valid-test"
                 )
         return super().filter_indices_by_size(  # type: ignore[misc]
             indices, dataset, max_positions, ignore_invalid_inputs
@@ -195,8 +195,8 @@ class MultiDomainTask(VocabularyMemory, Precision):
     def _refuse_shards(self, command: str) -> None:
         if self.cfg.num_shards > 1:
             raise InputError(
-                f"--num-shards {self.cfg.num_shards}: {command} does not take shards, fairseq-generate and "
-                "fairseq-eval-lm do; leave it out"
+                f"--num-shards {self.cfg.num_shards}: {command} does not support shards, only fairseq-generate "
+                "and fairseq-eval-lm do; remove the option"
             )
 
     # Training

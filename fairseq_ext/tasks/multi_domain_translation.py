@@ -97,16 +97,16 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
     measures = ("loss", "bleu")
     limits = {
         **MultiDomainTask.limits,
-        "num_batch_buckets": ((0,), "batches mix domains of other lengths; give --required-seq-len-multiple instead"),
-        "load_alignments": ((False,), "word alignments are not read with domains; leave the option out"),
-        "upsample_primary": ((-1, 1), "domains are up-sampled, not files; give --upsampling instead"),
+        "num_batch_buckets": ((0,), "domains have different lengths; use --required-seq-len-multiple instead"),
+        "load_alignments": ((False,), "word alignments cannot be used with domains; remove the option"),
+        "upsample_primary": ((-1, 1), "domains are upsampled, not files; use --upsampling instead"),
     }
 
     def __init__(self, cfg: MultiDomainTranslationConfig, src_dict: LanguageDictionary, tgt_dict: LanguageDictionary):
         super().__init__(cfg, src_dict, tgt_dict)
         self.set_directories()
         if cfg.teacher_dir and len(self.directories) > 1:
-            raise InputError("--teacher-dir has the labels of one data directory; give one, not several")
+            raise InputError("--teacher-dir: has labels of one data directory; give only one data directory")
         if cfg.domain:
             check_choice(cfg.domain, self.domains, "--domain")
         self.language_style, languages = self._told_languages()
@@ -121,10 +121,10 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
             self.typed_domains.require(self.directories[0] / f"dict.{cfg.source_lang}.txt")
             if self.domain_source in (SOFT, UNIFORM) and not cfg.domain:
                 raise InputError(
-                    f"--domain-source {self.domain_source}: a tag names one domain; use oracle or classifier"
+                    f"--domain-source {self.domain_source}: cannot be used with --domain-tags; set oracle or classifier"
                 )
             if self.language_tokens.source is not None:
-                raise InputError("--domain-tags: opens sentences, as --language-tokens does; use adapters instead")
+                raise InputError("--domain-tags: cannot be used with --language-tokens; use adapters instead")
 
     @classmethod
     def setup_task(cls, cfg: MultiDomainTranslationConfig, **_: Any) -> "MultiDomainTranslationTask":
@@ -166,11 +166,11 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         """Store the use of domain tags and language tokens in a new model's options; check those of checkpoints."""
         tags, style = getattr(cfg, "domain_tags", None), getattr(cfg, "language_tokens", None)
         if from_checkpoint and tags is not None and bool(tags) != self.cfg.domain_tags:
-            trained = "with --domain-tags; give the option" if tags else "without --domain-tags; leave the option out"
-            raise InputError(f"the checkpoint was trained {trained}; models of both kinds make no ensemble")
+            trained = "with --domain-tags; add the option" if tags else "without --domain-tags; remove the option"
+            raise InputError(f"the checkpoint was trained {trained}; an ensemble cannot mix both kinds of models")
         if from_checkpoint and style is not None and str(style) != self.language_style:
             raise InputError(
-                f"--language-tokens {self.language_style}: the checkpoint was trained with {style}; give that"
+                f"--language-tokens {self.language_style}: the checkpoint was trained with {style}; set {style}"
             )
         with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
             cfg.domain_tags, cfg.language_tokens = self.cfg.domain_tags, self.language_style
@@ -222,7 +222,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         except FileNotFoundError:
             raise InputError(
                 f"{directory}/{split.name}.{source}-{target}.{source}.idx: not found; "
-                f"binarise this split, or take domain {domain} out of {DOMAINS_FILE}"
+                f"binarise this split, or remove domain {domain} from {DOMAINS_FILE}"
             ) from None
 
     def _route(
@@ -236,12 +236,14 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         source = self.domain_source
         if source in (CLASSIFIER, SOFT):
             if labels is None:
-                raise InputError(f"--domain-source {source} needs the classifier's labels: give --teacher-dir")
+                raise InputError(f"--domain-source {source}: needs the classifier's labels; set --teacher-dir")
             return (None, labels) if source == SOFT else (labels.best(), None)
         if source == UNIFORM:
             return None, np.broadcast_to(_uniform(len(self.domains)), (num_rows, len(self.domains)))
         if source == NONE and self.model_needs_domains:
-            raise InputError("plain adapters need a domain: use --domain-source oracle or classifier, or --domain NAME")
+            raise InputError(
+                "plain adapters need a domain; set --domain-source to oracle or classifier, or set --domain NAME"
+            )
         return (domain_id if source == ORACLE else None), None
 
     # Inference
@@ -328,7 +330,7 @@ class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
         if (self.model_needs_domains or reads_tags) and not is_uniform and not is_tagged.all():
             kind = "plain adapters need a domain" if self.model_needs_domains else "this model reads a domain's tag"
             raise InputError(
-                f"{kind}: give --domain NAME, or type <domain:NAME> before a line (there are {', '.join(self.domains)})"
+                f"{kind}; set --domain NAME, or type <domain:NAME> before a line (domains: {', '.join(self.domains)})"
             )
         net_input = dict(net_input)
         if self.model_takes_domains and is_uniform:
@@ -346,7 +348,7 @@ def _domain_source(cfg: MultiDomainTranslationConfig) -> str:
     source = str(cfg.domain_source)
     if source != _FORMER_UNIFORM:
         return source
-    print(f"--domain-source: {source} is now {UNIFORM}", file=sys.stderr)
+    print(f"--domain-source: {source} is now called {UNIFORM}", file=sys.stderr)
     return UNIFORM
 
 
@@ -360,7 +362,7 @@ def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDi
     languages = [name.strip() for name in cfg.langs.split(",") if name.strip()]
     dictionary = LanguageDictionary.load(path)
     if languages and str(cfg.language_tokens) == "none":
-        raise InputError("--langs: names languages; say by --language-tokens how the model is told them")
+        raise InputError("--langs: needs --language-tokens; set the style of language tokens that the model uses")
     if languages:
         dictionary.add_languages(STYLES[str(cfg.language_tokens)], languages)
     return dictionary

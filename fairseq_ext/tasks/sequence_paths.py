@@ -64,8 +64,8 @@ class SequencePaths:
         for name in paths.chooser.names:
             if name not in model.tree.leaves:
                 raise InputError(
-                    f"{directory}: has a leaf {name!r}, the model's tree has {', '.join(model.tree.leaves)}; "
-                    "give the directory that this tree was induced in"
+                    f"{directory}: leaf {name!r} is not in the model's tree, which has {', '.join(model.tree.leaves)}; "
+                    "give the directory of clusters that this tree was induced from"
                 )
         return paths
 

@@ -36,7 +36,9 @@ class TypedDomains:
         """Check that the dictionary has a tag for every domain, for models that read tags."""
         for name, index in zip(self.domains, self.indices, strict=True):
             if index >= len(self.dictionary):
-                raise InputError(f"{file}: lacks the tag {domain_tag(name)}; prepare the data with this domain list")
+                raise InputError(
+                    f"{file}: has no tag {domain_tag(name)}; prepare the data again with this list of domains"
+                )
 
     def split_line(self, line: str) -> tuple[str | None, str]:
         """Split a line into the domain typed in front, or None, and the rest."""
@@ -54,7 +56,7 @@ class TypedDomains:
         for token in tokens.tolist():
             if is_domain_tag(symbol := self.dictionary[token]):
                 raise InputError(
-                    f"{text.strip()!r}: holds {symbol}, a reserved symbol; it may only open a line, as it is"
+                    f"{text.strip()!r}: holds {symbol}, a reserved symbol; type it only at the beginning of a line"
                 )
         marks = [self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos(), *self.dictionary.reserved]
         special = tokens.new_tensor(marks)

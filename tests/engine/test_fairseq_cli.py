@@ -1,18 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from fairseq_ext.engine.fairseq_cli import options_in, run_fairseq, training_progress
+from fairseq_ext.engine import fairseq_cli
+from fairseq_ext.engine.fairseq_cli import run_fairseq, training_progress
 from fairseq_ext.inputs.errors import InputError
-
-
-def test_options_and_their_values() -> None:
-    arguments = ["data", "--cpu", "--lr", "0.1", "0.2", "--finetune_from_model=a.pt", "--eval-bleu"]
-    assert list(options_in(arguments)) == [
-        ("cpu", ""), ("lr", "0.1"), ("lr", "0.2"), ("finetune-from-model", "a.pt"), ("eval-bleu", ""),
-    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("true_processes")
@@ -27,6 +22,12 @@ def test_folders_that_lie_about_are_no_modules(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "PWN").exists()
 
 
+def test_a_killed_command_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fairseq_cli, "run_child", lambda *_, **__: SimpleNamespace(returncode=-9))
+    with pytest.raises(InputError, match=r"fairseq-train was killed \(signal 9.*run the same command again"):
+        run_fairseq("train", [], messages=tmp_path / "log")
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -38,10 +39,7 @@ def test_folders_that_lie_about_are_no_modules(tmp_path: Path, monkeypatch: pyte
 )
 def test_how_far_a_training_is(tmp_path: Path, arguments: list[str], expected: tuple[float, str] | None) -> None:
     path = tmp_path / "train.log"
-    lines = [
-        f"| train_inner | epoch {epoch:03d}:     50 / 100 loss=8.675, ppl=271, num_updates={epoch}00, lr=1"
-        for epoch in (1, 2)
-    ]
-    path.write_text("\n".join(["ż" * 20_000, *lines, "2026 | INFO | fairseq_cli.train | begin validation"]))
+    line = "| train_inner | epoch 00{0}:     50 / 100 loss=8.675, ppl=271, num_updates={0}00, lr=1"
+    path.write_text("\n".join(["ż" * 20_000, line.format(1), line.format(2), "2026 | INFO | begin validation"]))
     assert training_progress(path, arguments) == expected
     assert training_progress(tmp_path / "none", arguments) is None

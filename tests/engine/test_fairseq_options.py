@@ -31,7 +31,7 @@ TRAIN = ["--task", "multi_domain_translation", "--arch", "transformer_gated_adap
         ("--lr", "one argument"),
         ("--lr 1 2", "by commas"),
         ("--optimizer adm", "did you mean 'adam'"),
-        ("--help", "take this out"),
+        ("--help", "only print its help"),
     ],
 )
 def test_what_is_wrong_and_near_it_is_named(line: str, near: str) -> None:
@@ -57,11 +57,11 @@ def command_of(*arguments: str, extra: tuple[str, ...] = ()) -> FairseqCommand:
 
 def steps_in(folder: Path) -> list[Step]:
     """Two trainings, the second of which starts from the first."""
-    first = Step(folder / "a", [], {}, lambda out: (out / "f").touch(), commands=[command_of("--lr", "1")])
-    second = Step(
-        folder / "b", [folder / "a" / "f"], {}, lambda out: (out / "f").touch(), commands=[command_of("--lr", "2")]
-    )
-    return [first, second]
+    inputs = {"a": [], "b": [folder / "a" / "f"]}
+    return [
+        Step(folder / name, inputs[name], {}, lambda out: (out / "f").touch(), commands=[command_of("--lr", lr)])
+        for name, lr in (("a", "1"), ("b", "2"))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_mistake_is_named_by_its_place(command: FairseqCommand, place: str) ->
 
 def test_nothing_is_built_before_a_mistake_in_the_last_step(tmp_path: Path) -> None:
     wrong = Step(tmp_path / "c", [], {}, lambda out: None, commands=[command_of("--lr", "fast")])
-    with pytest.raises(InputError, match="lr: fairseq-train refuses"):
+    with pytest.raises(InputError, match="lr: fairseq-train rejects"):
         run_steps([*steps_in(tmp_path), wrong])
     assert not list(tmp_path.iterdir())
 
@@ -130,18 +130,14 @@ def test_files_that_options_name(arguments: list[str], files: list[str], folder:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["--finetune-from-model", "a.pt", "--finetune-from-model=b.pt"],
-        ["--no_save"],
-        ["--lr", "1", "--save-dir=x"],
-    ],
+    [["--finetune-from-model", "a.pt", "--finetune-from-model=b.pt"], ["--no_save"], ["--lr", "1", "--save-dir=x"]],
 )
 def test_a_training_of_two_starts_or_without_a_result_is_refused(arguments: list[str]) -> None:
     with pytest.raises(InputError, match="^mix: --"):
         check_training_options(arguments, "mix")
 
 
-def test_one_start_is_a_checkpoint(folder: Path) -> None:
+def test_one_start_is_accepted_and_a_checkpoint(folder: Path) -> None:
     check_training_options(["--finetune-from-model", "a.pt", "--restore-file", "checkpoint_last.pt"], "gad")
     with pytest.raises(InputError, match="^mix: --restore-file models"):
         named_files(["--restore-file", "models"], "mix")

@@ -13,14 +13,11 @@ SRUN = {
 
 
 def test_launchers_are_recognised() -> None:
-    assert this_process({}).is_first
     assert not this_process(SRUN).is_first
     for launcher, found in ((TORCHRUN, Processes(3, 4, "torchrun")), (SRUN, Processes(5, 8, "srun"))):
         assert this_process(launcher) == found
         assert this_process(without_launcher(launcher)) == Processes()  # a step of a worker is alone
-
-
-def test_one_process_is_no_group() -> None:
+    assert this_process({}) == Processes()
     assert this_process({**TORCHRUN, "RANK": "0", "WORLD_SIZE": "1"}) == Processes()
     # A batch script outside of srun is one process, however many tasks were asked for.
     assert this_process({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}) == Processes()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine import steps
+from fairseq_ext.engine import staging, steps
 from fairseq_ext.engine.hashing import RECORD
 from fairseq_ext.engine.staging import Staging
 from fairseq_ext.engine.steps import Step, atomic_write, run_step, run_steps
@@ -31,17 +31,14 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-class Copy:
-    """A build that copies a file and counts its runs."""
+def copying(source: Path) -> Callable[[Path], None]:
+    """A build that copies a file."""
 
-    def __init__(self, source: Path) -> None:
-        self.source = source
-        self.runs = 0
-
-    def __call__(self, folder: Path) -> None:
-        self.runs += 1
+    def build(folder: Path) -> None:
         (folder / "sub").mkdir()
-        (folder / "sub" / "copy.txt").write_text(self.source.read_text())
+        (folder / "sub" / "copy.txt").write_text(source.read_text())
+
+    return build
 
 
 def run(
@@ -52,21 +49,24 @@ def run(
 
 
 def test_changed_option_input_or_output_builds_again(tmp_path: Path, source: Path) -> None:
-    build, output = Copy(source), tmp_path / "out"
-    run(output, inputs=[source], options={"a": 1}, build=build)
-    assert not run(output, inputs=[source], options={"a": 1}, build=build)
-    assert run(output, inputs=[source], options={"a": 2}, build=build)
+    output = tmp_path / "out"
+    copy = output / "sub" / "copy.txt"
+
+    def is_built(number: int) -> bool:
+        return run(output, inputs=[source], options={"a": number}, build=copying(source))
+
+    assert [is_built(number) for number in (1, 1, 2)] == [True, False, True]
     source.write_text("two")
-    assert run(output, inputs=[source], options={"a": 2}, build=build)
-    assert (output / "sub" / "copy.txt").read_text() == "two"
-    (output / "sub" / "copy.txt").write_text("truncated?")
-    assert run(output, inputs=[source], options={"a": 2}, build=build)
-    (output / "sub" / "copy.txt").unlink()
-    assert run(output, inputs=[source], options={"a": 2}, build=build)
+    assert is_built(2)
+    assert copy.read_text() == "two"
+    copy.write_text("truncated?")
+    assert is_built(2)
+    copy.unlink()
+    assert is_built(2)
 
 
 def build_and_die(place: str, output: Path, source: Path) -> None:
-    """Build two files; kill this process, as kill -9 does, at the place."""
+    """Build two files; kill this process, as kill -9 does, at the place, if it comes there."""
     rename, clear, write_text = Path.rename, Staging.clear, Path.write_text
 
     def die(*_: Any, **__: Any) -> None:
@@ -93,119 +93,94 @@ def build_and_die(place: str, output: Path, source: Path) -> None:
     run_step(Step(output, inputs=[source], options={}, build=build))
 
 
-def run_and_die(place: str, output: Path, source: Path) -> int | None:
-    process = multiprocessing.get_context("fork").Process(target=build_and_die, args=(place, output, source))
-    process.start()
-    process.join()
-    return process.exitcode
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What a run that nobody kills leaves."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    (folder / "source.txt").write_text("one")
-    assert run_and_die("nowhere", folder / "out", folder / "source.txt") == 0
-    return read_tree(folder / "out")
-
-
 @pytest.mark.parametrize(
     "place", ["before the mark", "in the build", "before the record", "within the swap", "after the swap"]
 )
-def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(
-    tmp_path: Path, source: Path, undisturbed: dict[str, bytes], place: str
-) -> None:
+def test_killed_run_leaves_no_mix_and_the_next_one_mends_it(tmp_path: Path, source: Path, place: str) -> None:
+    build_and_die("nowhere", tmp_path / "undisturbed", source)
+    undisturbed = read_tree(tmp_path / "undisturbed")
     output = tmp_path / "work" / "out"
-    run(output, inputs=[source], options={"old": True}, build=Copy(source))
+    run(output, inputs=[source], options={"old": True}, build=copying(source))
     old = read_tree(output)
 
-    assert run_and_die(place, output, source) == -signal.SIGKILL
+    process = multiprocessing.get_context("fork").Process(target=build_and_die, args=(place, output, source))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert (read_tree(output) if output.exists() else {}) in ({}, old, undisturbed)
-    assert run_and_die("nowhere", output, source) == 0
+    build_and_die("nowhere", output, source)
     assert read_tree(output) == undisturbed
     assert sorted(path.name for path in output.parent.iterdir()) == [".out.lock", "out"]
-
-
-class Training:
-    """A build that counts to ``length`` in a file, from where it stands there; it may be interrupted on the way."""
-
-    def __init__(self, output: Path, length: int, stop: int | None = None) -> None:
-        self.length, self.stop = length, stop
-        self.begun: int | None = None
-        self.step = Step(output, [], {"length": length}, self.count, resumable=True)
-
-    def count(self, folder: Path) -> None:
-        file = folder / "done"
-        self.begun = int(file.read_text()) if file.exists() else 0
-        for number in range(self.begun, self.length):
-            if number == self.stop:
-                raise KeyboardInterrupt
-            file.write_text(str(number + 1))
-
-    def run(self) -> int | None:
-        """Where it began; None if it was up to date."""
-        if self.stop is None:
-            run_step(self.step)
-        else:
-            with pytest.raises(KeyboardInterrupt):
-                run_step(self.step)
-        return self.begun
 
 
 def test_an_interrupted_run_is_continued_by_its_own_fingerprint_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / "mix"
-    assert Training(output, 4, stop=2).run() == 0
-    run_steps([Training(output, 4).step], dry_run=True)
-    assert Training(output, 4).run() == 2
-    assert Training(output, 6, stop=5).run() == 0
+    output, begun = tmp_path / "mix", list[int]()
+
+    def counting(length: int, stop: int | None = None) -> Step:
+        """Counts to a length in a file, from where it stands there."""
+
+        def count(folder: Path) -> None:
+            file = folder / "done"
+            begun.append(int(file.read_text()) if file.exists() else 0)
+            for number in range(begun[-1], length):
+                if number == stop:
+                    raise KeyboardInterrupt
+                file.write_text(str(number + 1))
+
+        return Step(output, [], {"length": length}, count, resumable=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_step(counting(4, stop=2))
+    run_steps([counting(4)], dry_run=True)
+    run_step(counting(4))
+    with pytest.raises(KeyboardInterrupt):
+        run_step(counting(6, stop=5))
     assert "mix: made again: length was 4, is 6\n" in capsys.readouterr().err
     for length in (4, 6, 2):
-        run_steps([Training(output, length).step], dry_run=True)
+        run_steps([counting(length)], dry_run=True)
     assert capsys.readouterr().out.splitlines() == [
         f"up to date  {output}",
         f"continue    {output}",
         f"build       {output} (length was 4, is 2)",
     ]
-    assert Training(output, 8).run() == 0
+    run_step(counting(8))
+    assert begun == [0, 2, 0, 0]
 
 
 def test_what_an_earlier_version_made_is_up_to_date_or_made_anew(tmp_path: Path) -> None:
     output = tmp_path / "mix"
-    Training(output, 3).run()
+    run(output, options={"a": 1})
     record = json.loads((output / RECORD).read_text())
     (output / RECORD).write_text(json.dumps({name: record[name] for name in ("fingerprint", "outputs")}))
-    assert Training(output, 3).run() is None
+    assert not run(output, options={"a": 1})
     run(tmp_path / "after", inputs=[output])
-    assert Training(output, 5).run() == 0
+    assert run(output, options={"a": 2})
 
 
-def test_missing_input_and_foreign_directory_are_refused(tmp_path: Path, source: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere does not exist"):
-        run(tmp_path / "out", inputs=[tmp_path / "nowhere"], build=Copy(source))
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter").write_text("precious")
-    with pytest.raises(InputError, match=r"thesis: exists, but no step"):
-        run(tmp_path / "thesis", inputs=[source], build=Copy(source))
-    assert (tmp_path / "thesis" / "chapter").read_text() == "precious"
-
-
-def test_two_processes_do_not_build_the_same(tmp_path: Path, source: Path) -> None:
+def test_two_processes_do_not_build_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "_LOCK_SECONDS", 0.1)
     with (tmp_path / ".out.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="another process is building it"):
-            run(tmp_path / "out", inputs=[source], build=Copy(source))
-    assert run(tmp_path / "out", inputs=[source], build=Copy(source))
+        with pytest.raises(InputError, match="out: another process is building it"):
+            run(tmp_path / "out")
+    assert run(tmp_path / "out")
+
+
+def two_steps(folder: Path) -> list[Step]:
+    """The second copies what the first wrote."""
+    clean = Step(folder / "clean", [], {}, lambda made: (made / "LAW.en").write_text("text"))
+    return [clean, Step(folder / "splits", [folder / "clean"], {}, copying(folder / "clean" / "LAW.en"))]
 
 
 def test_dry_run_prints_the_plan_and_builds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_steps(two_steps(tmp_path), dry_run=True)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["build", "build"]
     assert not list(tmp_path.iterdir())
     run_steps(two_steps(tmp_path)[:1])
     run_steps(two_steps(tmp_path), dry_run=True)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["up", "build"]
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert words == ["build", "build", "up", "build"]
 
 
 def write_half(path: Path) -> None:
@@ -230,26 +205,26 @@ from fairseq_ext.engine.steps import Step, run_steps
 root = Path(sys.argv[1])
 
 def build(folder):
-    (root / "building").touch()
     while not (root / "joined").exists():
         time.sleep(0.05)
-    (folder / "made").write_text("by the first")
+    write(folder)
 
 def join(folder):
     assert folder == root / ".shared.step" / "unfinished"
     (root / "joined").touch()
 
-def wait(folder):
+def write(folder):
     (folder / "made").write_text("by the first")
 
 run_steps([
-    Step(root / "alone", [], {}, wait),
+    Step(root / "alone", [], {}, write),
     Step(root / "shared", [root / "alone"], {}, build, resumable=True, join=join),
-    Step(root / "last", [root / "shared"], {}, wait),
+    Step(root / "last", [root / "shared"], {}, write),
 ])
 """
 
 
+@pytest.mark.slow
 def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
     Staging(tmp_path / "shared").start("another fingerprint")
     workers = []
@@ -265,64 +240,63 @@ def test_further_processes_of_a_command_join_or_wait(tmp_path: Path) -> None:
     assert (tmp_path / "last" / "made").read_text() == "by the first"
 
 
-def test_files_added_to_a_finished_directory_stop_its_replacement(tmp_path: Path) -> None:
+def test_processes_that_train_together_do_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in TWO.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="--jobs 2: .* torchrun"):
+        run_steps([Step(tmp_path / "a", [], {}, lambda _: None)], jobs=2)
+    assert not (tmp_path / "a").exists()
+
+
+# What is not as a step left it
+
+
+def test_nothing_replaces_files_of_the_user(tmp_path: Path) -> None:
+    mine = [tmp_path / "thesis" / "chapter", tmp_path / "out" / "average.pt"]
     run(tmp_path / "out", options={"a": 1})
-    (tmp_path / "out" / "average.pt").write_text("mine")
+    for file in mine:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("precious")
     assert not run(tmp_path / "out", options={"a": 1})
-    with pytest.raises(
-        InputError, match=r"out: is to be made again, but average\.pt in it was not made by this step; move that file"
-    ):
+    with pytest.raises(InputError, match=r"out: contains average\.pt, .* move that file"):
         run(tmp_path / "out", options={"a": 2})
-    assert (tmp_path / "out" / "average.pt").read_text() == "mine"
+    with pytest.raises(InputError, match=r"thesis: already exists"):
+        run(tmp_path / "thesis")
+    assert [file.read_text() for file in mine] == ["precious", "precious"]
 
 
 @pytest.mark.parametrize("text", ['{"fingerprint": "a", "outputs": [1]}', "{"])
 def test_a_record_that_no_step_wrote_is_one_line(text: str, tmp_path: Path) -> None:
     run(tmp_path / "out", build=lambda folder: (folder / "model").write_text("model"))
     (tmp_path / "out" / RECORD).write_text(text)
-    with pytest.raises(InputError, match=r"step\.json: is not as a step wrote it; move .*out away"):
+    with pytest.raises(InputError, match=r"step\.json: .*; move .*out away"):
         run(tmp_path / "out")
     assert (tmp_path / "out" / "model").read_text() == "model"
 
 
-def two_steps(folder: Path) -> list[Step]:
-    """The second copies what the first wrote."""
-    clean = Step(folder / "clean", [], {}, lambda made: (made / "LAW.en").write_text("text"))
-    return [clean, Step(folder / "splits", [folder / "clean"], {}, Copy(folder / "clean" / "LAW.en"))]
-
-
-def test_nothing_is_built_of_a_damaged_file(tmp_path: Path) -> None:
+def test_nothing_is_built_of_missing_or_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"out: its input .*nowhere does not exist"):
+        run(tmp_path / "out", inputs=[tmp_path / "nowhere"])
     run_steps(two_steps(tmp_path))
     (tmp_path / "clean" / "LAW.en").write_text("tekst"[:4])
-    with pytest.raises(InputError, match=r"clean/LAW\.en: damaged or edited since the step clean wrote it; put the"):
+    with pytest.raises(InputError, match=r"clean/LAW\.en: damaged or edited since step clean"):
         run_steps(two_steps(tmp_path))
     assert (tmp_path / "splits" / "sub" / "copy.txt").read_text() == "text"
     (tmp_path / "clean").rename(tmp_path / "damaged")
     run_steps(two_steps(tmp_path))
 
 
-def test_a_step_without_its_result_is_not_finished(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="out: ended without model.pt"):
-        run(tmp_path / "out", results=["model.pt"])
-    assert not (tmp_path / "out").exists()
-
-
-def test_hindrances_of_the_machine_are_one_line(tmp_path: Path) -> None:
+def test_a_step_that_fails_or_lacks_its_result_is_one_line_and_not_finished(tmp_path: Path) -> None:
     def fill(folder: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(folder / "a"))
 
-    with pytest.raises(InputError, match=r"out: .*No space left on device.*; mend that and run the same command again"):
-        steps.run_steps([Step(tmp_path / "out", [], {}, fill)])
     (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="out: .*model.pt"):
+        run(tmp_path / "out", results=["model.pt"])
+    with pytest.raises(InputError, match=r"out: .*No space left on device.* run the same command again"):
+        run_steps([Step(tmp_path / "out", [], {}, fill)])
     with pytest.raises(InputError, match=r"out: .*file"):
-        steps.run_steps([Step(tmp_path / "file" / "out", [], {}, lambda folder: None)])
+        run_steps([Step(tmp_path / "file" / "out", [], {}, lambda folder: None)])
     with pytest.raises(FileNotFoundError):  # of the program's own making
-        steps.run_steps([Step(tmp_path / "out", [], {}, lambda folder: (folder / "a" / "b").mkdir())])
-
-
-def test_processes_that_train_together_do_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in TWO.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match="--jobs 2: torchrun's processes train one system together; leave it out"):
-        run_steps([Step(tmp_path / "a", [], {}, lambda _: None)], jobs=2)
-    assert not (tmp_path / "a").exists()
+        run_steps([Step(tmp_path / "out", [], {}, lambda folder: (folder / "a" / "b").mkdir())])
+    assert not (tmp_path / "out").exists()

@@ -37,12 +37,9 @@ def fill_the_disk(folder: Path) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def say_threads(folder: Path) -> None:
-    (folder / "threads").write_text(os.environ["OMP_NUM_THREADS"])
-
-
-def say_process(folder: Path) -> None:
+def say(folder: Path) -> None:
     (folder / "process").write_text(str(os.getpid()))
+    (folder / "threads").write_text(os.environ.get("OMP_NUM_THREADS", ""))
 
 
 def meet(place: Path, folder: Path, count: int = 2) -> None:
@@ -61,40 +58,36 @@ def step(output: Path, *inputs: Path, build: Callable[[Path], None] = nothing, a
     return Step(output, inputs, {}, build, side_by_side=at_once)
 
 
+@pytest.mark.slow
 def test_several_steps_run_at_once_on_a_gpu_if_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     run_steps([step(tmp_path / name, build=partial(meet, tmp_path / "meeting")) for name in "ab"], jobs=2)
-    run_steps([step(tmp_path / name, build=say_process, at_once=True) for name in "cd"])
+    run_steps([step(tmp_path / name, build=say, at_once=True) for name in "cd"])
     assert {(tmp_path / name / "process").read_text() for name in "cd"} == {str(os.getpid())}
 
 
 @pytest.mark.slow
 def test_steps_share_the_cores_whichever_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("a", "b")
-    steps = [step(tmp_path / name, build=say_threads, at_once=True) for name in names]
+    steps = [step(tmp_path / name, build=say, at_once=True) for name in "ab"]
     run_steps(steps)
-    assert {(tmp_path / name / "threads").read_text() for name in names} == {"2"}
+    assert {(tmp_path / name / "threads").read_text() for name in "ab"} == {"2"}
     (tmp_path / "b" / "threads").unlink()
     run_steps(steps, jobs=2)
     assert (tmp_path / "b" / "threads").read_text() == "2"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    run_steps([step(tmp_path / name, build=say_threads) for name in "cd"], jobs=4)
+    run_steps([step(tmp_path / name, build=say) for name in "cd"], jobs=4)
     assert (tmp_path / "c" / "threads").read_text() == "3"
 
 
 @pytest.mark.slow
 def test_after_a_failure_what_runs_is_finished_and_no_other_begins(tmp_path: Path) -> None:
-    steps = [
-        step(tmp_path / "full", build=fill_the_disk),
-        step(tmp_path / "beside"),
-        step(tmp_path / "after", tmp_path / "full"),
-    ]
+    full, beside = step(tmp_path / "full", build=fill_the_disk), step(tmp_path / "beside")
     with pytest.raises(InputError, match=f"^full: .*{os.strerror(errno.ENOSPC)}"):
-        run_steps(steps, jobs=2)
-    assert (tmp_path / "beside" / "step.json").is_file()
-    assert not (tmp_path / "full").exists()
+        run_steps([full, beside, step(tmp_path / "after", tmp_path / "full")], jobs=2)
+    assert [path.parent.name for path in tmp_path.glob("*/step.json")] == ["beside"]
+    dies = step(tmp_path / "dies", build=lambda _: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(InputError, match="killed"):
-        run_steps([step(tmp_path / "dies", build=lambda _: os.kill(os.getpid(), signal.SIGKILL)), steps[1]], jobs=2)
+        run_steps([dies, beside], jobs=2)
 
 
 # Two steps that say who they are, and wait.

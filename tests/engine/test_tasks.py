@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from fairseq_ext.engine import executors
 from fairseq_ext.engine.tasks import Engine, remove_tasks, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
 from tests.cluster import dask_cluster, in_fresh_process
-from tests.waiting import wait_until
+from tests.waiting import SECONDS, wait_until
 
 ONE, TWO = Engine(workers=1), Engine(workers=2)
 
@@ -60,10 +64,10 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Wait:
-    """Tells its process's number and waits."""
+    """Tells that it has begun, and waits."""
 
     def __call__(self, index: int, output: Path) -> None:
-        (output.parents[1] / f"pid{index}").write_text(str(os.getpid()))
+        (output.parents[1] / f"begun{index}").touch()
         time.sleep(600)
 
 
@@ -99,15 +103,22 @@ def test_errors_of_tasks_arrive_as_one_line(error: BaseException, tmp_path: Path
     assert not task_output(tmp_path / "job", 1).exists()
 
 
-def wait_for(path: Path) -> int:
-    """The process number that a task writes into a file."""
-    wait_until(lambda: path.exists() and path.read_text() != "", f"{path.name} was not written")
-    return int(path.read_text())
+def test_tasks_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:
+    run_tasks(Square(), tmp_path / "job", 2, ONE, "squares")
+    (tmp_path / "job" / ".000001.host.1").mkdir()
+    (tmp_path / "job.gone" / "000000").mkdir(parents=True)
+    remove_tasks(tmp_path / "job")
+    assert not list(tmp_path.iterdir())
 
 
+# A cluster
+
+needs_dask = pytest.mark.skipif(not find_spec("distributed"), reason="needs the package distributed")
+
+
+@needs_dask
 @pytest.mark.slow
 def test_two_hosts_share_the_work(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="needs the package distributed")
     with dask_cluster(tmp_path) as scheduler:
         in_fresh_process(share_the_work, tmp_path, str(scheduler))
 
@@ -125,9 +136,43 @@ def share_the_work(folder: Path, scheduler: str) -> None:
     assert len(run_tasks(Square(), folder / "more", 3, engine, "squares")) == 3
 
 
-def test_tasks_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:
-    run_tasks(Square(), tmp_path / "job", 2, ONE, "squares")
-    (tmp_path / "job" / ".000001.host.1").mkdir()
-    (tmp_path / "job.gone" / "000000").mkdir(parents=True)
-    remove_tasks(tmp_path / "job")
-    assert not list(tmp_path.iterdir())
+def said(folder: Path, scheduler: str, task: Wait | None = None) -> str:
+    """The one line where no answer comes for three seconds."""
+    if task is not None:
+        from distributed import Client
+
+        with Client(scheduler_file=scheduler, timeout=SECONDS, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=SECONDS)
+    waits = {"_SCHEDULER_SECONDS": 0.1 if task is None else 60.0, "_WORKERS_SECONDS": 3.0}
+    with patch.multiple(executors, **waits), pytest.raises(InputError) as refused:
+        run_tasks(task or Square(), folder / "job", 2, Engine(scheduler=scheduler), "tasks")
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@needs_dask
+@pytest.mark.parametrize("address", ["", "tcp://[::1", "absent.json"])
+def test_what_is_no_address_is_not_tried(address: str, tmp_path: Path) -> None:
+    assert said(tmp_path, address).startswith(f"--scheduler {address}: unknown scheduler")
+
+
+@needs_dask
+@pytest.mark.slow
+def test_an_address_where_nothing_listens_is_named(tmp_path: Path) -> None:
+    assert "no Dask scheduler answers" in in_fresh_process(said, tmp_path, "tcp://127.0.0.1:1")
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_cluster_whose_workers_die_is_one_line(tmp_path: Path) -> None:
+    processes: list[int] = []
+
+    def kill() -> None:
+        wait_until((tmp_path / "begun0").exists, "no task began")
+        os.kill(processes[1], signal.SIGKILL)
+
+    with dask_cluster(tmp_path, workers=1, processes=processes) as scheduler:
+        threading.Thread(target=kill).start()
+        message = in_fresh_process(said, tmp_path, str(scheduler), Wait())
+    assert "no worker for 3 s" in message
+    assert "run the same command again" in message

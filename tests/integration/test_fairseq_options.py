@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "gated-adapters.md"
 LINES = ["w1 w2 w3", "w4 w5", "w6", "w7 w8 w9 w10"]
 EACH = ["law", "sub", "med", "law"]
 PAIRS = list(zip(LINES, EACH, strict=True))
+TYPED = [f"<domain:{domain}> {line}" for line, domain in PAIRS]
 SEARCH = {"beam": 2, "max_len_b": 6}
 SEARCH_OPTIONS = ["--beam", "2", "--max-len-b", "6"]
 
@@ -121,45 +122,24 @@ def as_told(system: str, pairs: list[tuple[str, str]]) -> list[tuple[str, str | 
 # From Python
 
 
-@row("`DomainTranslator`")
-def check_hub(world: World, system: str, *_: Any) -> None:
-    hub = world.hub(system)
-    expected = [hub.decode(torch.tensor(by_hand(world.data["mmap"], system, *pair))) for pair in PAIRS]
-    assert hub.translate(LINES, beam=1, domain=EACH, max_len_b=6) == expected
-
-
 @row("… in several threads")
 def check_threads(world: World, system: str, *_: Any) -> None:
     hub = world.hub(system)
-    jobs = PAIRS
-    expected = [translate(hub, [job]) for job in jobs]
-    found: dict[int, list[str]] = {}
-
-    def work(n: int) -> None:
-        for _ in range(2):
-            found[n] = translate(hub, [jobs[n]])
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(jobs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found.get(n) for n in range(len(jobs))] == expected
-
-
-def check_ensemble(world: World, system: str, other: str) -> None:
-    """Its probabilities are the means of its models'; the other model's cell has the other order."""
-    alone = [world.hub(name) for name in (system, other)]
-    texts = translate(alone[0], PAIRS)
-    probabilities = torch.stack([forced(hub, texts).exp() for hub in alone])
-    both = world.fresh_hub(f"{system}:{other}")
-    torch.testing.assert_close(forced(both, texts).exp(), probabilities.mean(0), atol=1e-4, rtol=1e-3)
+    jobs = [[pair] for pair in PAIRS * 2]
+    expected = [translate(hub, job) for job in jobs]
+    with ThreadPoolExecutor(len(PAIRS)) as threads:
+        assert list(threads.map(lambda job: translate(hub, job), jobs)) == expected
 
 
 def add_ensemble(other: str) -> None:
     @row(f"ensemble with {other.upper()}, in either order")
     def check(world: World, system: str, *_: Any) -> None:
-        check_ensemble(world, system, other)
+        """Its probabilities are the means of its models'; the other model's cell has the other order."""
+        alone = [world.hub(name) for name in (system, other)]
+        texts = translate(alone[0], PAIRS)
+        probabilities = torch.stack([forced(hub, texts).exp() for hub in alone])
+        both = world.fresh_hub(f"{system}:{other}")
+        torch.testing.assert_close(forced(both, texts).exp(), probabilities.mean(0), atol=1e-4, rtol=1e-3)
 
 
 for name in toy_systems.ARCHITECTURES:
@@ -211,14 +191,18 @@ def check_prefix(world: World, system: str, capsys: pytest.CaptureFixture) -> No
         assert found[n] == dictionary.string(torch.tensor(expected))
 
 
+def scores_of(world: World, system: str, split: str) -> list[dict[str, Any]]:
+    """What Python says of the translations of a split."""
+    sources, domains = zip(*as_told(system, world.texts(split, "en")), strict=True)
+    targets = [text for text, _ in world.texts(split, "pl")]
+    return world.hub(system).score(list(sources), targets, domain=list(domains))
+
+
 @row("`fairseq-generate --score-reference`")
 def check_score_reference(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
     world.command(generate.main, system, "--gen-subset", "test", "--batch-size", "5", "--score-reference")
     found = printed(capsys, "P")
-    sources, targets = as_told(system, world.texts("test", "en")), world.texts("test", "pl")
-    domains = [domain for _, domain in sources]
-    scored = world.hub(system).score([text for text, _ in sources], [text for text, _ in targets], domain=domains)
-    for n, one in enumerate(scored):
+    for n, one in enumerate(scores_of(world, system, "test")):
         bits = (one["positional_scores"] / math.log(2)).tolist()
         assert [float(value) for value in found[n].split()] == pytest.approx(bits, abs=2e-4)
 
@@ -231,11 +215,9 @@ def check_validate(world: World, system: str, *_: Any) -> None:
     with metrics.aggregate(new_root=True) as shown:
         world.command(validate.main, system, "--valid-subset", "train", "--batch-size", "5")
     figures = shown.get_smoothed_values()
-    sources, targets = as_told(system, world.texts("train", "en")), world.texts("train", "pl")
-    domains = [domain for _, domain in sources]
-    scored = world.hub(system).score([text for text, _ in sources], [text for text, _ in targets], domain=domains)
+    scored = list(zip(scores_of(world, system, "train"), world.texts("train", "pl"), strict=True))
     for name in toy.DOMAINS:
-        own = [one["positional_scores"] for one, (_, domain) in zip(scored, targets, strict=True) if domain == name]
+        own = [one["positional_scores"] for one, (_, domain) in scored if domain == name]
         assert figures[f"loss_{name}"] == pytest.approx(-torch.cat(own).mean().item() / math.log(2), abs=2e-3)
 
 
@@ -251,13 +233,13 @@ def type_lines(world: World, system: str, capsys: pytest.CaptureFixture, lines: 
 
 @row("`fairseq-interactive`")
 def check_interactive(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
-    type_lines(world, system, capsys, [f"<domain:{domain}> {line}" for line, domain in PAIRS])
+    type_lines(world, system, capsys, TYPED)
     assert list(printed(capsys).values()) == translate(world.hub(system), PAIRS)
 
 
 @row("`fairseq-interactive --print-alignment`")
 def check_alignment(world: World, system: str, capsys: pytest.CaptureFixture) -> None:
-    type_lines(world, system, capsys, [f"<domain:{domain}> {line}" for line, domain in PAIRS], "--print-alignment")
+    type_lines(world, system, capsys, TYPED, "--print-alignment")
     out = capsys.readouterr().out
     task, _, model = toy_systems.make_system(world.data["mmap"], system)
     for n, (line, domain) in enumerate(PAIRS):
@@ -277,8 +259,7 @@ def check_constraints(world: World, system: str, capsys: pytest.CaptureFixture) 
     hub = world.hub(system)
     free = translate(hub, PAIRS)
     wanted = next(word for word in toy.WORDS if not any(word in text.split() for text in free))
-    lines = [f"<domain:{domain}> {line}\t{wanted}" for line, domain in PAIRS]
-    type_lines(world, system, capsys, lines, "--constraints")
+    type_lines(world, system, capsys, [f"{line}\t{wanted}" for line in TYPED], "--constraints")
     out = capsys.readouterr().out
     found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", out, re.MULTILINE))
     probabilities = dict(re.findall(r"^P-(\d+)\t(.*)$", out, re.MULTILINE))

@@ -2,74 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fairseq_ext.metrics.records import Record, read_records
-from tests import toy
+from tests.integration import experiments
+from tests.integration.test_command_lines import run_well
 from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
-from tests.recorded import recorded_results, results_of, shapes_of
 
-pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[2]
 RUNS = ("kneser-ney", "standard", "fixed", "dagru@1", "dagru@2")
 
 
-def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", module, *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
-
-@pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = write_word_lm_experiment(tmp_path_factory.mktemp("words"))
-    result = run("fairseq_ext.cli", "run", str(path))
-    assert result.returncode == 0, result.stderr[-2000:]
-    return path
-
-
-def perplexity(experiment: Path, name: str, split: str) -> Record:
-    records = read_records(experiment.parent / "work/perplexity" / name / "records.jsonl")
-    [found] = [record for record in records if (record.metric, record.domain) == ("perplexity", split)]
+def perplexity(work: Path, name: str) -> Record:
+    """Of the test set."""
+    records = read_records(work / "perplexity" / name / "records.jsonl")
+    [found] = [record for record in records if (record.metric, record.domain) == ("perplexity", "test")]
     return found
 
 
-def test_everything_is_made_and_made_once(experiment: Path) -> None:
-    result = run("fairseq_ext.cli", "run", str(experiment), "--dry-run")
-    assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
-    page = (experiment.parent / "work/report/report.html").read_text(encoding="utf-8")
-    assert "Table 2. Perplexity" in page
-
-
-def test_all_models_are_measured_on_the_same_tokens(experiment: Path) -> None:
-    lines = (experiment.parent / "test.txt").read_text(encoding="utf-8").splitlines()
+@pytest.mark.slow
+def test_all_models_are_measured_on_the_same_tokens_as_fairseq_measures(tmp_path: Path) -> None:
+    path = write_word_lm_experiment(tmp_path)
+    work = experiments.run_whole(path)
+    experiments.check_nothing_is_left_to_do(path)
+    experiments.check_results_are_of_the_recorded_shape(path, "recurrent")
+    lines = (tmp_path / "test.txt").read_text(encoding="utf-8").splitlines()
     tokens = sum(len(line.split()) + 1 for line in lines)
     for name in RUNS:
-        measured = perplexity(experiment, name, "test")
+        measured = perplexity(work, name)
         assert measured.n == tokens
         # Of twenty words, and the end: all have learned something.
         assert 1 < measured.value < 15
-
-
-def test_perplexity_is_fairseqs(experiment: Path) -> None:
-    """In one row, as fairseq-eval-lm reads without a batch size."""
-    work = experiment.parent / "work"
-    result = run(
-        "fairseq_cli.eval_lm", str(work / "data-bin"), "--user-dir", toy.USER_DIR, "--cpu", "--path",
-        str(work / "systems/dagru@1/checkpoint_best.pt"), "--task", "contiguous_language_modeling",
-        "--tokens-per-sample", "7", "--gen-subset", "test",
+    # Without a batch size, fairseq-eval-lm reads in one row, too.
+    printed = run_well(
+        "eval_lm", "data-bin", "--cpu", "--path", "systems/dagru@1/checkpoint_best.pt", "--gen-subset", "test",
+        "--task", "contiguous_language_modeling", "--tokens-per-sample", "7", cwd=work,
     )  # fmt: skip
-    found = re.search(r"Perplexity: ([\d.]+)", result.stdout + result.stderr)
-    assert found is not None, result.stderr[-2000:]
-    assert perplexity(experiment, "dagru@1", "test").value == pytest.approx(float(found[1]), abs=0.01)
-
-
-def test_the_report_is_tested_on_results_of_this_shape(experiment: Path) -> None:
-    assert shapes_of(results_of(experiment)) == shapes_of(recorded_results("recurrent"))
+    [found] = re.findall(r"Perplexity: ([\d.]+)", printed)
+    assert perplexity(work, "dagru@1").value == pytest.approx(float(found), abs=0.01)

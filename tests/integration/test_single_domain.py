@@ -14,13 +14,10 @@ from tests.verbs import verb
 
 pytestmark = pytest.mark.slow
 
-SYSTEMS = {
-    "mix": {**PLAIN, "arch": "transformer_tiny", "max-epoch": 4},
-    "mix-continued": {**PLAIN, "from": "mix", "arch": "transformer_tiny"},
-    "ad": {**PLAIN, "from": "mix", "arch": "transformer_domain_adapter_tiny"},
-}
-OUTPUTS = {"mix": {"system": "mix"}, "mix-continued": {"system": "mix-continued"},
-           "ad": {"system": "ad", "domain": "bank"}}  # fmt: skip
+TINY = {**PLAIN, "arch": "transformer_tiny"}
+AD = {**PLAIN, "from": "mix", "arch": "transformer_domain_adapter_tiny"}
+SYSTEMS = {"mix": {**TINY, "max-epoch": 4}, "mix-continued": {**TINY, "from": "mix"}, "ad": AD}
+OUTPUTS = {name: {"system": name} for name in ("mix", "mix-continued")} | {"ad": {"system": "ad", "domain": "bank"}}
 
 
 def test_everything_is_made_but_what_needs_several_domains(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.commands import kill_in_every_step, run_experiment
+from tests.integration import experiments
+from tests.recipes.commands import kill_in_every_step
 from tests.recipes.recurrent.small_experiment import COMMON, write_file, write_word_lm_experiment
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
     write_word_lm_experiment(tmp_path)
     standard = {"combination": "none", "embed-dim": 8, "max-epoch": 1, "seeds": [1, 2], "tune": {"lr": [1e-9, 1]}}
@@ -25,9 +25,8 @@ def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "fairseq_ext.cli", "run", str(experiment)]
     kill_in_every_step(command, ["standard.lr=1", "standard@1"])
-    result = run_experiment(str(experiment))
-    assert result.returncode == 0, result.stderr[-2000:]
-    systems = experiment.parent / "work/systems"
+    work = experiments.run_whole(experiment)
+    systems = work / "systems"
     record = json.loads((systems / "standard@1/trials.json").read_text())
     still, learned = (trial["figure"] for trial in record["trials"])
     assert (record["metric"], record["chosen"]) == ("loss", "standard.lr=1")
@@ -35,8 +34,7 @@ def test_trials_choose_by_validation_and_are_run_once(tmp_path: Path) -> None:
     best = [(systems / name / "checkpoint_best.pt").read_bytes() for name in ("standard@1", "standard.lr=1")]
     assert best[0] == best[1]
     assert "'lr': [1.0]" in (systems / "standard@2/train.log").read_text()
-    report = (experiment.parent / "work/report/report.md").read_text(encoding="utf-8")
+    report = (work / "report/report.md").read_text(encoding="utf-8")
     assert f"| standard.lr=1e-09 | standard | {still:.3f} | – |" in report
     assert f"| standard.lr=1 | standard | {learned:.3f} | yes |" in report
-    result = run_experiment(str(experiment), "--dry-run")
-    assert {line.split("/")[0].strip() for line in result.stdout.splitlines()} == {"up to date"}
+    experiments.check_nothing_is_left_to_do(experiment)

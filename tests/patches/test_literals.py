@@ -51,9 +51,7 @@ def test_every_module_of_fairseqs_has_it() -> None:
     assert all(module.__dict__["eval"] is evaluate_literal for module in ours)
 
 
-def test_a_module_that_is_imported_later_has_it_from_its_first_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_imported_later_has_it_from_its_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "late.py").write_text(f"SEEN = eval\ndef f(): return eval({PWN!r})\n")
     monkeypatch.setattr(fairseq, "__path__", [*fairseq.__path__, str(tmp_path)])
     late = importlib.import_module("fairseq.late")

@@ -33,6 +33,7 @@ def loaded(data: Path, *extra: str, arch: str = AD) -> tuple[Any, Any]:
     return task, model
 
 
+@pytest.mark.slow
 def test_validation_logs_every_domain_and_the_average(data: Path) -> None:
     task, model = loaded(data, "--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}')
     task.load_dataset("valid")
@@ -63,9 +64,10 @@ def test_training_on_some_domains_keeps_all_numbers(data: Path, teacher: Path) -
     task, _ = loaded(data, "--train-domains", "sub, med", "--teacher-dir", str(teacher), arch=GAD)
     for split in ("train", "valid", "test"):
         task.load_dataset(split, combine=split == "train")
-    train, valid, test = (task.datasets[split] for split in ("train", "valid", "test"))
-    # 12 and 6 pairs, upsampled to the larger of the two
-    assert (task.domains, len(train), len(valid), len(test)) == (toy.DOMAINS, 24, 10, 12)
+    # Of training, 12 and 6 pairs, upsampled to the larger of the two.
+    assert {split: len(dataset) for split, dataset in task.datasets.items()} == {"train": 24, "valid": 10, "test": 12}
+    assert task.domains == toy.DOMAINS
+    train = task.datasets["train"]
     assert {train[i]["domain_id"] for i in range(24)} == {1, 2}
     batch = train.collater([train[i] for i in range(24) if train[i]["domain_id"] == 2])
     own = read_teacher_probs(teacher, "sub", "train", toy.DOMAINS, 6)
@@ -86,10 +88,16 @@ def translate_typed(task: Any, model: Any, lines: list[str], **generation: Any) 
     return [hypotheses[batch["id"].tolist().index(i)][0] for i in range(len(lines))], sample
 
 
+def source_of(task: Any, line: str) -> dict[str, torch.Tensor]:
+    """What a model is told of a line alone."""
+    tokens = task.src_dict.encode_line(line, add_if_not_exist=False).long().unsqueeze(0)
+    return {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.size(1)])}
+
+
 def test_a_typed_tag_chooses_the_adapter(data: Path) -> None:
-    tagged, _ = translate_typed(*loaded(data), ["<domain:law> w1 w2 w3", "<domain:sub>w1 w2 w3", "<domain:law>  w4"])
-    for hypothesis, domain, line in zip(tagged, ("law", "sub", "law"), ("w1 w2 w3", "w1 w2 w3", "w4"), strict=True):
-        [expected], _ = translate_typed(*loaded(data, "--domain", domain), [line])
+    tagged, _ = translate_typed(*loaded(data), ["<domain:law>  w1 w2 w3", "<domain:sub>w1 w2 w3"])
+    for hypothesis, domain in zip(tagged, ("law", "sub"), strict=True):
+        [expected], _ = translate_typed(*loaded(data, "--domain", domain), ["w1 w2 w3"])
         assert hypothesis["tokens"].tolist() == expected["tokens"].tolist()
         torch.testing.assert_close(hypothesis["positional_scores"], expected["positional_scores"])
     assert not torch.allclose(tagged[0]["score"], tagged[1]["score"])
@@ -101,7 +109,7 @@ def test_tag_model_reads_the_tag_as_text_and_never_goes_without_unless_told_to(d
         tokens, _ = task.get_interactive_tokens_and_lengths([line], lambda text: text)
         assert tokens[0].tolist() == [task.src_dict.index("<domain:med>"), task.src_dict.index("w1"), 2]
     lines = ["<domain:law> w1", "w1 w2"]
-    with pytest.raises(InputError, match="reads a domain's tag: give --domain NAME.*there are law, med, sub"):
+    with pytest.raises(InputError, match="reads a domain's tag; .*--domain NAME.*law, med, sub"):
         translate_typed(*loaded(data, "--domain-tags", arch=MIX), lines)
     told, _ = translate_typed(*loaded(data, "--domain-tags", "--domain-source", "none", arch=MIX), lines)
     plain, _ = translate_typed(*loaded(data, arch=MIX), ["w1 w2"])
@@ -126,7 +134,6 @@ def test_typed_text_yields_no_special_symbols(data: Path) -> None:
 def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> None:
     """The classifier's probabilities, put on the adapters by hand; certain ones are the classifier's choice."""
     soft, model = loaded(data, "--domain-source", "classifier-soft", "--teacher-dir", str(teacher))
-    toy.randomise_adapters(model)
     inputs = toy.first_batch(soft, "test", max_sentences=12)["net_input"]
     assert "domain_ids" not in inputs
     weights = inputs["domain_weights"]
@@ -141,20 +148,12 @@ def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> 
 
 def test_even_weights_translate_typed_lines_too(data: Path) -> None:
     task, model = loaded(data, "--domain-source", "uniform")
-    toy.randomise_adapters(model)
-    hypotheses, _ = translate_typed(task, model, ["w1 w2", "w3"])
-    tokens = hypotheses[0]["tokens"]
-    scores = model.get_normalized_probs(
-        model(
-            src_tokens=torch.tensor([[task.src_dict.index("w1"), task.src_dict.index("w2"), 2]]),
-            src_lengths=torch.tensor([3]),
-            prev_output_tokens=torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0),
-            domain_weights=torch.full((1, 3), 1 / 3),
-        ),
-        log_probs=True,
-    )
-    forced = scores[0].gather(1, tokens.unsqueeze(1)).squeeze(1)
-    torch.testing.assert_close(hypotheses[0]["positional_scores"], forced, atol=1e-4, rtol=0)
+    [hypothesis, _], _ = translate_typed(task, model, ["w1 w2", "w3"])
+    tokens = hypothesis["tokens"]
+    before = torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0)
+    out = model(**source_of(task, "w1 w2"), prev_output_tokens=before, domain_weights=torch.full((1, 3), 1 / 3))
+    forced = model.get_normalized_probs(out, log_probs=True)[0].gather(1, tokens.unsqueeze(1)).squeeze(1)
+    torch.testing.assert_close(hypothesis["positional_scores"], forced, atol=1e-4, rtol=0)
 
 
 # Gate weights
@@ -173,13 +172,9 @@ def test_gates_are_reported_under_the_lines_own_numbers(
     assert set(printed) == {f"G-{i}" for i in range(5)}
     records = {record["id"]: record for record in map(json.loads, report.read_text().splitlines())}
     tokens = hypotheses[1]["tokens"]
-    net_input = {"src_tokens": task.src_dict.encode_line(lines[1], add_if_not_exist=False).long().unsqueeze(0)}
-    net_input["src_lengths"] = torch.tensor([5])
-    alone = model.gate_weights(net_input, torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0))
-    np.testing.assert_allclose(records[1]["encoder"], alone["encoder"][0].numpy(), atol=1e-4)
-    np.testing.assert_allclose(records[1]["decoder"], alone["decoder"][0].numpy(), atol=1e-4)
-    assert len(records[1]["tokens"]) == len(tokens)
-    np.testing.assert_allclose(records[1]["tokens"], alone["tokens"][0].numpy(), atol=1e-4)
+    alone = model.gate_weights(source_of(task, lines[1]), torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0))
+    for part in ("encoder", "decoder", "tokens"):
+        np.testing.assert_allclose(records[1][part], alone[part][0].numpy(), atol=1e-4)
     np.testing.assert_allclose(np.mean(records[1]["tokens"], 0), np.mean(records[1]["decoder"], 0), atol=1e-4)
     shown = [float(part.split("=")[1]) for part in printed["G-1"].split()]
     mean = np.array(records[1]["encoder"] + records[1]["decoder"]).mean(0)
@@ -195,20 +190,14 @@ def test_gates_are_reported_under_the_lines_own_numbers(
     [
         (("--domain", "news"), "--domain: 'news' is unknown"),
         (("--train-domains", "law,news"), "--train-domains: 'news' is unknown; choose one of law, med, sub"),
-        (("--domain-source", "none"), "plain adapters need a domain: .*--domain"),
-        (("--domain-tags", "--domain-source", "uniform"), "a tag names one domain"),
+        (("--domain-source", "none"), "plain adapters need a domain; .*--domain"),
+        (("--domain-tags", "--domain-source", "uniform"), "--domain-source uniform: cannot"),
         (("--domain-source", "classifier"), "--teacher-dir"),
     ],
 )
 def test_options_that_do_not_fit(data: Path, options: tuple[str, ...], match: str) -> None:
     with pytest.raises(InputError, match=match):
         loaded(data, *options)[0].load_dataset("test")
-
-
-@pytest.mark.parametrize("lines", [["<domain:law> w1", "w1 w2 w3"], ["<domain:news> w1"]])
-def test_lines_without_a_domain_are_told(data: Path, lines: list[str]) -> None:
-    with pytest.raises(InputError, match="law, med, sub"):
-        translate_typed(*loaded(data), lines)
 
 
 def test_domain_in_the_data_but_not_in_the_list(own_data: Path) -> None:
@@ -252,7 +241,7 @@ def test_the_training_set_is_like_any_other_where_nothing_trains(data: Path) -> 
 def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
     given = ["--valid-subset", "valid,train"]
     task, _ = loaded(data, *given)
-    with pytest.raises(InputError, match="--valid-subset train: .*; validate on train:law,train:med,train:sub"):
+    with pytest.raises(InputError, match="--valid-subset train: .*--valid-subset train:law,train:med,train:sub"):
         task.load_dataset("train", combine=True)
     loaded(data, *given, "--disable-validation")[0].load_dataset("train", combine=True)
     task, _ = loaded(data, "--valid-subset", "train:law")
@@ -263,7 +252,7 @@ def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
 
 def test_validation_sets_that_nobody_named(own_data: Path) -> None:
     toy.write_split(own_data / "med", "valid1", [("w1", "w1")], toy.make_dictionary())
-    with pytest.raises(InputError, match="med: valid1 is not used; name it in --valid-subset"):
+    with pytest.raises(InputError, match="med: valid1 is not used; .*--valid-subset"):
         loaded(own_data)[0].load_dataset("train", combine=True)
     combined, _ = loaded(own_data, "--combine-valid-subsets")
     combined.load_dataset("train", combine=True)
@@ -281,11 +270,8 @@ def test_several_data_directories_take_turns_in_training(data: Path, teacher: Pa
         task.load_dataset("train", epoch=epoch, combine=True)
         sizes.append(len(task.dataset("train")))
     assert sizes == [42, 12, 42]
-    with pytest.raises(InputError, match="--teacher-dir has the labels of one"):
+    with pytest.raises(InputError, match="--teacher-dir"):
         loaded(Path(f"{data}:{other}"), "--teacher-dir", str(teacher))
-
-
-# What a model was trained with
 
 
 def test_checkpoints_are_held_to_their_tags(data: Path) -> None:
@@ -294,8 +280,8 @@ def test_checkpoints_are_held_to_their_tags(data: Path) -> None:
     task.build_model(args)  # as fairseq-train
     assert args.domain_tags
     other, other_args = toy.make_task(data, *plain, arch=MIX)
-    with pytest.raises(InputError, match="trained with --domain-tags; give the option"):
+    with pytest.raises(InputError, match="trained with --domain-tags"):
         other.build_model(args, from_checkpoint=True)
     other.build_model(other_args)
-    with pytest.raises(InputError, match="trained without --domain-tags; leave the option out"):
+    with pytest.raises(InputError, match="trained without --domain-tags"):
         task.build_model(other_args, from_checkpoint=True)

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.optim.adam import Adam
 from fairseq.tasks import FairseqTask
 
 from fairseq_ext.tasks import precision
-from fairseq_ext.tasks.precision import BFLOAT16, FLOAT32, PRECISIONS, Precision, computed_in, time_steps
+from fairseq_ext.tasks.precision import BFLOAT16, PRECISIONS, Precision, time_steps
 from tests import toy
 
 
@@ -22,10 +21,9 @@ class Optimizer:
     def __init__(self, model: Any) -> None:
         self.optimizer = Adam([p for p in model.parameters() if p.requires_grad], lr=0.01, betas=(0.9, 0.98))
 
-    backward = staticmethod(torch.Tensor.backward)
+        self.step = self.optimizer.step
 
-    def step(self) -> None:
-        self.optimizer.step()
+    backward = staticmethod(torch.Tensor.backward)
 
 
 def trained(data: Path, *options: str, start: dict[str, Any] | None = None) -> tuple[Any, Any, list]:
@@ -105,24 +103,8 @@ def test_precisions_are_timed_in_turn_after_a_round_that_warms_up() -> None:
     assert all(0 <= value < 0.1 for value in seconds.values())
 
 
-def test_bfloat16_and_math_attention_are_switched_back() -> None:
-    x, weight = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True)
-
-    def criterion() -> tuple[torch.Tensor, bool]:
-        return F.linear(x, weight), torch.backends.cuda.flash_sdp_enabled()
-
-    before = torch.backends.cuda.flash_sdp_enabled()
-    out, has_flash = computed_in(BFLOAT16, criterion)()
-    assert (out.dtype, has_flash) == (torch.bfloat16, False)
-    out.sum().backward()
-    assert weight.grad is not None
-    assert weight.grad.dtype == torch.float32
-    assert (torch.backends.cuda.flash_sdp_enabled(), torch.is_autocast_enabled("cpu")) == (before, False)
-    assert computed_in(FLOAT32, criterion) is criterion
-
-
-@pytest.mark.parametrize(("kept", "chosen"), [("bfloat16, flash attention", BFLOAT16), ("another", None), (None, None)])
-def test_what_earlier_versions_chose_is_kept(kept: str | None, chosen: str | None) -> None:
+def test_what_earlier_versions_chose_is_kept() -> None:
     memory = Precision()
-    memory.resume_step({"cpu_step": kept})
-    assert memory.chosen_step == chosen
+    for kept, chosen in (("bfloat16, flash attention", BFLOAT16), ("another", None), (None, None)):
+        memory.resume_step({"cpu_step": kept})
+        assert memory.chosen_step == chosen

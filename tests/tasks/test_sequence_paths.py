@@ -14,6 +14,7 @@ from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
 from tests import toy, toy_text
 
 PAD = 1
+TOKENS = torch.randint(4, 30, (24, 7), generator=torch.Generator().manual_seed(3))
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +30,9 @@ def load(model: Any, directory: Path, num_paths: int = 1, num_tokens: int = 0, *
     return SequencePaths.load(directory, model, num_paths=num_paths, num_tokens=num_tokens, padding_idx=PAD, **options)
 
 
-def some_tokens(rows: int = 24) -> torch.Tensor:
-    return torch.randint(4, 30, (rows, 7), generator=torch.Generator().manual_seed(3))
-
-
 def test_the_base_chooses_for_every_row_by_itself(model: Any, tmp_path: Path) -> None:
     """By hand: the states without adapters, averaged, and the clusters' most probable leaves."""
-    paths, tokens = load(model, toy_text.write_clusters(tmp_path), num_paths=2), some_tokens()
+    paths, tokens = load(model, toy_text.write_clusters(tmp_path), num_paths=2), TOKENS
     with torch.no_grad():
         states = model(tokens, node_weights=torch.zeros(len(tokens), 5), features_only=True)[0].mean(1)
     leaves = PathChooser.load(tmp_path).leaves(states.numpy(), 2)
@@ -50,7 +47,7 @@ def test_the_base_reads_once_for_all_numbers_of_paths_and_tokens(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy_text.write_clusters(tmp_path)
-    tokens, states, read = some_tokens(), StatesOnce((0, 3)), []
+    tokens, states, read = TOKENS, StatesOnce((0, 3)), []
     ways = [(k, n) for k in (1, 2) for n in (0, 3)]
     paths = [load(model, tmp_path, k, n, states=states) for k, n in ways]
     expected = [load(model, tmp_path, k, n)(tokens) for k, n in ways]
@@ -63,5 +60,5 @@ def test_the_base_reads_once_for_all_numbers_of_paths_and_tokens(
 
 
 def test_clusters_of_another_tree_are_refused(model: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'news', the model's tree has law, med, sub"):
+    with pytest.raises(InputError, match="'news' .* law, med, sub"):
         load(model, toy_text.write_clusters(tmp_path, names=["law", "news"]))

@@ -1,0 +1,103 @@
+"""What may stand in a checkpoint, its options and its weights; all else ends in one line, soon."""
+
+from __future__ import annotations
+
+import copy
+import re
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data.encoders.gpt2_bpe import GPT2BPEConfig
+from omegaconf import OmegaConf
+from torch import Tensor
+
+import fairseq_ext  # noqa: F401  registers, fairseq being loaded
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.patches.checkpoints import check_checkpoint
+from fairseq_ext.patches.options import ALLOWED_NAMES, check_options, forget_starting_files
+from tests.patches import hostile
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_same_names() -> None:
+    (names,) = re.findall(r"\* \*\*Names\*\*: (.*?)\n\* ", PAGE, re.DOTALL)
+    wanted = {name for kind in ("model", "task", "criterion") for name in ALLOWED_NAMES[kind]}
+    assert set(re.findall(r"`(\w+)`", names)) == wanted | {"bert"}
+
+
+def test_options_of_published_models_pass() -> None:
+    """fairseq's defaults for GPT-2's subwords are addresses."""
+    config = OmegaConf.create(
+        {
+            "model": {"_name": "transformer_lm", "adaptive_softmax_cutoff": "20000,60000"},
+            "task": {"_name": "language_modeling"},
+            "bpe": OmegaConf.structured(GPT2BPEConfig(_name="gpt2")),
+            "distributed_training": {"distributed_init_method": "tcp://localhost:12345"},
+            "job_logging_cfg": {"handlers": {"console": {"stream": "ext://sys.stdout"}}},
+            "optimizer": {"_name": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8},
+        }
+    )
+    check_options({"args": None, "cfg": config, "model": {}}, {})
+
+
+def test_embedding_files_are_forgotten_and_addresses_refused_but_for_the_users_own() -> None:
+    given = {"arch": "transformer", "encoder_embed_path": "a", "decoder_embed_path": "b", "more": "https://c"}
+    state = {"args": Namespace(**given), "cfg": None}
+    with pytest.raises(InputError, match="more is an address"):
+        check_options(state, {})
+    check_options(state, {"more": "https://c"})
+    forget_starting_files(state, {"decoder_embed_path": "b"})
+    assert vars(state["args"]) == {**given, "encoder_embed_path": None}
+
+
+# Weights
+
+NAME = "encoder.layers.0.fc1.weight"
+
+
+@pytest.fixture(scope="module")
+def good(data: Path) -> hostile.State:
+    return hostile.make_good(data)
+
+
+def with_weight(change: Callable[[Tensor], Any]) -> Callable[[hostile.State], hostile.State]:
+    return lambda state: {**state, "model": {**state["model"], NAME: change(state["model"][NAME].clone())}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_weight(lambda weight: weight.fill_(float("nan"))), f"'{NAME}' has entries that are not finite"),
+        (with_weight(lambda weight: {"a": weight}), f"'{NAME}' is dict, expected a tensor"),
+        (with_weight(lambda weight: weight.to_sparse()), "plain tensor|sparse"),
+        (with_weight(lambda weight: torch.zeros(1).expand(10**14)), f"'{NAME}' declares 1000000*0 numbers"),
+        (hostile.replaced(model=[1, 2]), "not a fairseq checkpoint"),
+        (hostile.replaced(cfg=7), "its entry 'cfg' is int, expected options"),
+    ],
+)
+def test_refused_in_one_line(change: Callable, message: str, good: hostile.State, tmp_path: Path) -> None:
+    torch.save(change(copy.deepcopy(good)), tmp_path / "odd.pt")
+    with pytest.raises(InputError, match=rf"odd\.pt: .*({message})") as caught:
+        check_checkpoint(tmp_path / "odd.pt")
+    assert "\n" not in str(caught.value)
+
+
+def test_other_precisions_counters_and_bytes_are_fine(good: hostile.State, tmp_path: Path) -> None:
+    weights = {name: value.bfloat16() for name, value in good["model"].items()}
+    more = {"steps": torch.tensor(3), "names": torch.tensor([104, 105], dtype=torch.uint8)}
+    torch.save({**good, "model": {**weights, **more}}, tmp_path / "model.pt")
+    check_checkpoint(tmp_path / "model.pt")
+
+
+def test_options_of_wrong_kinds_end_in_one_line(good: hostile.State, data: Path, tmp_path: Path) -> None:
+    change = hostile.with_config(model={"encoder_attention_heads": "many"})
+    torch.save(change(copy.deepcopy(good)), tmp_path / "odd.pt")
+    with pytest.raises(InputError, match=r"odd\.pt: cannot build a model from it: \w+Error: ") as caught:
+        checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "odd.pt")], {"data": str(data)})
+    assert caught.value.__cause__ is not None
