@@ -57,7 +57,7 @@ def test_given_sets_lose_what_later_ones_hold(tmp_path: Path, capsys: pytest.Cap
     counts, removed = {"train": 2, "valid": 2, "test": 2}, {"train": 4, "valid": 0}
     assert facts == TaskFacts("classification", ["a", "b"], 1, counts, removed)
     said = capsys.readouterr().err
-    assert said == "mood: 2 train, 2 valid, 2 test; 2 classes; held out, so taken out: 4 of train and 0 of valid\n"
+    assert said == "mood: 2 train, 2 valid, 2 test; 2 classes; removed because held out: 4 of train and 0 of valid\n"
     assert set(held_out_texts(tmp_path)) == {"three", "one", "two", "six"}
 
 
@@ -75,7 +75,7 @@ def test_no_more_is_trained_on_than_asked_for(tmp_path: Path, capsys: pytest.Cap
     rows = [("ab"[number % 2], f"text {number}") for number in range(100)]
     few = ClassificationSplit(task_valid=0.2, task_test=0.2, task_train=30)
     assert split(tmp_path / "few", rows, options=few).counts == {"train": 30, "valid": 20, "test": 20}
-    assert "mood: 30 of 60 examples are trained on (split.task_train)" in capsys.readouterr().err
+    assert "mood: trains on 30 of 60 examples" in capsys.readouterr().err
     split(tmp_path / "all", rows)
     drawn, every = rows_of(tmp_path / "few", "train"), rows_of(tmp_path / "all", "train")
     assert [row for row in every if row in drawn] == drawn != every[:30]
