@@ -75,7 +75,7 @@ def train_classifier(folder: Path, options: Teacher, texts: Sequence[str], label
 def load_classifier(folder: Path, backend: str) -> Classifier:
     """Load a classifier written by :func:`train_classifier`."""
     if backend not in _MODULES:
-        raise InputError(f"{folder}: unknown kind of teacher {backend!r}; there are {', '.join(_MODULES)}")
+        raise InputError(f"{folder}: unknown backend {backend!r}; choose {' or '.join(_MODULES)}")
     classifier: Classifier = _module(backend).load(folder)
     return classifier
 

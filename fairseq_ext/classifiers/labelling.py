@@ -181,7 +181,7 @@ def _write_folds(work: Labelling, domains: Sequence[str]) -> None:
     for fold in range(num_folds):
         if not counts[:, fold].any() or not seen[:, fold].all():
             missing = domains[int(np.argmin(seen[:, fold]))]
-            raise InputError(f"{missing}: too few sentences for {num_folds} folds; lower teacher.folds or add text")
+            raise InputError(f"{missing}: has too few sentences for {num_folds} folds; lower teacher.folds or add text")
 
 
 def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -151,7 +151,9 @@ def _texts_of(line: str, number: int) -> list[str]:
     """Return the one or two texts of a line in canonical form, as in training."""
     texts = [canonical(text, Counter()) for text in line.split(_PAIR)]
     if len(texts) > 2:
-        raise InputError(f"standard input, line {number}: has {len(texts)} texts; give one, or two with a tab between")
+        raise InputError(
+            f"standard input, line {number}: has {len(texts)} texts; give one text, or two with a tab between"
+        )
     return texts
 
 

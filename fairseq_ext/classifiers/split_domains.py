@@ -31,7 +31,7 @@ def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: 
     """
     entries = folder_entries(folder, langs)
     if num_domains < len(entries):
-        raise InputError(f"--domains {num_domains}: {folder} has {len(entries)} already; give as many or more")
+        raise InputError(f"--domains {num_domains}: {folder} already has {len(entries)} domains; give a larger number")
     paths = {name: entry_paths(entry, langs) for name, [entry] in entries.items()}
     options = {"version": 1, "names": list(paths), "langs": langs, "domains": num_domains, "seed": seed}
     build = partial(write_split, paths=paths, langs=langs, num_domains=num_domains, seed=seed)
@@ -52,7 +52,7 @@ def write_split(
         for number in range(count):
             part = f"{name}-{number + 1}" if count > 1 else name
             if part in sizes:
-                raise InputError(f"{name}: a part would be named {part}, as another domain is; rename that")
+                raise InputError(f"{name}: a part would get the name of the domain {part}; rename that domain")
             chosen = [pairs[row] for row in np.flatnonzero(labels == number)]
             write_parallel(output / f"{part}.{langs[0]}", output / f"{part}.{langs[1]}", chosen)
             sizes[part] = len(chosen)

@@ -42,9 +42,11 @@ _BASE = "encoder.sentence_encoder."
 def load_task_model(checkpoint: Path, dictionary_folder: Path) -> RobertaHoulsbyAdapterModel:
     """Load a model with all its tasks for inference: in evaluation mode and single precision, on the CPU."""
     state = read_checkpoint(checkpoint)
-    options = _options(state)
+    options = _options(state, checkpoint)
     if not _is_ours(options):
-        raise InputError(f"{checkpoint}: is a {_arch(options)!r} and has no tasks; give a {ARCHITECTURE!r}")
+        raise InputError(
+            f"{checkpoint}: is a {_arch(options)!r} model, which has no tasks; give a {ARCHITECTURE!r} model"
+        )
     path = dictionary_folder / _DICT_FILE
     if not path.is_file():
         raise InputError(f"{path}: not found; give the folder with the dictionary of the checkpoint's base")
@@ -78,21 +80,22 @@ def load_task(folder: Path, checkpoint: Path, output: Path) -> None:
     state = read_checkpoint(checkpoint)
     task = manifest["task"]
     if task in task_names(state["model"]):
-        raise InputError(f"{checkpoint}: has a task {task!r} already; remove it first")
+        raise InputError(f"{checkpoint}: already has a task {task!r}; remove it first")
     base = base_fingerprint(state["model"], with_token_types=_has_token_types(tensors, task))
     if base != manifest.get("base_sha256"):
         raise InputError(
-            f"{checkpoint}: is not the base that {folder} was trained on; give the checkpoint it was taken from, or "
-            "the one that was its start"
+            f"{checkpoint}: is not the base that {folder} was trained on; give the checkpoint that the task was "
+            "saved from, or the one that its training started from"
         )
-    _write_checkpoint(state, {**state["model"], **tensors}, output)
+    _write_checkpoint(checkpoint, state, {**state["model"], **tensors}, output)
 
 
 def remove_task(checkpoint: Path, task: str, output: Path) -> None:
     """Write a checkpoint without one of its tasks."""
     state = read_checkpoint(checkpoint)
     _require_task(state["model"], task, checkpoint)
-    _write_checkpoint(state, {key: v for key, v in state["model"].items() if not is_of_task(key, task)}, output)
+    kept = {key: value for key, value in state["model"].items() if not is_of_task(key, task)}
+    _write_checkpoint(checkpoint, state, kept, output)
 
 
 def describe(state: Mapping[str, Tensor], task: str) -> dict[str, Any]:
@@ -155,15 +158,13 @@ def _read_task(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     manifest = read_json(path, "save the task again")
     task = str(manifest.get("task"))
     if hash_path(weights) != manifest.get("sha256"):
-        raise InputError(
-            f"{weights}: is not the file that {MANIFEST_FILE} names (SHA-256 differs); save the task again"
-        )
+        raise InputError(f"{weights}: does not match the SHA-256 in {MANIFEST_FILE}; save the task again")
     try:
         tensors: dict[str, Tensor] = load_file(weights)
     except SafetensorError as error:
-        raise InputError(f"{weights}: damaged ({error}); save the task again") from None
+        raise InputError(f"{weights}: is damaged ({error}); save the task again") from None
     if task_names(tensors) != [task] or not all(is_of_task(key, task) for key in tensors):
-        raise InputError(f"{weights}: holds other tensors than those of the task {task!r}; save the task again")
+        raise InputError(f"{weights}: its tensors are not those of the task {task!r}; save the task again")
     return manifest, tensors
 
 
@@ -173,9 +174,9 @@ def _require_task(state: Mapping[str, Tensor], task: str, checkpoint: Path) -> N
         raise InputError(f"{checkpoint}: has no task {task!r}; it has {', '.join(names) or 'none'}")
 
 
-def _write_checkpoint(state: Mapping[str, Any], model: Mapping[str, Tensor], output: Path) -> None:
+def _write_checkpoint(checkpoint: Path, state: Mapping[str, Any], model: Mapping[str, Tensor], output: Path) -> None:
     """Write new weights with a checkpoint's options and this architecture; training cannot be resumed from it."""
-    options = _options(state)
+    options = _options(state, checkpoint)
     if not _is_ours(options):
         options = Namespace(**{**vars(options), "arch": ARCHITECTURE, "_name": ARCHITECTURE})
     config: Any = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
@@ -184,11 +185,11 @@ def _write_checkpoint(state: Mapping[str, Any], model: Mapping[str, Tensor], out
         save_checkpoint({**state, **changes}, temporary)
 
 
-def _options(state: Mapping[str, Any]) -> Namespace:
+def _options(state: Mapping[str, Any], checkpoint: Path) -> Namespace:
     options = Namespace(**model_options(state))
     if not issubclass(ARCH_MODEL_REGISTRY.get(_arch(options), object), RobertaModel):
         raise InputError(
-            f"the checkpoint is of the architecture {_arch(options)!r}; give a 'roberta' or a {ARCHITECTURE!r}"
+            f"{checkpoint}: has the architecture {_arch(options)!r}; give a 'roberta' or {ARCHITECTURE!r} model"
         )
     return options
 

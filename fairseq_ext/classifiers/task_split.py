@@ -33,7 +33,7 @@ Share = Annotated[Number, Field(gt=0, lt=1)]
 
 def _check_table(path: Path) -> Path:
     if path.suffix not in TABLES:
-        raise ValueError(f"{path} is no table; give {', '.join(TABLES)}")
+        raise ValueError(f"{path} is not a table; give a file with the suffix {' or '.join(TABLES)}")
     return path
 
 
@@ -57,7 +57,7 @@ class ClassificationSplit(Section):
     @model_validator(mode="after")
     def _check_shares(self) -> ClassificationSplit:
         if self.task_valid + self.task_test >= 1:
-            raise ValueError("task_valid and task_test leave nothing to train on; lower them")
+            raise ValueError("task_valid and task_test leave no training examples; lower them")
         return self
 
 
@@ -123,7 +123,9 @@ def write_task_splits(
     examples["train"] = _sample(name, examples["train"], options.task_train, seed)
     for role in SPLITS:
         if not examples[role]:
-            raise InputError(f"{name}: nothing is left for {role}; add examples, or change split or the tables")
+            raise InputError(
+                f"{name}: the {role} set has no examples left; add examples, or change split or the tables"
+            )
     facts = TaskFacts(
         kind=task.kind,
         labels=_labels(name, examples) if task.kind == "classification" else [],
@@ -137,7 +139,7 @@ def write_task_splits(
     sizes = ", ".join(f"{facts.counts[role]} {role}" for role in SPLITS)
     taken = " and ".join(f"{count} of {role}" for role, count in removed.items())
     classes = f"{facts.num_classes} classes" if facts.labels else "numbers"
-    print(f"{name}: {sizes}; {classes}; held out, so taken out: {taken}", file=sys.stderr)
+    print(f"{name}: {sizes}; {classes}; removed because held out: {taken}", file=sys.stderr)
 
 
 def held_out_texts(folder: Path) -> Iterator[str]:
@@ -188,7 +190,7 @@ def _sample(name: str, examples: list[Example], most: int | None, seed: int) -> 
     if most is None or len(examples) <= most:
         return examples
     ranked = sorted(range(len(examples)), key=lambda row: (stable_hash(seed, name, _key(examples[row])), row))
-    print(f"{name}: {most} of {len(examples)} examples are trained on (split.task_train)", file=sys.stderr)
+    print(f"{name}: trains on {most} of {len(examples)} examples (split.task_train)", file=sys.stderr)
     return [examples[row] for row in sorted(ranked[:most])]
 
 
@@ -198,11 +200,11 @@ def _labels(name: str, sets: Mapping[str, Sequence[Example]]) -> list[str]:
     for role in HELD_OUT:
         if unknown := sorted(labels[role] - labels["train"]):
             raise InputError(
-                f"{name}: {role} has the label {unknown[0]!r}, of which no training example is left; there are "
-                f"{', '.join(sorted(labels['train']))}"
+                f"{name}: the {role} set has the label {unknown[0]!r}, but the training set only has "
+                f"{', '.join(sorted(labels['train']))}; add training examples with this label, or remove it"
             )
     if len(labels["train"]) < 2:
-        raise InputError(f"{name}: all training examples have the label {min(labels['train'])!r}; give two or more")
+        raise InputError(f"{name}: all training examples have the label {min(labels['train'])!r}; add other labels")
     return sorted(labels["train"])
 
 

@@ -44,13 +44,13 @@ def train_teacher(
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     if len(domains) < 2:
-        raise InputError(f"{splits / DOMAINS_FILE}: has one domain, which needs no teacher; add another under corpora")
+        raise InputError(f"{splits / DOMAINS_FILE}: has one domain, but a teacher needs two; add one under corpora")
     sentences = train_and_label(folder, splits, lang, options, seed, engine)
     metrics = {split: summarise(count_labels(folder, domains, split), domains) for split in SPLITS}
     write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
     remove_tasks(folder / TASKS_DIR)  # the next run would start from scratch
     scores = ", ".join(f"{each['micro_f1']:.3f} on {split}" for split, each in metrics.items())
-    return f"F1 {scores}; teacher.json has it by domain"
+    return f"F1 {scores}; see teacher.json for F1 by domain"
 
 
 def count_labels(folder: Path, domains: Sequence[str], split: str) -> np.ndarray:

@@ -59,7 +59,7 @@ def fit(
     try:
         blocks = [each.fit_transform(texts) for each in vectorizers.values()]
     except ValueError as error:
-        raise InputError(f"teacher.min_count: no n-gram is left ({error}); lower it") from None
+        raise InputError(f"teacher.min_count: leaves no n-grams ({error}); lower it") from None
     features = scipy.sparse.hstack(blocks, format="csr")
     # On these sparse features, lbfgs takes up to 50% longer and stops farther from the optimum on average.
     regression = LogisticRegression(C=options.inverse_regularisation, solver="newton-cg", max_iter=_MAX_ITERATIONS)
@@ -83,7 +83,7 @@ def _make_vectorizers(options: TfidfTeacher) -> dict[str, Any]:
     vectorizers = {"word": words, "char": characters}
     if options.subword_ngrams:
         if options.subword_model is None:
-            raise InputError(f"teacher.subword_ngrams: needs teacher.subword_model, a {MODEL_FILE}")
+            raise InputError(f"teacher.subword_ngrams: needs teacher.subword_model; set it to a {MODEL_FILE}")
         processor = load_subwords(Path(options.subword_model))
         vectorizers["subword"] = TfidfVectorizer(
             ngram_range=(1, options.subword_ngrams),
@@ -168,9 +168,9 @@ def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: S
         length, ngrams = record.get(_LENGTHS[kind]), record.get(kind, [])
         if type(length) is not int or not 1 <= length <= _LONGEST_NGRAM:
             where = folder / _NGRAMS_FILE
-            raise InputError(f"{where}: {_LENGTHS[kind]}: {shown(length)} is no length of n-grams; {_REMEDY}")
+            raise InputError(f"{where}: {_LENGTHS[kind]}: {shown(length)} is not a length of n-grams; {_REMEDY}")
         if not is_texts(ngrams) or not 0 < len(ngrams) == len(set(ngrams)):
-            raise InputError(f"{folder / _NGRAMS_FILE}: {kind} is no list of different n-grams; {_REMEDY}")
+            raise InputError(f"{folder / _NGRAMS_FILE}: {kind} is not a list of distinct n-grams; {_REMEDY}")
     domains = len(arrays["intercepts"]) if arrays["intercepts"].ndim == 1 else 0
     shapes = {
         "coefficients": (domains, sum(len(record[kind]) for kind in kinds)),
@@ -180,4 +180,4 @@ def _check_saved(record: dict[str, Any], arrays: dict[str, np.ndarray], kinds: S
     for name, shape in shapes.items():
         array = arrays[name]
         if not domains or array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise InputError(f"{folder / _ARRAYS_FILE}: {name} is no finite array of shape {shape}; {_REMEDY}")
+            raise InputError(f"{folder / _ARRAYS_FILE}: {name} is not a finite array of shape {shape}; {_REMEDY}")

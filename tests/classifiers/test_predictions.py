@@ -26,7 +26,7 @@ def raw_set(path: Path) -> list[list[int]]:
 
 
 def test_pairs_are_joined_as_in_roberta(tmp_path: Path) -> None:
-    data = write_task(tmp_path / "same", num_inputs=2)
+    data = write_task(tmp_path / "size", labels=(), num_inputs=2)
     examples = ExampleSet.load(data, "valid", 100)
     pairs = list(zip(raw_set(data / "input0/valid"), raw_set(data / "input1/valid"), strict=True))
     # <s> a </s> </s> b </s>, but for tasks with token types
@@ -34,8 +34,7 @@ def test_pairs_are_joined_as_in_roberta(tmp_path: Path) -> None:
     typed = ExampleSet.load(data, "valid", 100, separator=None)
     assert [text.tolist() for text in typed.texts] == [[0, *one, *other] for one, other in pairs]
     # Targets of a regression are its numbers.
-    numbers = ExampleSet.load(write_task(tmp_path / "size", labels=()), "valid", 100).targets
-    assert numbers.tolist() == [number / 4 for number in range(COUNTS["valid"])]
+    assert examples.targets.tolist() == [number / 4 for number in range(COUNTS["valid"])]
 
 
 def test_texts_are_in_order_and_logits_those_of_each_alone(tmp_path: Path) -> None:
@@ -46,8 +45,7 @@ def test_texts_are_in_order_and_logits_those_of_each_alone(tmp_path: Path) -> No
     labels = [row[0] - toy_task_data.FIRST_WORD for row in raw_set(data / "label/test")]
     assert (examples.targets.tolist(), examples.targets.dtype) == (labels, np.int64)
     found = logits_of(model, "films", examples.texts, batch_size=4)
-    with torch.no_grad():
-        alone = torch.cat([model(text[None], classification_head_name="films")[0] for text in examples.texts])
+    alone = torch.cat([toy_tasks.logits(model, "films", text[None]) for text in examples.texts])
     assert (found.shape, found.dtype) == ((COUNTS["test"], 3), np.float32)
     np.testing.assert_allclose(found, alone.numpy(), atol=2e-6)
     assert len(np.unique(found, axis=0)) > 5
@@ -59,9 +57,7 @@ def test_lines_are_labelled_by_their_probabilities() -> None:
     assert to_input(model, "films", ["w0"]).tolist() == [0, 4, 2]
     assert len(to_input(model, "films", [" ".join(["w0"] * 50)])) == toy_tasks.POSITIONS
     answers = list(classify(model, "films", ["w3 w4 w5 w6", "w0 w1\tw2", "w7"], iter, batch_size=2))
-    with torch.no_grad():
-        logits, _ = model(torch.tensor([[0, 4, 5, 2, 2, 6, 2]]), classification_head_name="films")
-    probabilities = logits.softmax(-1)[0]
+    probabilities = toy_tasks.logits(model, "films", torch.tensor([[0, 4, 5, 2, 2, 6, 2]])).softmax(-1)[0]
     best = int(probabilities.argmax())
     assert answers[1] == f"{toy_tasks.LABELS[best]}\t{probabilities[best]:.4f}"
     assert len(answers) == 3
@@ -77,33 +73,30 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(encoders, "load_encoder", lambda folder: iter)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"w1 w2\nw3\n")))
     verb("classify")([str(checkpoint), "films", "--subwords", str(data / "input0"), "--cpu"])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert all(line.partition("\t")[0] in toy_tasks.LABELS for line in lines)
-
-
-WIDTH, FFN, LAYERS = 32, 64, 2
-LAYER = 4 * WIDTH * (WIDTH + 1) + (FFN * WIDTH + FFN) + (WIDTH * FFN + WIDTH) + 4 * WIDTH
-# Rows: the words, fairseq's four, <mask>; two positions stand before the first.
-ENCODER = (toy_tasks.WORDS + 5 + toy_tasks.POSITIONS + 2) * WIDTH + 2 * WIDTH + LAYERS * LAYER
-HEAD = WIDTH * (WIDTH + 1) + 3 * (WIDTH + 1)
-NORMS = 2 * WIDTH * (2 * LAYERS + 1)
-ADAPTERS = 2 * LAYERS * (2 * 8 * WIDTH + WIDTH + 8)
+    labels = [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()]
+    assert len(labels) == 2
+    assert {*labels} <= {*toy_tasks.LABELS}
 
 
 @pytest.mark.parametrize(
-    ("options", "base_trained", "more"),
+    ("options", "num_trained_layers", "added"),
     [
-        ({"tuning": "top", "top_layers": 1}, LAYER, 0),
-        ({"tuning": "adapters", "bottleneck_dim": 8}, 0, NORMS + ADAPTERS),
+        ({"tuning": "top", "top_layers": 1}, 1, 0),
+        # Five norms; in each of two layers, two adapters.
+        ({"tuning": "adapters", "bottleneck_dim": 8}, 0, 5 * 2 * 32 + 4 * (2 * 8 * 32 + 32 + 8)),
     ],
 )
-def test_parameters_are_counted(tmp_path: Path, options: dict, base_trained: int, more: int) -> None:
+def test_parameters_are_counted(tmp_path: Path, options: dict, num_trained_layers: int, added: int) -> None:
     data = write_task(tmp_path / "films")
     checkpoint = write_model(tmp_path / "model.pt", "films", **options)
+    layer = 4 * 32 * (32 + 1) + (64 * 32 + 64) + (32 * 64 + 32) + 4 * 32
+    # Rows: the words, fairseq's four, <mask>; two positions stand before the first.
+    encoder = (toy_tasks.WORDS + 5 + toy_tasks.POSITIONS + 2) * 32 + 2 * 32 + 2 * layer
+    head = 32 * (32 + 1) + 3 * (32 + 1)
+    base_trained = num_trained_layers * layer
     assert parameters_of(checkpoint, data) == {
-        "base": ENCODER,
+        "base": encoder,
         "base_trained": base_trained,
-        "head": HEAD,
-        "trained": base_trained + HEAD + more,
+        "head": head,
+        "trained": base_trained + head + added,
     }

@@ -15,7 +15,7 @@ from fairseq_ext.corpora.subwords import MODEL_FILE, SentencePiece, train_senten
 from fairseq_ext.inputs.errors import InputError
 
 TOPICS = ["the account has credit", "a tree in the garden", "the court and the law"]
-NEW = ["Credit Account", "trees", "court", "völlig unbekannt", ""]
+NEW = ["Credit Account", "trees", "court", "a law in it", "völlig unbekannt", ""]
 
 
 def train(folder: Path, num_domains: int = 3, **options: Any) -> np.ndarray:
@@ -41,13 +41,11 @@ def test_subword_pairs_are_counted_and_saved(tmp_path: Path) -> None:
     train_sentencepiece(tmp_path, [[tmp_path / "text"]], [], options=SentencePiece(vocab_size=25), seed=1)
     saved = tmp_path / "saved"
     expected = train(saved, subword_ngrams=2, subword_model=str(tmp_path / MODEL_FILE))
-    pieces = json.loads((saved / "tfidf.json").read_text())["subword"]
-    assert any(" " in piece for piece in pieces)
-    assert not np.array_equal(expected, train(tmp_path / "without"))
+    assert any(" " in piece for piece in json.loads((saved / "tfidf.json").read_text())["subword"])
     (tmp_path / MODEL_FILE).unlink()
     np.testing.assert_allclose(load_classifier(saved, "tfidf").predict(NEW), expected, rtol=1e-6)
     (saved / MODEL_FILE).unlink()
-    with pytest.raises(InputError, match=r"sentencepiece\.model: cannot be loaded"):
+    with pytest.raises(InputError, match=r"sentencepiece\.model: "):
         load_classifier(saved, "tfidf")
 
 

@@ -7,36 +7,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_ext.classifiers.classifier import TransformersTeacher, load_classifier, train_classifier
 from fairseq_ext.inputs.errors import InputError
+from tests.convert.tiny_bert import make_bert
 
-TEXTS = ["credit account", "tree garden", "account", "garden"] * 16
+# Transformers is slow to import.
+pytestmark = pytest.mark.slow
+
+TEXTS = ["e a", "o n", "a", "n o n"] * 16
 LABELS = np.array([0, 1, 0, 1] * 16)
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from fairseq_ext.convert.pretrained import hide_broken_torchaudio
-
-    hide_broken_torchaudio()
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
-
     folder = tmp_path_factory.mktemp("encoder")
-    words = ["[PAD]", "[UNK]", "credit", "account", "tree", "garden"]
-    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(folder)
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    config = BertConfig(vocab_size=len(words), max_position_embeddings=16, **sizes)
-    BertForSequenceClassification(config).save_pretrained(folder)
+    make_bert(folder)
+    from transformers import AutoTokenizer
+
+    AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
     return folder
 
 
-@pytest.mark.slow
 def test_it_learns_and_survives_saving(encoder: Path, tmp_path: Path) -> None:
     """In bfloat16, beside weights that are not rounded."""
     options = TransformersTeacher(
@@ -52,9 +44,8 @@ def test_it_learns_and_survives_saving(encoder: Path, tmp_path: Path) -> None:
     one_by_one = np.concatenate([classifier.predict([text]) for text in TEXTS[:4]])
     np.testing.assert_allclose(one_by_one, probs[:4], atol=0.02)
     settings = json.loads((tmp_path / "classifier.json").read_text())
-    assert settings["precision"] == "bfloat16"
-    del settings["precision"]  # as of an earlier version: float32
-    (tmp_path / "classifier.json").write_text(json.dumps(settings))
+    assert settings.pop("precision") == "bfloat16"
+    (tmp_path / "classifier.json").write_text(json.dumps(settings))  # as of an earlier version: float32
     exact = load_classifier(tmp_path, "transformers").predict(TEXTS)
     np.testing.assert_allclose(probs, exact, atol=0.02)
     assert not np.array_equal(probs, exact)

@@ -65,9 +65,13 @@ class TaskSystem(TrainedOrGiven):
         misplaced = ("tasks", "in_sequence") if self.is_base else ("checkpoint", "data")
         for key in misplaced:
             if getattr(self, key):
-                raise ValueError(f"{key}: is not for {'a base' if self.is_base else 'tasks'}; take it out")
+                raise ValueError(
+                    f"{key}: is not a key of {'a base' if self.is_base else 'systems for tasks'}; remove it"
+                )
         if self.in_sequence and self.tuning in _CHANGING_BASE:
-            raise ValueError(f"in_sequence: tuning: {self.tuning} changes the base, which the tasks share")
+            raise ValueError(
+                f"in_sequence: tuning: {self.tuning} changes the base, which the tasks share; choose another tuning"
+            )
         return self
 
     @model_validator(mode="after")
@@ -75,10 +79,12 @@ class TaskSystem(TrainedOrGiven):
         if self.is_base:
             return self
         if option_of(self.options, "batch-size") is None:
-            raise ValueError("batch-size: is missing")
+            raise ValueError("batch-size: is missing; set it")
         check_counts(self.options, _COUNTED, self.place.where)
         if all(option_of(self.options, key) is None for key in ("max-epoch", "max-update")):
-            raise ValueError("max-epoch: is missing; the learning rate falls to 0 at the end of the last epoch")
+            raise ValueError(
+                "max-epoch: is missing; set it or max-update, since the learning rate falls to 0 at the end"
+            )
         return self
 
 
@@ -139,7 +145,7 @@ class Classification(Experiment[TaskSystem]):
     @model_validator(mode="after")
     def _check_text(self) -> Classification:
         if self.corpora is None and self.subwords.imported is None:
-            raise ValueError("corpora: is missing; give text for the base model, or subwords: imported")
+            raise ValueError("corpora: is missing; give text for the base model, or set subwords: imported")
         return self
 
     @model_validator(mode="after")

@@ -111,8 +111,9 @@ def main_results(config: Classification, records: Records, measured: Measured) -
         _score(records, "average", on(MAIN, "test"), list(config.tasks)),
     ]
     note = (
-        "Metrics in percent. Trained: parameters trained for a task, with its head (mean over tasks); % of base: their "
-        "share of the base’s. In all: the parameters of all tasks together, in multiples of the base’s."
+        "Metrics are in percent. Trained: parameters trained for a task, including its head (mean over tasks). % of "
+        "base: trained parameters in percent of the base’s. In all: parameters for all tasks, as a multiple of the "
+        "base’s."
     )
     return Table("Tables 1 and 2. Results on the test sets", "System", list(measured), columns, [note])
 
@@ -123,7 +124,10 @@ def other_metrics(config: Classification, records: Records, measured: Measured) 
     if not pairs:
         return []
     columns = [_score(records, f"{task}: {_NAMES[metric]}", on(metric, "test"), [task]) for task, metric in pairs]
-    note = "In percent. F1 of two labels is that of the second in alphabetical order; of more, the average over labels."
+    note = (
+        "In percent. With two labels, F1 is that of the second in alphabetical order; with more, it is the average "
+        "over labels."
+    )
     rows = [system for system in measured if any(column.of(system) for column in columns)]
     return [Table("Other metrics on the test sets", "System", rows, columns, [note])]
 
@@ -138,7 +142,7 @@ def task_sizes(config: Classification, records: Records) -> Table:
         column("Labels", LABELS),
         column("Most frequent", on(MAJORITY, "test"), ".1f"),
     ]
-    note = "Examples by set. Most frequent: the share of the most frequent label in the test set, in percent."
+    note = "Number of examples by set. Most frequent: the share of the most frequent label in the test set, in percent."
     known = records.domains(on(EXAMPLES, "test"))
     return Table("Table 3. The tasks", "Task", [task for task in config.tasks if task in known], columns, [note])
 
@@ -177,6 +181,6 @@ def distances(config: Classification, records: Records, measured: Measured) -> l
         axes.set_xlabel("parameters trained for a task")
         axes.set_ylabel(f"percentage points over {full}")
 
-    note = "Test sets. Points are medians over the tasks, error bars the 20th to the 80th percentile."
+    note = "On the test sets. Points are medians over tasks; error bars show the 20th to the 80th percentile."
     title = "Figures 1 and 3. Distance to full fine-tuning by trained parameters"
     return [Plot("trade-off", title, draw_figure(6, 3.2, draw), note)]

@@ -45,7 +45,7 @@ def fit_clusters(
 
     if len(states) < max(num_clusters, 2):
         raise InputError(
-            f"{len(states)} sequences for {num_clusters} clusters; give more --sequences or fewer --components"
+            f"{len(states)} sequences are too few for {num_clusters} clusters; raise --sequences or lower --components"
         )
     states = finite(states)
     # Rounding of sums depends on the number of threads, and EM amplifies small differences.
@@ -79,8 +79,8 @@ def settle_domains(counts: np.ndarray, domains: Sequence[str]) -> dict[int, list
         settled.setdefault(int(row.argmax()), []).append(name)
     if len(settled) == 1:
         raise InputError(
-            f"all domains ({', '.join(domains)}) fall into one cluster and the others are empty: no tree; give more "
-            "--sequences or --components, or another language model"
+            f"all domains ({', '.join(domains)}) belong to one cluster, so there is no tree; raise --sequences or "
+            "--components, or use another language model"
         )
     return dict(sorted(settled.items()))
 

@@ -95,9 +95,9 @@ class HierarchyModel(LanguageModel):
     @model_validator(mode="after")
     def _check_adapters(self) -> HierarchyModel:
         if (self.tree is None) != (self.adapters is None):
-            raise ValueError(f"tree: goes with an arch {HIERARCHICAL_ADAPTERS}*, and that with a tree")
+            raise ValueError(f"tree: set both a tree and an arch {HIERARCHICAL_ADAPTERS}*, or neither")
         if self.adapters is not None and self.start is None:
-            raise ValueError("from: is missing; adapters go on a trained language model, which stays as it is")
+            raise ValueError("from: is missing; name the trained language model that the adapters are added to")
         return self
 
 
@@ -210,8 +210,8 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
             tree, base = self.systems[name].tree, self._base(name)
             if self.clusters_of(name) and base not in (None, self._encoder(str(tree))):
                 raise ValueError(
-                    f"evaluate: choose_tokens: the adapters of {name!r} are on {base!r}, but {tree!r} was induced from "
-                    f"{self._encoder(str(tree))!r}; write choose_tokens: []"
+                    f"evaluate: choose_tokens: the adapters of {name!r} start from {base!r}, but the tree {tree!r} is "
+                    f"induced from {self._encoder(str(tree))!r}; set choose_tokens: []"
                 )
         return self
 
@@ -224,7 +224,7 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
             expected = self.systems[system.start].tokens_per_sample
             if system.tokens_per_sample != expected:
                 raise ValueError(
-                    f"train: systems: {name}: tokens-per-sample: is {system.tokens_per_sample}, that of "
-                    f"{system.start!r} {expected}; give both the same, or their perplexities cannot be compared"
+                    f"train: systems: {name}: tokens-per-sample: is {system.tokens_per_sample}, but {system.start!r} "
+                    f"has {expected}; set the same value in both, so that their perplexities can be compared"
                 )
         return self

@@ -148,7 +148,7 @@ def write_paths(
 
 def describe_paths(directory: Path, tree: Path) -> str:
     """Format the chosen paths with their shares of the votes, one per line (the paper's Table 9)."""
-    paths, votes = (read_json(directory / name, "choose again") for name in (PATHS_FILE, VOTES_FILE))
+    paths, votes = (read_json(directory / name, "choose the paths again") for name in (PATHS_FILE, VOTES_FILE))
     induced = read_tree(tree / TREE_FILE)
     lines = []
     for domain, leaves in paths.items():

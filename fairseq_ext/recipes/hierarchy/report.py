@@ -163,7 +163,7 @@ class Setup:
         """Create Figure 4: clusters of the blocks of each domain."""
         path = self.experiment.tree_dir(self.name) / RECORD_FILE
         svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
-        note = "In percent of each domain's blocks, in the order of the tree. Clusters that win no domain are dropped."
+        note = "In percent of each domain's blocks, in the order of the tree. Clusters without a domain are dropped."
         return Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)
 
     def _chosen_by_blocks(self) -> list[Table]:
@@ -175,7 +175,7 @@ class Setup:
                 self.rows_unseen(count),
                 self.unseen,
                 after(count),
-                f"Perplexity on unseen domains of what follows the first {count} tokens of each block.",
+                f"Perplexity on unseen domains, without the first {count} tokens of each block.",
             )
             for count in self.experiment.evaluate.choose_tokens
             if count
@@ -187,7 +187,10 @@ class Setup:
         shown = [routing for routing in routings if routing.startswith((PATH, BEST_PATH, MEAN_PATH))]
         rows = {routing.removeprefix(PATH): (name, routing) for routing in shown}
         number = "6. Single adapters" if self.systems[name] == SINGLE else "4. Different paths"
-        title, note = f"Table {number} on unseen domains: {name}", "The best path is the best of each test set."
+        title, note = (
+            f"Table {number} on unseen domains: {name}",
+            "The best path is chosen separately for each test set.",
+        )
         return perplexities(self.records, title, rows, self.unseen, note=note, best=None)
 
     def _chosen_paths(self) -> list[Table]:
@@ -274,9 +277,9 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
         column("Updates: leaf", "leaf_updates"),
     ]
     notes = [
-        "Base model, added and active are parameters. Active are the adapters on a path of mean length, and the layer "
-        "norms that all share. FLOPs per token are relative to the base model's 2N, N without embeddings. A leaf's "
-        "updates are counted as the mean leaf's share of the text."
+        "Base model, Added and Active are numbers of parameters. Active: the adapters on a path of mean length and the "
+        "shared layer norms. FLOPs per token are relative to the base model's 2N, where N excludes embeddings. "
+        "Updates: leaf is the number of updates divided by the number of leaves."
     ]
     return Table("Table 1. Parameters and training of the adapters", "System", measured, columns, notes)
 
@@ -295,7 +298,7 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, cou
             support = share if metric == VOTES else f"{math.exp(record.value):.2f}"
             choices.setdefault(record.domain, []).append(f"{leaf} ({support}){others_on(tree, leaf)}")
     most = max((record.n or 0 for record in found), default=0)
-    what = "share of the votes of" if metric == VOTES else "perplexity over that path of"
+    what = "share of the votes of" if metric == VOTES else "perplexity with this path on"
     note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown."
     heading = "Leaves, and what they were trained on"
     leaves = Column(heading, lambda domain: "; ".join(choices[domain][:count]), is_text=True)

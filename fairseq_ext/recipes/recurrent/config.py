@@ -83,7 +83,7 @@ class Recurrent(Experiment[Model]):
         for name, system in self.systems.items():
             if needs_vectors(system) and not isinstance(option_of(system.options, "word-vectors"), str):
                 where = f"train: systems: {name}: combination: {combination_of(system)}"
-                raise ValueError(f"{where} needs word_vectors; give their file")
+                raise ValueError(f"{where} needs word vectors; set word_vectors: file")
         return self
 
     def _with_vectors(self, system: Model) -> Model:

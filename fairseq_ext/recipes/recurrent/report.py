@@ -112,7 +112,7 @@ def records_of(
 def _text_records(config: Recurrent) -> Iterator[Record]:
     """Return the numbers of lines, tokens, words and unknown words in each split."""
     path = config.work_dir / TEXT_DIR / COUNTS_FILE
-    counts: Mapping[str, Mapping[str, int]] = read_json(path, "make it again") if path.is_file() else {}
+    counts: Mapping[str, Mapping[str, int]] = read_json(path, "prepare the text again") if path.is_file() else {}
     for split, numbers in counts.items():
         for metric, value in numbers.items():
             yield Record(domain=split, metric=metric, value=value)
@@ -158,9 +158,9 @@ def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
         Column("Seconds", lambda row: records.value(row, SECONDS), ",.0f"),
     ]
     notes = [
-        "Perplexity per token: every word, and one end a line; <unk> is a word. The checkpoint is that of the lowest "
-        "perplexity on the validation set. Parameters do not count general-domain word vectors, which are not trained; "
-        f"those of {KNESER_NEY} are n-grams. Seconds are of the training and its validations."
+        "Perplexity is per token: each word, including <unk>, and one end of sentence per line. The checkpoint is the "
+        "one with the lowest perplexity on the validation set. Parameters exclude general-domain word vectors, which "
+        f"are not trained; for {KNESER_NEY}, they are n-grams. Seconds include training and validation."
     ]
     return Table("Table 2. Perplexity", "System", rows, columns, notes)
 
@@ -169,7 +169,7 @@ def texts(records: Records) -> Table:
     """Create Table 1: size of the text."""
     headings = {"Sentences": "lines", "Tokens": "tokens", "Unknown words": "unknown", "Different words": "words"}
     columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
-    notes = ["Tokens are words and the ends of lines; unknown words are words that the training text does not have."]
+    notes = ["Tokens are words and ends of lines. Unknown words are not in the vocabulary."]
     return Table("Table 1. The text", "Set", records.domains("lines"), columns, notes)
 
 
@@ -193,6 +193,6 @@ def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
         if any(combinations[name] in members for name in drawn):
             shown = ("none", *members)
             panels[title] = {name: line for name, line in drawn.items() if combinations[name] in shown}
-    note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are left out."
+    note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are omitted."
     title = "Figure 5. Perplexity of the validation set by epoch"
     return [Plot("curves", title, line_panels(panels, "epoch", "perplexity"), note)]

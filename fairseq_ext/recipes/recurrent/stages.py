@@ -81,8 +81,8 @@ def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> 
     counts = {split: _write_text(folder / f"{split}.txt", path, known) for split, path in corpora.items()}
     if UNKNOWN not in known and any(counts[split]["unknown"] for split in HELD_OUT):
         print(
-            f"{corpora['train']}: has no {UNKNOWN}, so models learn nothing of what is unknown; limit the vocabulary, "
-            "and it is there for rare words",
+            f"{corpora['train']}: has no {UNKNOWN}, so models do not learn to predict unknown words; set corpora: "
+            f"vocabulary, which replaces rare words by {UNKNOWN}",
             file=sys.stderr,
         )
     counts["train"]["words"] = len(known)
@@ -120,12 +120,12 @@ def _read_words(path: Path) -> Iterable[list[str]]:
         words = line.split(" ") if line else []
         for word in _RESERVED:
             if word in words:
-                raise InputError(f"{path}, line {number}: holds {word!r}, which is no word; take it out")
+                raise InputError(f"{path}, line {number}: has {word!r}, a reserved symbol; remove it")
         if words:
             num_lines += 1
             yield words
     if not num_lines:
-        raise InputError(f"{path}: has no words; give text of words separated by blanks, one sentence a line")
+        raise InputError(f"{path}: has no words; give words separated by spaces, one sentence per line")
 
 
 def _binarise(folder: Path, text: Path) -> None:

@@ -110,8 +110,8 @@ class Reranking(Experiment[Model]):
         file = self.translation.data / DOMAINS_FILE
         if not file.is_file():
             raise InputError(
-                f"{self.path}: translation: work_dir: {self.translation.work_dir} has no prepared data ({file}); run "
-                "its experiment first, fairseq-ext run FILE"
+                f"{self.path}: translation: work_dir: {self.translation.work_dir} has no prepared data ({file} not "
+                "found); run its experiment first: fairseq-ext run FILE"
             )
         return read_domain_names(file)
 
@@ -143,5 +143,5 @@ class Reranking(Experiment[Model]):
         given = {**dict.fromkeys(outputs, "translation: outputs"), **dict.fromkeys(self.systems, "train: systems")}
         for name, key in given.items():
             if name in _RESERVED or (name in self.systems and name in outputs):
-                raise ValueError(f"{key}: {name}: is the name of another row or a feature; rename it")
+                raise ValueError(f"{key}: {name}: is already the name of a row or a feature; rename it")
         return self

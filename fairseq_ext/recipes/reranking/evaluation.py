@@ -20,8 +20,9 @@ from fairseq_ext.recipes.reranking.nbest import FIRST_BEST, ORACLE, NBest
 ALL = "all"  # set of all sentences
 _ORDERS = 4  # longest n-grams of BLEU
 _NOTES = (
-    f"{FIRST_BEST}: the first hypothesis. {ORACLE}: the hypotheses of the highest sentence BLEU, or a better choice of "
-    "the other rows, then changed one sentence at a time until corpus BLEU gains no more; it knows the references."
+    f"{FIRST_BEST}: the first hypothesis. {ORACLE}: chosen with the references, by changing one sentence at a time "
+    "until corpus BLEU no longer improves; it starts from the hypotheses with the highest sentence BLEU, or from the "
+    "best of the other rows if that is better."
 )
 
 

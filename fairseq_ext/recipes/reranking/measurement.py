@@ -150,8 +150,8 @@ def _read_list(config: Reranking, split: str, references: References) -> dict[st
     nbest = read_nbest(path)
     if count != len(nbest.texts):
         raise InputError(
-            f"{path}: has {len(nbest.texts)} sentences, and the {split} sets of {config.translation.work_dir} {count}; "
-            "run that experiment, and this one from translate on, again"
+            f"{path}: has {len(nbest.texts)} sentences, but the {split} sets of {config.translation.work_dir} have "
+            f"{count}; run that experiment again, then this one with --from translate"
         )
     return {domain: nbest.part(place) for domain, place in _places(references).items()}
 

@@ -130,14 +130,16 @@ def read_nbest(path: Path) -> NBest:
         read = _read_moses if _MOSES_LINE.match(first) else _read_fairseq
         sentences = read(chain([first], lines))
     except ValueError as error:
-        raise InputError(f"{path}, line {number}: {error}; make the list again") from None
+        raise InputError(f"{path}, line {number}: {error}; create the list again") from None
     if not sentences:
         raise InputError(
             f"{path}: is not an n-best list; give one in Moses format, or the output of fairseq-generate --nbest"
         )
     for index in range(len(sentences)):
         if not sentences.get(index):
-            raise InputError(f"{path}: sentence {index} is missing or cut off; make the list of the whole set")
+            raise InputError(
+                f"{path}: sentence {index} is missing or incomplete; create the list again, for the whole set"
+            )
     return NBest.of([sentences[index] for index in range(len(sentences))])
 
 
@@ -154,11 +156,11 @@ def _read_moses(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
     for line in lines:
         match, fields = _MOSES_LINE.match(line), line.split("|||")
         if match is None or len(fields) < 4:
-            raise ValueError("is not 'id ||| hypothesis ||| features ||| score'")
+            raise ValueError("does not have the form 'id ||| hypothesis ||| features ||| score'")
         features = {**_moses_features(fields[2]), SCORE: _finite(float(fields[3]))}
         names = names or list(features)
         if list(features) != names:
-            raise ValueError(f"has other features than line 1, which has {' '.join(names)}")
+            raise ValueError(f"does not have the features of line 1 ({' '.join(names)})")
         found.setdefault(int(match[1]), []).append(Hypothesis(fields[1].strip(), features))
     return found
 
@@ -167,7 +169,7 @@ def _moses_features(named: str) -> dict[str, float]:
     """Parse features such as ``name= 1.5 2 other= 3``."""
     before, *parts = _MOSES_NAME.split(named)
     if before.strip():
-        raise ValueError(f"{shown(before)} is no feature, as in 'name= 1.5 2'")
+        raise ValueError(f"{shown(before)} is not a feature such as 'name= 1.5 2'")
     features: dict[str, float] = {}
     for name, words in zip(parts[::2], parts[1::2], strict=True):
         values = [_finite(float(word)) for word in words.split()]

@@ -39,20 +39,22 @@ def page(config: Reranking, records: Records, comparisons: Sequence[Comparison])
     """Create the report from records and comparisons."""
     given = config.translation
     notes = [
-        f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model; "
-        "the rows below it have one of the target side of the domain besides. Weights are tuned for BLEU on the "
+        f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model. "
+        "The rows below it also use a language model of the domain's target side. Weights are tuned for BLEU on the "
         "validation set of each domain."
     ]
     if given.outputs:
-        notes.append(f"{', '.join(given.outputs)}: as {given.work_dir.name} translates, with its own beam.")
+        notes.append(
+            f"{', '.join(given.outputs)}: translations of {given.work_dir.name} without re-ranking, with its beam size."
+        )
     columns = [metric_column(records, name, PERPLEXITY, name, best=min) for name in records.domains(PERPLEXITY)]
-    note = "Per subword and end of sentence, every sentence by itself."
+    note = "Per subword and end of sentence; each sentence is scored separately."
     perplexities = Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, [note])
     sections = {
         "Scores": score_tables(records, bleu_tokenizer(given.target_lang), _TABLE_5, notes),
         "Language models": [perplexities],
     }
     summary = (
-        f"Translations by {given.run} of {given.work_dir.name}, chosen among {given.nbest} hypotheses of a sentence."
+        f"Translations by {given.run} of {given.work_dir.name}, chosen from {given.nbest} hypotheses per sentence."
     )
     return Page(config.work_dir.name, summary, sections, comparisons)

@@ -53,14 +53,14 @@ def read_list(
         cpu: whether to leave a GPU unused.
     """
     for name in models.keys() & ngrams.keys():
-        raise InputError(f"--arpa {name}: --lm has this name already; give each its own")
+        raise InputError(f"--arpa {name}: --lm already uses this name; choose another one")
     for name in subwords:
         check_choice(name, [*models, *ngrams], "--lm-subwords")
     sources = []
     for name, value in models.items():
         checkpoint, colon, data = value.rpartition(":")
         if not colon:
-            raise InputError(f"--lm {name}={value}: give NAME=CHECKPOINT:DATA, DATA being the folder with its dict.txt")
+            raise InputError(f"--lm {name}={value}: give NAME=CHECKPOINT:DATA; DATA is the folder with dict.txt")
         files = Path(checkpoint), Path(data), subwords.get(name)
         sources.append(LanguageModelSource.of_fairseq(name, *files, max_tokens=max_tokens, cpu=cpu))
     sources += [LanguageModelSource.of_arpa(name, file, subwords.get(name)) for name, file in ngrams.items()]
@@ -107,7 +107,7 @@ def report(
     """
     rows = [FIRST_BEST, *also, *(path.stem for path in weights)]
     if len({*rows, ORACLE}) < len(rows) + 1:
-        raise InputError(f"--weights: the files' names become rows; {', '.join(rows)} and {ORACLE} must differ")
+        raise InputError(f"--weights: the row names {', '.join(rows)} and {ORACLE} must differ; rename the files")
     nbest, wanted = listed.nbest, _read_references(references, listed)
     read = {path.stem: Weights.read(path).for_list(nbest, listed.sources, path) for path in weights}
     choices = choose(nbest, count_hypotheses(bleu_metric(tokenizer), nbest, wanted), read)
@@ -121,7 +121,7 @@ def report(
         resamples=resamples,
         seed=seed,
     )
-    summary = f"{len(wanted):,} sentences, {nbest.is_hypothesis.sum() / len(wanted):.1f} hypotheses of each."
+    summary = f"{len(wanted):,} sentences with {nbest.is_hypothesis.sum() / len(wanted):.1f} hypotheses on average."
     page = Page("Re-ranking", summary, {"Scores": score_tables(Records(records), tokenizer)}, comparisons)
     output.mkdir(parents=True, exist_ok=True)
     write_report(output, page, Records(records))
@@ -137,5 +137,5 @@ def read_groups(path: Path, references: Sequence[str], references_path: Path) ->
     names = read_lines_like(path, references, references_path)
     for number, name in enumerate(names, start=1):
         if not name.strip() or name == ALL:
-            raise InputError(f"{path}, line {number}: {name!r} is not a name of a group; name one for every sentence")
+            raise InputError(f"{path}, line {number}: {name!r} cannot name a group; give each sentence another name")
     return {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}

@@ -129,8 +129,8 @@ def _list_step(config: Reranking, split: str) -> Step:
     checkpoint = given.work_dir / "systems" / given.run / BEST_CHECKPOINT
     if not checkpoint.is_file():
         raise InputError(
-            f"{config.path}: translation: run: {given.run!r} is not trained (no {checkpoint}); run its experiment "
-            "first, or name another of its systems"
+            f"{config.path}: translation: run: {given.run!r} is not trained ({checkpoint} not found); run its "
+            "experiment first, or choose another run"
         )
     arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint), "--bpe", "sentencepiece"]
     arguments += ["--sentencepiece-model", str(given.data / MODEL_FILE), "--nbest", str(given.nbest)]

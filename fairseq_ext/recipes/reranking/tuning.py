@@ -42,7 +42,7 @@ class Weights(Section):
     @classmethod
     def read(cls, path: Path) -> Weights:
         """Read a file in the format of :meth:`write`."""
-        return read_model(cls, read_json(path, "give a file that rerank tune wrote"), str(path), {})
+        return read_model(cls, read_json(path, "give a file written by rerank tune"), str(path), {})
 
     def write(self, path: Path) -> None:
         """Write the weights as JSON."""
@@ -58,13 +58,13 @@ class Weights(Section):
         for name in self.weights:
             if name not in nbest.names:
                 raise InputError(
-                    f"{path}: feature {name!r} is not in the list, which has {', '.join(nbest.names)}; "
-                    "give the --lm, --arpa or --word-count that the weights were tuned with"
+                    f"{path}: the list has no feature {name!r}, only {', '.join(nbest.names)}; give the --lm, --arpa "
+                    "or --word-count that the weights were tuned with"
                 )
             if self.sources.get(name, sources.get(name)) != sources.get(name):
                 raise InputError(
-                    f"{path}: the weight of {name!r} was tuned for another language model or other subwords; give "
-                    "those, or tune again"
+                    f"{path}: the weight of {name!r} was tuned with another language model or other subwords; use "
+                    "these, or tune again"
                 )
         return self.in_order(nbest.names)
 

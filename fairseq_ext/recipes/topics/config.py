@@ -49,9 +49,7 @@ class Evaluation(Measuring):
     def _check_coherence(self) -> Evaluation:
         most = max(self.coherence, default=0)
         if most > self.topic_words:
-            raise ValueError(
-                f"coherence: {most} is more than the {self.topic_words} words of a topic; raise topic_words"
-            )
+            raise ValueError(f"coherence: {most} is greater than topic_words, {self.topic_words}; raise topic_words")
         return self
 
 
@@ -111,14 +109,15 @@ class Topics(LanguageModelExperiment[TopicModel]):
         bases = [name for name, system in self.systems.items() if system.start is None]
         if len(bases) != 1 or len(self.systems) < 2:
             raise ValueError(
-                f"train: systems: {', '.join(bases) or 'none'} without from; give one base, from which the others start"
+                f"train: systems: {', '.join(bases) or 'none'} without from; give exactly one base, which the others "
+                "start from"
             )
         for system in self.adapted:
             if len(system.domains) != 1:
-                raise ValueError(f"train: systems: {system.name}: train-domains: name one domain to adapt to")
+                raise ValueError(f"train: systems: {system.name}: train-domains: give exactly one domain to adapt to")
             if system.tokens_per_sample != self.tokens_per_sample:
                 raise ValueError(
-                    f"train: systems: {system.name}: tokens-per-sample: {system.tokens_per_sample} differs from "
-                    f"{self.tokens_per_sample} of {self.adapted[0].name}; give all the same, apart from the base"
+                    f"train: systems: {system.name}: tokens-per-sample: is {system.tokens_per_sample}, but "
+                    f"{self.adapted[0].name!r} has {self.tokens_per_sample}; set the same value in all but the base"
                 )
         return self

@@ -93,11 +93,12 @@ def systems_table(config: Topics, records: Records, domain: str) -> Table:
     ]
     how = config.topics
     notes = [
-        "Perplexity per token, ends of lines included, a line at a time, of which the first "
-        f"{config.tokens_per_sample} tokens count.",
-        f"Base text: {how.base_lines} test lines of each domain of the base, perplexity of the mean loss.",
-        f"Texts continue the first {how.prompt_words} words of test lines at temperature {how.temperature:g} with the "
-        f"{how.top_k} most probable tokens, to {how.max_len} tokens at most. Their metrics are in percent.",
+        "Perplexity is per token, including ends of lines. Each line is scored separately and truncated to "
+        f"{config.tokens_per_sample} tokens.",
+        f"Base text: perplexity of the mean loss on {how.base_lines} test lines of each domain of the base.",
+        f"The other metrics, in percent, are of texts that continue the first {how.prompt_words} words of test lines "
+        f"to at most {how.max_len} tokens, sampled from the {how.top_k} most probable tokens at temperature "
+        f"{how.temperature:g}.",
     ]
     return Table(f"Table 3. Systems: {domain}", "System", _systems(records, PERPLEXITY, domain), columns, notes)
 
@@ -112,8 +113,8 @@ def coherence_table(config: Topics, records: Records, domain: str) -> Table:
     ]
     rows = _systems(records, coherence(USED, tops[0]), domain)
     note = (
-        "u_mass of the first N words, the mean over topics without topic 0; nearer to 0 is better. A pair of words "
-        "that never share a line counts about −20, and lines are short."
+        "Mean u_mass of the first N words over all topics except topic 0; closer to 0 is better. A pair of words that "
+        "never share a line counts about −20, which is common with short lines."
     )
     return Table(f"Table 2. Coherence: {domain}", "Topics", rows, columns, [note])
 
@@ -124,7 +125,10 @@ def usage_table(records: Records, domain: str) -> Table:
         metric_column(records, "Entropy, bits", ENTROPY, domain),
         metric_column(records, "Dead topics", DEAD, domain, form=".1f"),
     ]
-    note = "Of the mean weights over training lines, with topic 0. Dead: less than a tenth of a uniform share."
+    note = (
+        "Computed from the mean weights over training lines, including topic 0. Dead topics have less than a tenth of "
+        "a uniform share."
+    )
     return Table(f"Use of topics: {domain}", "System", _systems(records, ENTROPY, domain), columns, [note])
 
 
@@ -150,7 +154,7 @@ def _topic_table(run: str, found: Sequence[Mapping[str, Any]]) -> Table:
 
     columns = [Column("Share, %", lambda row: 100 * topics[row]["share"], ".1f"), words(USED), words(NEAR)]
     note = (
-        "By use: typical of the tokens that a topic predicts, by p(w|z)·log(p(w|z)/p(w)). Nearest: by cosine of the "
-        "output embedding and the topic’s."
+        "Words by use are typical of the tokens that a topic predicts, by p(w|z)·log(p(w|z)/p(w)). Nearest words have "
+        "output embeddings with the highest cosine to the topic’s."
     )
     return Table(f"Topics: {run}", "Topic", list(topics), columns, [note])

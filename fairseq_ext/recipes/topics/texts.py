@@ -38,7 +38,7 @@ def choose_prompts(lines: Iterable[str], num_words: int, count: int, where: str)
         if len(words) >= 2 * num_words and len(prompts) < count:
             prompts.append((" ".join(words[:num_words]), " ".join(words[num_words:])))
     if not prompts:
-        raise InputError(f"{where}: no line has {2 * num_words} words; lower topics: prompt_words")
+        raise InputError(f"{where}: no line has {2 * num_words} or more words; lower topics: prompt_words")
     return prompts
 
 

@@ -73,8 +73,8 @@ def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min
     words = candidate_words(texts, min_count)
     if not words:
         raise InputError(
-            f"{path}: no word is in {min_count} of {len(drawn)} lines; lower topics: min_count, or take subwords with "
-            "whole words among them"
+            f"{path}: no whole word is in {min_count} of {len(drawn)} lines; lower topics: min_count, or use subwords "
+            "that include whole words"
         )
     piece_of = {text: piece for piece, text in marked.items()}
     pieces = {piece_of.get(_WORD_START + word, _WORD_START + word): word for word in words}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
@@ -36,22 +35,15 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def load_task(folder: Path, **options: Any) -> dict[str, list[dict[str, Any]]]:
-    """The examples of a task's sets in their order, as fairseq's own task reads them."""
-    facts = read_task_facts(folder)
-    config = SentencePredictionConfig(
-        data=str(folder), num_classes=facts.num_classes, init_token=0, no_shuffle=True, max_positions=64, seed=1,
-        regression_target=not facts.labels, **options,
-    )  # fmt: skip
-    task = SentencePredictionTask.setup_task(config)
-    return {role: list(task.load_dataset(role)) for role in SPLITS}
-
-
 def test_fairseq_reads_what_was_written(experiment: Path) -> None:
     config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
-    facts = read_task_facts(config.task_data("same"))
-    for role, examples in load_task(config.task_data("same"), separator_token=2).items():
+    facts, data = read_task_facts(config.task_data("same")), str(config.task_data("same"))
+    options = {"num_classes": 2, "init_token": 0, "separator_token": 2, "no_shuffle": True, "max_positions": 64}
+    config_of_task = SentencePredictionConfig(data=data, seed=1, regression_target=False, **options)
+    task = SentencePredictionTask.setup_task(config_of_task)
+    for role in SPLITS:
+        examples = list(task.load_dataset(role))
         parts = (read_lines(set_path(config.raw_task("same"), part, role)) for part in ("label", "input0", "input1"))
         for label, one, other, example in zip(*parts, examples, strict=True):
             assert facts.labels[int(example["target"])] == label
@@ -67,9 +59,8 @@ def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:
     corpus = read_lines(work / "corpora/bank_ask.txt")
     assert len([line for line in corpus if fold(line) in held_out]) == len(held_out)
     for role in ("train", "valid"):
-        lines = {
-            fold(line) for name in ("bank_ask", "garden_do") for line in read_lines(work / f"splits/{name}/{role}.txt")
-        }
+        files = [work / f"splits/{name}/{role}.txt" for name in ("bank_ask", "garden_do")]
+        lines = {fold(line) for file in files for line in read_lines(file)}
         assert lines
         assert not lines & held_out
 

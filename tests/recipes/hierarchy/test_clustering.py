@@ -34,17 +34,12 @@ def test_the_tree_of_known_distances() -> None:
     settled = {0: ["w"], 3: ["x"], 4: ["y", "z"], 7: ["v"]}
     tree = tree_from_linkage(linkage, settled, name_leaves(settled))
     assert tree_from_json(tree.to_json(), "t") == tree
-    assert [tree.names[row] for row in tree.path("w")] == ["w", "node_2", "node_1", "root"]
-    assert [tree.names[row] for row in tree.path("x")] == ["x", "node_2", "node_1", "root"]
-    assert [tree.names[row] for row in tree.path("z")] == ["cluster_4", "node_1", "root"]
-    assert [tree.names[row] for row in tree.path("v")] == ["v", "root"]
-    assert len(tree.names) == 7
-
-
-def random_gaussians(count: int, dimensions: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    factors = rng.normal(size=(count, dimensions, dimensions + 2))
-    return rng.normal(size=(count, dimensions)), factors @ factors.swapaxes(1, 2) / dimensions
+    assert {domain: [tree.names[row] for row in tree.path(domain)] for domain in "wxyzv"} == {
+        "w": ["w", "node_2", "node_1", "root"],
+        "x": ["x", "node_2", "node_1", "root"],
+        **dict.fromkeys("yz", ["cluster_4", "node_1", "root"]),
+        "v": ["v", "root"],
+    }
 
 
 def plain_kl(mean0: np.ndarray, cov0: np.ndarray, mean1: np.ndarray, cov1: np.ndarray) -> float:
@@ -56,7 +51,9 @@ def plain_kl(mean0: np.ndarray, cov0: np.ndarray, mean1: np.ndarray, cov1: np.nd
 
 @pytest.mark.parametrize("dimensions", [1, 5, 100])
 def test_the_divergence_is_that_of_the_formula(dimensions: int) -> None:
-    means, covariances = random_gaussians(4, dimensions, seed=dimensions)
+    rng = np.random.default_rng(dimensions)
+    factors = rng.normal(size=(4, dimensions, dimensions + 2))
+    means, covariances = rng.normal(size=(4, dimensions)), factors @ factors.swapaxes(1, 2) / dimensions
     found = symmetrised_divergences(means, covariances)
     assert np.array_equal(found, found.T)
     for i, j in [(0, 0), (0, 1), (2, 3)]:
@@ -80,11 +77,9 @@ def test_probabilities_are_those_of_the_formula() -> None:
     clusters, _ = fit_clusters(states, 3, **{**FIT, "dimensions": 4})
     points = clusters.project(states)
     assert points.shape == (180, 4)
-    mixture = zip(clusters.weights, clusters.means, clusters.covariances, strict=True)
-    columns = [
-        np.log(weight) + multivariate_normal(mean, covariance).logpdf(points) for weight, mean, covariance in mixture
-    ]
-    expected = np.stack(columns, axis=1) + 2 * np.log(2 * np.pi)
+    densities = map(multivariate_normal, clusters.means, clusters.covariances)
+    columns = np.stack([density.logpdf(points) for density in densities], axis=1)
+    expected = np.log(clusters.weights) + columns + 2 * np.log(2 * np.pi)
     np.testing.assert_allclose(clusters.log_joint(states), expected, rtol=1e-9, atol=1e-9)
     kept = expected[:, [2, 0]] - np.log(clusters.weights[[2, 0]].sum())
     np.testing.assert_allclose(clusters.subset([2, 0]).log_joint(states), kept, rtol=1e-9, atol=1e-9)
@@ -117,11 +112,10 @@ def test_a_seed_gives_the_same_bytes() -> None:
 def test_bad_states_are_named() -> None:
     states = clouds(2, 5, 4)
     damaged = np.where(states == states.max(), np.nan, states)
-    no_floor = {**FIT, "covariance_floor": 0.0}
-    for given, clusters, options, remedy in (
-        (states, 11, FIT, "--sequences"),
-        (damaged, 2, FIT, "checkpoint"),
-        (clouds(5, 2, 30), 5, no_floor, "--covariance-floor"),
+    for given, clusters, floor, remedy in (
+        (states, 11, 1e-3, "--sequences"),
+        (damaged, 2, 1e-3, "checkpoint"),
+        (clouds(5, 2, 30), 5, 0.0, "--covariance-floor"),
     ):
         with pytest.raises(InputError, match=remedy):
-            fit_clusters(given, clusters, **options)
+            fit_clusters(given, clusters, **{**FIT, "covariance_floor": floor})

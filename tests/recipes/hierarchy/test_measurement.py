@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.domain_tree import Paths, single_tree, tree_from_json
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, InducedTree
 from fairseq_ext.recipes.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
@@ -18,7 +19,7 @@ from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.recipes.registry import load_experiment
 from tests import toy_text
 from tests.recipes.small_lm import make_checkpoint
-from tests.recipes.small_lm_experiment import write_lm_experiment
+from tests.recipes.small_lm_experiment import ADAPTERS, write_lm_experiment
 
 TREE = tree_from_json(json.dumps(toy_text.TREE), "toy")
 
@@ -57,18 +58,16 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hierarchy, Recor
     return experiment, Records(list(measure_run(experiment, experiment.runs["deep"][0])))
 
 
-def routings(records: Records, domain: str) -> set[str]:
-    start = loss("")
-    return {r.metric.removeprefix(start) for r in records if r.domain == domain and r.metric.startswith(start)}
-
-
 def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy, Records]) -> None:
     """In domain over its own path; unseen over all, each and chosen ones, the best of other text first."""
     _, records = measured
-    assert routings(records, "law") == {"own"}
-    assert routings(records, "new") == {
-        "all", "path:law", "path:med", "path:sub", "chosen:1", "chosen:2", "best path", "mean path",
-    }  # fmt: skip
+    routings: dict[str, set[str]] = {}
+    for record in records:
+        if record.metric.startswith(loss("")):
+            routings.setdefault(record.domain, set()).add(record.metric.removeprefix(loss("")))
+    assert routings["law"] == {"own"}
+    paths = {"path:law", "path:med", "path:sub"}
+    assert routings["new"] == {"all", *paths, "chosen:1", "chosen:2", "best path", "mean path"}
     choices = [record for record in records if record.metric.startswith("loss to choose by, ")]
     assert choices == sorted(choices, key=lambda record: record.value)
     assert {(record.domain, record.n) for record in choices} == {("new", 4)}
@@ -78,15 +77,10 @@ def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy,
     assert records.value("deep", loss("best path"), "new") == min(by_path)
     assert records.value("deep", loss("mean path"), "new") == pytest.approx(sum(by_path) / 3)
     assert records.of("deep", loss("own", "word"), "law")[0].n == 5
-
-
-def test_a_block_without_tokens_after_the_first_has_no_record() -> None:
+    # A block without tokens after the first 8 has no record.
     found = {"own": {0: Likelihood(1.0, 2), 8: Likelihood()}}
-    records = Records(list(records_of_losses(Record, "a", found, words=1)))
-    assert {record.metric: (record.value, record.n) for record in records} == {
-        "nats per token, own": (0.5, 2),
-        "nats per word, own": (1.0, 1),
-    }
+    short = {record.metric: (record.value, record.n) for record in records_of_losses(Record, "a", found, words=1)}
+    assert short == {"nats per token, own": (0.5, 2), "nats per word, own": (1.0, 1)}
 
 
 @pytest.mark.parametrize(
@@ -101,19 +95,13 @@ def test_paths_are_chosen_by_votes(tmp_path: Path, best: Paths, one: Paths, two:
     experiment = experiment_of(tmp_path, every_path=[], path_weights=["uniform", "votes"], num_paths=[1, 2, 3, 4])
     # The tree has three leaves.
     expected = {"all": list(TREE.leaves), "chosen:1": one, "chosen:2": two, "chosen:3": best}
-    assert routings_of(experiment, "single", single_tree(["a", "b"]), []) == {
-        "all": ["a", "b"],
-        "path:a": ["a"],
-        "path:b": ["b"],
-    }
+    single = routings_of(experiment, "single", single_tree(["a", "b"]), [])
+    assert single == {"all": ["a", "b"], "path:a": ["a"], "path:b": ["b"]}
     # A tree that is drawn by hand has no votes.
     assert routings_of(experiment, "deep", TREE, best) == expected
     induced = experiment.model_copy(update={"tree": {"toy": InducedTree()}})
-    assert routings_of(induced, "deep", TREE, best) == {
-        **expected,
-        "chosen:2:uniform": list(two),
-        "chosen:3:uniform": list(best),
-    }
+    uniform = {"chosen:2:uniform": list(two), "chosen:3:uniform": list(best)}
+    assert routings_of(induced, "deep", TREE, best) == {**expected, **uniform}
 
 
 def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Records], tmp_path: Path) -> None:
@@ -136,3 +124,15 @@ def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Rec
     # Attention, feed-forward net and norms of two layers, and a last norm if there is one.
     dense = layers * (4 * (width * width + width) + 2 * width * 64 + 64 + width + 4 * width)
     assert cost["base_flops"] in (2 * dense, 2 * (dense + 2 * width))
+
+
+def test_clusters_of_other_states_choose_nothing(tmp_path: Path) -> None:
+    """Blocks are told apart by the states of the model that the tree was induced from."""
+    adapters = {**ADAPTERS, "tree": "induced"}
+    plain = {"arch": "transformer_lm_tiny"}
+    systems = {"base": plain, "tuned": {**plain, "from": "base"}, "x": adapters, "more": {**adapters, "from": "x"}}
+    load_experiment(write_lm_experiment(tmp_path, train={"systems": systems}, evaluate={"choose_tokens": [4]}))
+    systems["x"] = {**adapters, "from": "tuned"}
+    load_experiment(write_lm_experiment(tmp_path, train={"systems": systems}, evaluate={"choose_tokens": []}))
+    with pytest.raises(InputError, match="evaluate: choose_tokens: "):
+        load_experiment(write_lm_experiment(tmp_path, train={"systems": systems}, evaluate={"choose_tokens": [4]}))

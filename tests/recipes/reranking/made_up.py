@@ -39,25 +39,21 @@ Generate test with beam=5: BLEU4 = 1.0
 def make_list(seed: int, sentences: int = 12, most: int = 6, features: int = 3) -> tuple[NBest, list[str], np.ndarray]:
     """A list, references and counts; hypotheses are references with some words exchanged, and lists of any length."""
     generator = np.random.default_rng(seed)
+    names = ["model", *(f"f{number}" for number in range(1, features))]
+
+    def worse(words: list[str]) -> Hypothesis:
+        kept = [word if generator.random() < 0.7 else str(generator.choice(WORDS)) for word in words]
+        text = " ".join(kept[: generator.integers(3, len(kept) + 1)])
+        # Few different values, so that there are equal lines and common crossings.
+        return Hypothesis(text, {name: float(generator.integers(-4, 5)) / 2 for name in names})
+
     references, listed = [], []
     for _ in range(sentences):
         reference = list(generator.choice(WORDS, size=generator.integers(4, 9)))
         references.append(" ".join(reference))
-        texts = (make_worse(reference, generator) for _ in range(generator.integers(1, most + 1)))
-        listed.append([Hypothesis(text, draw_features(features, generator)) for text in texts])
+        listed.append([worse(reference) for _ in range(generator.integers(1, most + 1))])
     nbest = NBest.of(listed)
     return nbest, references, count_hypotheses(bleu_metric("13a"), nbest, references)
-
-
-def make_worse(words: list[str], generator: np.random.Generator) -> str:
-    kept = [word if generator.random() < 0.7 else str(generator.choice(WORDS)) for word in words]
-    return " ".join(kept[: generator.integers(3, len(kept) + 1)])
-
-
-def draw_features(count: int, generator: np.random.Generator) -> dict[str, float]:
-    # Few different values, so that there are equal lines and common crossings.
-    names = ["model", *(f"f{number}" for number in range(1, count))]
-    return {name: float(generator.integers(-4, 5)) / 2 for name in names}
 
 
 def write_list(path: Path, text: str) -> Path:

@@ -53,16 +53,10 @@ def load(folder: Path, **changes: Any) -> Reranking:
     return experiment
 
 
-def write_domains(folder: Path, *domains: str) -> None:
-    """Write the domains of the translation experiment, as if its data were prepared."""
-    (folder / "work/data-bin").mkdir(parents=True)
-    (folder / "work/data-bin/domains.txt").write_text("".join(f"{domain}\n" for domain in domains))
-
-
 def write_made_up_lists(folder: Path) -> None:
     """Write lists, references and subwords, as if they had been translated and prepared."""
-    write_domains(folder, *SENTENCES)
     work = folder / "work"
+    write_lines(work / "data-bin/domains.txt", SENTENCES)
     for seed, split in enumerate(("train", "valid", "test"), start=1):
         nbest, references, _ = make_list(seed, sentences=sum(SENTENCES.values()))
         write_lines(folder / "reranking/nbest" / split / "nbest.txt", as_moses(nbest).splitlines())
@@ -71,10 +65,6 @@ def write_made_up_lists(folder: Path) -> None:
             write_lines(work / "splits" / domain / f"{split}.de", references[start:end])
             output = [line.replace("w1", "w2") for line in references[start:end]]
             write_lines(work / "translations/mix" / f"{domain}.de", output)
-    _write_subwords(work)
-
-
-def _write_subwords(work: Path) -> None:
     texts = sorted(work.glob("splits/*/*.de"))
     train_sentencepiece(work / "data-bin", [[path] for path in texts], [], options=SentencePiece(vocab_size=18), seed=1)
     processor = load_subwords(work / "data-bin" / MODEL_FILE)

@@ -61,11 +61,8 @@ FIRST, SECOND, THIRD = MOSES.splitlines(keepends=True)
 )
 def test_damage_is_named(tmp_path: Path, text: str, place: str) -> None:
     path = write_list(tmp_path / "damaged.list", text)
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=f"^{path}.*{place}.*$"):
         read_nbest(path)
-    assert str(error.value).startswith(str(path))
-    assert place in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_features_are_added_to_the_right_hypotheses(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def run(config: Reranking, *names: str) -> None:
             run_steps(stage.steps())
 
 
-def made_up(folder: Path) -> Reranking:
-    write_made_up_lists(folder)
-    given = {"work_dir": str(folder / "work"), **TRANSLATION, "outputs": ["mix"]}
-    return load(folder, translation=given, train={})
+@pytest.fixture
+def config(tmp_path: Path) -> Reranking:
+    write_made_up_lists(tmp_path)
+    given = {"work_dir": str(tmp_path / "work"), **TRANSLATION, "outputs": ["mix"]}
+    return load(tmp_path, translation=given, train={})
 
 
-def test_the_report_is_always_the_same(tmp_path: Path) -> None:
-    config = made_up(tmp_path)
+def test_the_report_is_always_the_same(config: Reranking) -> None:
     run(config, "kneser-ney", "rerank", "report")
     records = read_records(config.work_dir / "report/records.jsonl")
     scores = {row: [each.value for each in records if (each.system, each.metric) == (row, "BLEU")] for row in GOLDEN}
@@ -54,8 +54,7 @@ def test_the_report_is_always_the_same(tmp_path: Path) -> None:
     assert "| kneser-ney | list | BLEU | garden | +0.00 | – | not tested | 10 |" in text
 
 
-def test_lists_of_another_test_set_are_refused(tmp_path: Path) -> None:
-    config = made_up(tmp_path)
+def test_lists_of_another_test_set_are_refused(config: Reranking, tmp_path: Path) -> None:
     write_lines(tmp_path / "work/splits/bank/test.de", ["w1"])
     with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         run(config, "kneser-ney", "rerank")

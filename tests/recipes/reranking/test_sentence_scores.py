@@ -24,11 +24,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_lm.make_data(tmp_path_factory.mktemp("data"))
 
 
-@pytest.fixture(scope="module")
-def checkpoint(data: Path) -> Path:
-    return small_lm.make_checkpoint(data / "lm.pt", data, tokens_per_sample=64)
-
-
 def by_hand(lm: LanguageModel, text: str) -> float:
     """One word after another, each from all that is before it."""
     numbers = [lm.dictionary.eos(), *(lm.dictionary.index(word) for word in text.split()), lm.dictionary.eos()]
@@ -39,21 +34,19 @@ def by_hand(lm: LanguageModel, text: str) -> float:
     return total
 
 
-ARCHITECTURES: dict[str, dict[str, str]] = {
-    "transformer_lm_tiny": {},
-    "transformer_lm_topic_tiny": {},
-    "dagru_lm_tiny": {"combination": "none"},
-}
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: str) -> None:
-    path = small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **ARCHITECTURES[arch])
-    score = FairseqScores.load(path, data, cpu=True)
+@pytest.mark.parametrize(
+    ("arch", "options"),
+    [("transformer_lm_tiny", {}), ("transformer_lm_topic_tiny", {}), ("dagru_lm_tiny", {"combination": "none"})],
+)
+def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: str, options: dict[str, str]) -> None:
+    score = FairseqScores.load(small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **options), data, cpu=True)
     with torch.inference_mode():
-        expected = [by_hand(score.lm, text) for text in TEXTS]
+        expected = pytest.approx(np.array([by_hand(score.lm, text) for text in TEXTS]), rel=1e-5)
     for max_tokens in (1, 12, 4096):
-        assert replace(score, max_tokens=max_tokens)(TEXTS) == pytest.approx(np.array(expected), rel=1e-5)
+        assert replace(score, max_tokens=max_tokens)(TEXTS) == expected
+    # Subwords are what the model reads.
+    halves = replace(score, encoder=lambda lines: (line.replace("+", " ") for line in lines))
+    assert halves([text.replace(" ", "+") for text in TEXTS]) == expected
 
 
 def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -> None:
@@ -65,12 +58,6 @@ def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -
     assert torch.cat([targets for _, targets in windows]).equal(tokens)
     assert torch.cat([inputs for inputs, _ in windows])[1:].equal(tokens[:-1])
     assert np.isfinite(score([" ".join(["w1"] * 50)])).all()
-
-
-def test_subwords_are_what_the_model_reads(data: Path, checkpoint: Path) -> None:
-    plain = FairseqScores.load(checkpoint, data, cpu=True)
-    halves = FairseqScores(plain.lm, lambda lines: (line.replace("+", " ") for line in lines))
-    assert halves(["w1+w2 w3"]) == pytest.approx(plain(["w1 w2 w3"]))
 
 
 def test_scores_are_kept_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
