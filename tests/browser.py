@@ -1,7 +1,5 @@
 """Chromium without a window, as Debian's packages chromium and chromium-driver have it, for tests of pages."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A Dask cluster of separate processes on this machine, as several machines would form."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -10,8 +10,6 @@ Run as a program, this is the server. It imports, forks and nothing more, since 
 It has loaded this project after fairseq, as ``--user-dir`` does; what depends on the order takes ``true_processes``.
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import contextlib

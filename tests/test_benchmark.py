@@ -1,7 +1,5 @@
 """``scripts/benchmark.py`` runs cases in turn, each checkout's with its own code, and tells ratios of each round."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

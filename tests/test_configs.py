@@ -1,7 +1,5 @@
 """Every file in configs/ is an experiment: its systems and outputs parse through fairseq's own parsers."""
 
-from __future__ import annotations
-
 import functools
 from argparse import Namespace
 from pathlib import Path

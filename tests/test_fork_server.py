@@ -1,7 +1,5 @@
 """The tests' own tools: forked commands behave as Python's own, and toy options are those of fairseq's commands."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

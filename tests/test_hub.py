@@ -1,7 +1,5 @@
 """Translating from Python, compared with searching by hand and with what was typed at the command line."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Metadata, pinned requirements and documents name the same packages, and files travel with the package."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Pages of results are what their records say."""
 
-from __future__ import annotations
-
 import importlib
 import statistics
 from dataclasses import replace

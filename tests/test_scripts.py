@@ -1,7 +1,5 @@
 """The scripts find the project, whatever the shell that calls them has set."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

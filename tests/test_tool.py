@@ -1,7 +1,5 @@
 """fairseq's commands as this project starts them: what they load and keep, and what processes of theirs find."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

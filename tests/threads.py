@@ -1,7 +1,5 @@
 """Work done by several threads at once, as a server does it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A toy world for tests: a few words, a few domains, binarised as the task expects it."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import random

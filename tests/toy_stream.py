@@ -1,7 +1,5 @@
 """A toy world for recurrent language models: a text in one piece, binarised, and word vectors."""
 
-from __future__ import annotations
-
 import random
 from argparse import Namespace
 from pathlib import Path

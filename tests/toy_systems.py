@@ -1,7 +1,5 @@
 """MIX, TAG, AD and GAD on the toy data, untrained but far from each other, as checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

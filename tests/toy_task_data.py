@@ -1,7 +1,5 @@
 """Binarised sets of toy tasks, and checkpoints that fit them, without a training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

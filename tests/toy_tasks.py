@@ -1,7 +1,5 @@
 """A toy world for classification: a base of some thousand weights, tasks of a few labels, checkpoints of both."""
 
-from __future__ import annotations
-
 import functools
 from argparse import Namespace
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A toy world for language models: text of a few domains with words of their own, binarised, and a tree over them."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

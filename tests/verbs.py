@@ -1,7 +1,5 @@
 """Commands in the process of a test: ``verb("train")(["my.yaml", "gad"])`` for ``fairseq-ext train my.yaml gad``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from fairseq_ext.cli.main import run_verb

@@ -1,7 +1,5 @@
 """Waiting for something to happen, on any machine: as long as nothing here can take, and no longer than it does."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -31,7 +31,7 @@ def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: 
     """
     entries = folder_entries(folder, langs)
     if num_domains < len(entries):
-        raise InputError(f"--domains {num_domains}: {folder} already has {len(entries)} domains; give a larger number")
+        raise InputError(f"--domains {num_domains}: {folder} already has {len(entries)} domains; give at least as many")
     paths = {name: entry_paths(entry, langs) for name, [entry] in entries.items()}
     options = {"version": 1, "names": list(paths), "langs": langs, "domains": num_domains, "seed": seed}
     build = partial(write_split, paths=paths, langs=langs, num_domains=num_domains, seed=seed)

@@ -108,5 +108,5 @@ def _options_of(source: Path) -> dict[str, str]:
 
 def _read_dictionary(path: Path) -> LanguageDictionary:
     if not path.is_file():
-        raise InputError(f"{path}: not found; the dictionaries of a base lie beside it, named by its languages")
+        raise InputError(f"{path}: not found; put the dictionaries of a base next to it, named by its languages")
     return LanguageDictionary.load(str(path))  # type: ignore[no-any-return]

@@ -204,7 +204,7 @@ def run_here(step: Step, provenance: Provenance | None = None) -> None:
     except OSError as error:
         if not is_environment(error):
             raise
-        raise InputError(f"{step.output.name}: {error}; mend that and run the same command again") from None
+        raise InputError(f"{step.output.name}: {error}; correct this and run the same command again") from None
 
 
 def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:

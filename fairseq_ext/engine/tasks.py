@@ -129,7 +129,7 @@ def _run_task(task: Task, folder: Path, index: int) -> Any:
         if not output.exists():
             partial.rename(output)
     except OSError as error:
-        raise InputError(f"{folder}: {error}; mend that and run the same command again") from None
+        raise InputError(f"{folder}: {error}; correct this and run the same command again") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return result

@@ -77,7 +77,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
     limits = {
         **MultiDomainTask.limits,
         "pad_to_fixed_bsz": ((False, None), "added rows would be of no domain; leave the option out"),
-        "use_plasma_view": ((False,), "plasma is no longer part of pyarrow; leave the option out"),
+        "use_plasma_view": ((False,), "plasma is no longer part of pyarrow; remove the option"),
     }
 
     def __init__(

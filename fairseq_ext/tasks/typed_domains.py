@@ -56,7 +56,7 @@ class TypedDomains:
         for token in tokens.tolist():
             if is_domain_tag(symbol := self.dictionary[token]):
                 raise InputError(
-                    f"{text.strip()!r}: holds {symbol}, a reserved symbol; type it only at the beginning of a line"
+                    f"{text.strip()!r}: contains {symbol}, a reserved symbol; type it only at the beginning of a line"
                 )
         marks = [self.dictionary.bos(), self.dictionary.pad(), self.dictionary.eos(), *self.dictionary.reserved]
         special = tokens.new_tensor(marks)

@@ -4,8 +4,6 @@
 f4823ba.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from pathlib import Path

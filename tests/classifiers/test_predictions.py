@@ -1,7 +1,5 @@
 """Sets are read whole and in order, logits are those of every text alone, and lines are labelled by them."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Domains cut into more: how many parts each has, what is in them, and that nothing is lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tasks alone: out of one checkpoint, into another, and what is refused on the way."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The sets of a task: none gives another away, and what is held out is of all classes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

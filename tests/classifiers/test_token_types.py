@@ -1,7 +1,5 @@
 """Pairs of texts as BERT reads them, with token types, and a linear head: logits are those of Hugging Face's BERT."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Cleaning: every pair is accounted for, and who cleans which block makes no difference."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from pathlib import Path

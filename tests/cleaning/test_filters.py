@@ -3,8 +3,6 @@
 A line of ``judgements.jsonl`` is a filter, its options, the languages, source, target, and the reason or null.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict

@@ -17,7 +17,7 @@ from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.inputs.errors import InputError, line_of
 from tests.corpora.test_entries import JSONL, PO, TMX, XLIFF, tarred, zipped
-from tests.recipes.test_odd_files import time_limit
+from tests.odd_files import time_limit
 
 LANGS = ("en", "pl")
 TSV = "one\tjeden\ntwo 2 & <b>\tdwa\u2028\u0105\n\tx\n"

@@ -1,7 +1,5 @@
 """Tables with a header, in three forms: what they say, and which row is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The gate loss against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The loss of the topics against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """Dictionaries, data and checkpoints belong together, and what does not is refused in one line."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

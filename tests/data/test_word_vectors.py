@@ -1,7 +1,5 @@
 """Word vectors are the file's, in the dictionary's order, whatever the file's form; what is wrong is named."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import struct

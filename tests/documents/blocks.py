@@ -10,8 +10,6 @@ and the tools take its options. Every Python block compiles, and what it imports
 schema of a kind of experiment. ``text`` is output or a file's contents, and not looked at.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ Scripts, fairseq's commands and ``.venv`` are there by the names that readers ty
 made small before a command reads it, which is the one thing that is not as it is for a reader.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

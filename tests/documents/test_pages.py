@@ -1,7 +1,5 @@
 """What README and docs say of files, options, defaults, messages and results is so."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

@@ -1,7 +1,5 @@
 """Children end with their parent, also where it is killed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

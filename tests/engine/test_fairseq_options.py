@@ -1,7 +1,5 @@
 """fairseq's options are checked once, before any step runs; a mistake is named by its place. Files are inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Progress is told in few lines, with the time that is left."""
 
-from __future__ import annotations
-
 import io
 import threading
 

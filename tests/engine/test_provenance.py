@@ -1,7 +1,5 @@
 """What a directory was made from: changes are told in one line, and a file is read again as soon as it changes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

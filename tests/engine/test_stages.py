@@ -1,7 +1,5 @@
 """The command line of stages; their choice and order on a real experiment is tested beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

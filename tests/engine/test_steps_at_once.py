@@ -1,7 +1,5 @@
 """Steps at once: when each begins, how many, with how many threads, and what a failure or a stop leaves."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

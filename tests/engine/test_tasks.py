@@ -1,7 +1,5 @@
 """Tasks: every one is done exactly once, by whoever, and a dead or refusing worker is noticed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

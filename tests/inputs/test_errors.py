@@ -1,7 +1,5 @@
 """An input error ends a command line with its one line, wherever it was raised."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import signal

@@ -1,7 +1,5 @@
 """Files that a user may have changed: arrays without pickles, JSON, names of domains, and YAML of bounded size."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zipfile
@@ -16,7 +14,7 @@ from fairseq_ext.inputs.domain_names import check_domain_names, read_domain_name
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.yaml_file import load_yaml
-from tests.recipes.test_odd_files import time_limit
+from tests.odd_files import time_limit
 
 
 def header(text: str) -> bytes:

@@ -1,7 +1,5 @@
 """Votes of sequences for leaves, and the file the chooser is read from."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

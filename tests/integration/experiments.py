@@ -1,7 +1,5 @@
 """Whole experiments by one command, each run once, and what holds of every kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Classifiers from text and tables to their report by one command, and what holds of trainings and figures."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

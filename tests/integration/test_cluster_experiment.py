@@ -1,7 +1,5 @@
 """A whole experiment on a cluster: the results of one machine, also when a worker and the command are killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """fairseq's own command lines with the user directory, as a user types them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The table of docs/gated-adapters.md, many rows of it: fairseq's switches with each method, or one line."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

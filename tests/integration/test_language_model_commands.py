@@ -1,7 +1,5 @@
 """fairseq's own command lines with language models of several domains, as a user types them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two domains that translate the same words differently: only who knows the domain can be right."""
 
-from __future__ import annotations
-
 import copy
 from argparse import Namespace
 from pathlib import Path

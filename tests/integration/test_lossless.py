@@ -4,8 +4,6 @@ OpusFilter 3.3.1 was seen doing all of these: it cuts the longer of two files, t
 finished, ends well although a worker died or failed, and slips a side by a line at a lone carriage return.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import subprocess

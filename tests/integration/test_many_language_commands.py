@@ -1,7 +1,5 @@
 """Adapters on a tiny model in the layout of mBART, from the import to translations, by command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

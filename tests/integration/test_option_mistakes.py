@@ -1,7 +1,5 @@
 """The real commands: a mistake in fairseq's options is one line of theirs, before they do anything."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Word language models from text to their report by one command, and what holds of the figures."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

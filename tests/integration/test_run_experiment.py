@@ -1,7 +1,5 @@
 """Every kind of system from corpora to translations by one command, and by two processes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

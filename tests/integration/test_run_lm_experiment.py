@@ -1,7 +1,5 @@
 """Language models from text to their report by one command, and what holds of the figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

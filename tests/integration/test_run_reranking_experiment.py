@@ -1,7 +1,5 @@
 """Re-ranking from a translation experiment's folder to the report, by one command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A translation experiment of one domain: its base, the control, an adapter, own test sets, and a report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

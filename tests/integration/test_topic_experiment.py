@@ -1,7 +1,5 @@
 """Topic models from text to their report by one command, and nothing twice."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An experiment whose system is tuned, killed where it trains and chooses, and what is left of it in the end."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

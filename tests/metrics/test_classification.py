@@ -1,7 +1,5 @@
 """Metrics against values worked out by hand, and where they are undefined."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Systems against baselines: over runs as Welch's t-test has it, over sentences as the bootstrap has it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

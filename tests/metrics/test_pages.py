@@ -1,7 +1,5 @@
 """Every page in a browser: whoever reads it, on whatever screen, can, and it breaks no policy."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

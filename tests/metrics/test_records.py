@@ -1,7 +1,5 @@
 """Records survive their file, and tables ask for means over runs and domains."""
 
-from __future__ import annotations
-
 import statistics
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A report as one page that fetches nothing, and figures that are readable on white and on black."""
 
-from __future__ import annotations
-
 import base64
 import re
 from pathlib import Path

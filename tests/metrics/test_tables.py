@@ -1,7 +1,5 @@
 """Tables over records: mean ± sd, the best in bold, nothing where nothing was measured; text stays text in them."""
 
-from __future__ import annotations
-
 import html
 
 from hypothesis import example, given, settings

@@ -1,7 +1,5 @@
 """Every architecture at toy size, each with its plain base, an input, and what it adds: the tests of all are one."""
 
-from __future__ import annotations
-
 import copy
 import re
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """What adapters in translation promise beyond what every model does: domains, names, decoding."""
 
-from __future__ import annotations
-
 import copy
 from argparse import Namespace
 from pathlib import Path

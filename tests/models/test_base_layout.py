@@ -1,7 +1,5 @@
 """Adapters take the form of the base checkpoint that they start from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What every model promises, checked on all of them; what some promise besides is in a file of its own."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """All models in other precisions: moved as a whole, and near the full-precision result."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

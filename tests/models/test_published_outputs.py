@@ -3,8 +3,6 @@
 Its evaluation used the causal mean for padded batches, which is the definition we follow everywhere.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

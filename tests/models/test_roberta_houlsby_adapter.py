@@ -1,7 +1,5 @@
 """What the Houlsby adapters in RoBERTa promise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

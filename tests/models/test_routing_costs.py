@@ -1,7 +1,5 @@
 """What routing asks of an accelerator beside the plain Transformer: kernels, and no waiting for their results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

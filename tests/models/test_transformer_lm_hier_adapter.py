@@ -1,7 +1,5 @@
 """What the hierarchical adapter model promises beyond what every model does; generation is the task's tests' matter."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """LoRA's bank against the formula of the paper, however it is mixed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

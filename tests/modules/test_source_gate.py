@@ -1,7 +1,5 @@
 """Gate logits from a bag of source subwords and pairs, against the formula."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Topics against numbers worked out by hand, their mixture against its formula, and sums chunk by chunk."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Checkpoints that should run something, in every form that fairseq reads; each leaves a folder ``PWN`` if it does."""
 
-from __future__ import annotations
-
 import copy
 import os
 from argparse import Namespace

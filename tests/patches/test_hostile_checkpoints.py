@@ -1,7 +1,5 @@
 """Nothing a checkpoint holds is run, fetched or followed, whichever way it is loaded."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from collections.abc import Callable

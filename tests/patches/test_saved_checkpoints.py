@@ -1,7 +1,5 @@
 """What may stand in a checkpoint, its options and its weights; all else ends in one line, soon."""
 
-from __future__ import annotations
-
 import copy
 import re
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """Trainings: where they start, how they use a CPU, and the one line of those that cannot begin or go on."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

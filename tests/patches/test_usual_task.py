@@ -1,7 +1,5 @@
 """No --task need be typed where the architecture or the data directory tells it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

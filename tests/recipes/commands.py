@@ -1,7 +1,5 @@
 """Commands of experiments, as tests of several kinds run and kill them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

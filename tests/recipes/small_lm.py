@@ -1,7 +1,5 @@
 """A language model without training, and domains that it can tell apart, since each has words of its own."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small experiment with language models: text of four domains in two pairs, and one nobody trains on, by rule."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

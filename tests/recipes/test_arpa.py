@@ -1,7 +1,5 @@
 """ARPA files: probabilities by hand, what is written is what is read, and what is none is refused by its line."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What all recipes' files share: systems and their runs, and mistakes, each one line with file and key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """States of a language model: averages without padding, of the base, of blocks drawn at random."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The plan has every step with all that it depends on. A finished step is recognis
 change, what earlier versions have made stays valid. The report is that of the results in ``tests/recorded``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

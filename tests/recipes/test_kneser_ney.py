@@ -1,7 +1,5 @@
 """n-gram models are the plain formula's, their probabilities sum to one, and all tokens count."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Experiment files of every recipe: they are read in a moment; mistakes (``mistakes.yaml``) are one line each."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -4,14 +4,10 @@ Of small experiments of all kinds, values and keys are replaced at random, and p
 variable ``ODD_FILES`` says how many are tried; each of them is as odd as it is the next time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
-import json
 import os
 import random
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +17,11 @@ import yaml
 
 from fairseq_ext.engine import fairseq_options
 from fairseq_ext.inputs.errors import run_command
+from tests.odd_files import LONGEST_LINE, changed, time_limit
 from tests.recorded.record import WRITERS
 from tests.verbs import verb
 
 EXAMPLES = int(os.environ.get("ODD_FILES", "200"))
-SECONDS = 5  # for one file; it takes a fiftieth of a second
-LONGEST_LINE = 1500
 
 # What could stand there, but mostly does not fit.
 _WRONG_WORDS = """
@@ -58,10 +53,8 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         # That fairseq reads the options takes ten times as long as all else; tests/engine tests it.
         patch.setattr(fairseq_options, "first_mistake_in", lambda commands: None)
         paths = {kind: write(folder / kind) for kind, write in WRITERS.items()}
-        before = signal.signal(signal.SIGPROF, stop)
         assert all(plan(path.read_bytes()) is None for path in paths.values())
         yield paths
-        signal.signal(signal.SIGPROF, before)
 
 
 @pytest.mark.slow
@@ -69,7 +62,8 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 def test_odd_values_are_planned_or_named_in_one_line(experiments: dict[str, Path], kind: str) -> None:
     rng, text = random.Random(1), experiments[kind].read_text(encoding="utf-8")
     for _ in range(EXAMPLES // len(WRITERS)):
-        odd = changed(yaml.safe_load(text), rng)
+        snippets = [rng.choice(rng.choice((WRONG, WRONG, ODD))) for _ in range(rng.randint(1, 2))]
+        odd = changed(yaml.safe_load(text), snippets, rng)
         line = plan(odd.encode("utf-8", "surrogatepass"))
         assert line is None or (line.isprintable() and 0 < len(line) <= LONGEST_LINE), odd
 
@@ -79,40 +73,11 @@ def plan(data: bytes) -> Any:
     path = Path("odd.yaml")
     path.write_bytes(data)
     before = set(Path().rglob("*"))
-    # Time of this process, and again and again: what garbage collection raises is lost.
-    signal.setitimer(signal.ITIMER_PROF, SECONDS, 0.5)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with time_limit(), contextlib.redirect_stdout(io.StringIO()):
             run_command(lambda: verb("run")([str(path), "--dry-run"]))
     except SystemExit as end:
         return end.code
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
         assert set(Path().rglob("*")) == before
     return None
-
-
-def changed(tree: Any, rng: random.Random) -> str:
-    """The tree as YAML, with one or two values or keys replaced."""
-    snippets = [rng.choice(rng.choice((WRONG, WRONG, ODD))) for _ in range(rng.randint(1, 2))]
-    for number in range(len(snippets)):
-        container, key = rng.choice(list(_places(tree)))
-        if rng.random() < 0.1 and isinstance(container, dict):
-            container[f"MARK{number}"] = container.pop(key)
-        else:
-            container[key] = f"MARK{number}"
-    text = json.dumps(tree)
-    for number, snippet in enumerate(snippets):
-        text = text.replace(f'"MARK{number}"', snippet)
-    return text
-
-
-def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
-    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, value in items:
-        yield tree, key
-        yield from _places(value)
-
-
-def stop(*_: Any) -> None:
-    raise TimeoutError(f"not planned after {SECONDS} s")

@@ -1,7 +1,5 @@
 """Perplexities in this process are fairseq-eval-lm's, and a formula's."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The schemas of experiment files are those of the code, and know all keys of the files in configs/."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

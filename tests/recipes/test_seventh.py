@@ -1,7 +1,5 @@
 """A new recipe is one folder (``seventh``), from its file to its page; nothing else has to know of it."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

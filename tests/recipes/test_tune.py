@@ -1,7 +1,5 @@
 """Trials: which are run, which is kept, what further seeds take, and what is done again when a grid grows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import partial

@@ -3,8 +3,6 @@
 ``python -m tests.recorded.record KIND FOLDER`` runs the experiment in an empty folder and keeps its results anew.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

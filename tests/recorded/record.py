@@ -1,7 +1,5 @@
 """Run the tiny experiment of a kind and keep what it has measured: ``python -m tests.recorded.record KIND FOLDER``."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable

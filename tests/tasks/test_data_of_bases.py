@@ -1,7 +1,5 @@
 """Data for a base model say how it is told the languages, and how its target is cut."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

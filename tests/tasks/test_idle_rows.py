@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any

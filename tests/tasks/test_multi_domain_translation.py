@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import shutil
 from argparse import Namespace
@@ -119,7 +117,7 @@ def test_tag_model_reads_the_tag_as_text_and_never_goes_without_unless_told_to(d
 @pytest.mark.parametrize("line", ["w1 <domain:law> w2", "<domain:law><domain:law> w1"])
 def test_a_tag_within_typed_text_is_refused(data: Path, line: str) -> None:
     task, _ = loaded(data)
-    with pytest.raises(InputError, match=r"w[12].*': holds <domain:(law|med)>, a reserved symbol"):
+    with pytest.raises(InputError, match=r"w[12].*': contains <domain:(law|med)>, a reserved symbol"):
         # A space around each tag, as the pieces of a subword model have.
         task.get_interactive_tokens_and_lengths([line], lambda text: text.replace("<", " <").replace(">", "> "))
 

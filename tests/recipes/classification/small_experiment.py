@@ -1,7 +1,5 @@
 """A small experiment with classifiers: four tasks about sentences of two places, written by rule."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """What is measured of a run, and how systems are compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The preparation of classifiers: fairseq's own tasks read what it writes, and nothing tested on is trained on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which runs there are, and what a training is given: data, the checkpoint before it, and a schedule of its length."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

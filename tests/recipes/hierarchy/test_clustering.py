@@ -1,7 +1,5 @@
 """From counts to a tree: domains settle, near clusters are joined; and how far apart Gaussians are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal

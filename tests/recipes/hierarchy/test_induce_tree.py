@@ -1,7 +1,5 @@
 """Inducing a tree and choosing paths of it, from the command lines on a small model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models of a toy text are measured over every routing that is asked for, and the cost of adapters is counted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

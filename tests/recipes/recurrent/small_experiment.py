@@ -1,7 +1,5 @@
 """A small experiment with word language models: text of which every word says much of the next."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

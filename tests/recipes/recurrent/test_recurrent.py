@@ -1,7 +1,5 @@
 """Texts of words are cleaned, and unknown words are counted; the figure of the report has all models."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """N-best lists made up by a seed, with references that they resemble, and a few written by hand."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

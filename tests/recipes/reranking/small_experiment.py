@@ -1,7 +1,5 @@
 """A small re-ranking experiment, on the folder of a small translation experiment of two domains."""
 
-from __future__ import annotations
-
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any

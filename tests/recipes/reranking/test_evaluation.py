@@ -1,7 +1,5 @@
 """Scores are sacrebleu's, the oracle is not below any choice, and differences are tested on paired resamples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU

@@ -1,7 +1,5 @@
 """N-best lists: what is read of both formats, and damage is named by its line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Made-up lists are re-ranked by n-grams of each domain: golden records, one rendered page, and the comparisons."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -31,11 +29,15 @@ def run(config: Reranking, *names: str) -> None:
             run_steps(stage.steps())
 
 
+def made_up(folder: Path) -> Reranking:
+    write_made_up_lists(folder)
+    given = {"work_dir": str(folder / "work"), **TRANSLATION, "outputs": ["mix"]}
+    return load(folder, translation=given, train={})
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Reranking:
-    write_made_up_lists(tmp_path)
-    given = {"work_dir": str(tmp_path / "work"), **TRANSLATION, "outputs": ["mix"]}
-    return load(tmp_path, translation=given, train={})
+    return made_up(tmp_path)
 
 
 def test_the_report_is_always_the_same(config: Reranking) -> None:

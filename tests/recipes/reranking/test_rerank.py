@@ -1,7 +1,5 @@
 """tune, apply and report on made-up lists, with models that know more than the lists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Scores of sentences are sums by hand, whatever the model, the batch, or what was scored before."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Line searches miss no value, ascents end where no weight gains, and files of weights fit their lists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A small experiment with topic models: a base on two domains, and what is adapted to one or the other of two more."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

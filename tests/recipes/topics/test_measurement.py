@@ -1,7 +1,5 @@
 """What is measured of a tiny model: sums over lines, words, texts."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

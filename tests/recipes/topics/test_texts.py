@@ -1,7 +1,5 @@
 """Which lines are continued; and metrics of texts, by hand on short strings."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

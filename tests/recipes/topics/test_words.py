@@ -1,7 +1,5 @@
 """Which words can stand for a topic, what topics are used for, and how coherent their words are."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """An experiment of two domains whose translations are written by hand: what scoring finds, without any training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A small translation experiment: every kind of system on two domains, text of neither, and test sets of one's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

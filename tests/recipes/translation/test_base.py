@@ -1,7 +1,5 @@
 """An experiment on a model that was trained elsewhere: from a folder of Hugging Face's to the report and to export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A base model that was stopped early is warned of; one that has settled is not."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

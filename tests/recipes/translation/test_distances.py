@@ -1,7 +1,5 @@
 """Distances between domains: known limits, and samples."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Exporting a run of an experiment, and translating with what is trained of it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

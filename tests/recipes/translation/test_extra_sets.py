@@ -1,7 +1,5 @@
 """The user's own test sets: who translates them, which domain that is told, and their columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is made of gates written by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An experiment file for a folder of corpora: it can be run, fits their size, and refuses what is no corpus."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

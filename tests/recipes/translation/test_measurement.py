@@ -1,7 +1,5 @@
 """Scores and comparisons of translations that are written by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

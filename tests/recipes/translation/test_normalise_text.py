@@ -1,7 +1,5 @@
 """The command that normalises text to translate."""
 
-from __future__ import annotations
-
 import io
 import sys
 from functools import partial

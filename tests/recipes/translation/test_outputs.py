@@ -1,7 +1,5 @@
 """Systems and outputs of an experiment file: the runs that they stand for, base models, controls and comparisons."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parameters of a tiny model, counted by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """The recommendation."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Speed: what is read from fairseq's log, what is summed up, and in which turns the outputs are timed."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Stages and steps of an experiment: which there are, with which options, and what translations are made of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
