@@ -102,10 +102,11 @@ def domains_of(records: Records) -> list[str]:
 def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Select comparisons with the baselines of the experiment file, over all domains and over classifier errors.
 
-    Comparisons on other sets are too many for the report.
+    Comparisons on other sets are too many for the report. Classifier errors that are too few for a test are omitted.
     """
     sets = [measurement.ALL, measurement.SET_NAMES[ERRORS]]
-    shown = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ()) and each.domain in sets]
+    of_pairs = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ())]
+    shown = [each for each in of_pairs if each.domain == sets[0] or (each.domain == sets[1] and each.p is not None)]
     return sorted(shown, key=lambda each: (list(METRICS).index(each.metric), sets.index(each.domain)))
 
 
