@@ -50,7 +50,7 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
     ("changes", "message"),
     [
         ({"format": 1}, "has format 1"),
-        ({"domains": ["base", "law"]}, "'base' means a way to translate"),
+        ({"domains": ["base", "law"]}, "'base' is reserved"),
         ({"generation": {"beam": True}}, "generation: "),
         ({"generation": {"sampling": 1}}, "generation: "),
         ({"classifier": "pickle"}, "classifier: "),
