@@ -54,17 +54,6 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(value, other[key]) for key, value in one.items())
 
 
-def test_a_model_is_loaded_with_all_its_tasks(world: Path) -> None:
-    model = load_task_model(world / "both.pt", world)
-    assert not model.training
-    assert not any(p.requires_grad for p in model.parameters())
-    assert {name: task.labels for name, task in model.tasks.items()} == {
-        "sst2": list(toy_tasks.LABELS),
-        "trec": list("abcdef"),
-    }
-    assert torch.equal(logits(model, "sst2"), logits(load_task_model(world / "sst2.pt", world), "sst2"))
-
-
 def test_a_saved_task_says_what_it_is(world: Path, saved: Path) -> None:
     manifest = json.loads((saved / MANIFEST_FILE).read_text())
     norms, head = 5 * 2 * 32, 32 * 32 + 32 + 3 * 32 + 3
@@ -110,3 +99,6 @@ def test_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     verb("tasks")(["load", str(tmp_path / "trec"), str(world / "base.pt"), str(tmp_path / "base.pt")])
     both, alone = (load_task_model(path, world) for path in (world / "both.pt", tmp_path / "base.pt"))
     assert torch.equal(logits(alone, "trec"), logits(both, "trec"))
+    assert torch.equal(logits(both, "sst2"), logits(load_task_model(world / "sst2.pt", world), "sst2"))
+    assert not both.training
+    assert not any(parameter.requires_grad for parameter in both.parameters())

@@ -89,10 +89,3 @@ def test_pairs_are_compared_as_pairs(tmp_path: Path) -> None:
 def test_unusable_tasks_are_named(tmp_path: Path, train: Rows, test: Rows) -> None:
     with pytest.raises(InputError, match=r"^mood: "):
         split(tmp_path, train=train, valid=[("a", "v")], test=test)
-
-
-@pytest.mark.parametrize("text", ["{", "{}", '{"kind": 1, "x": 2}'])
-def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "task.json").write_text(text)
-    with pytest.raises(InputError, match=r"task\.json: .*prepare again$"):
-        read_task_facts(tmp_path)

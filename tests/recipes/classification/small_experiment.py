@@ -52,15 +52,18 @@ def write_tables(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def write_classification_experiment(folder: Path, **changes: Any) -> Path:
-    """Write text, tables and the experiment file, and return the last; it works in ``work`` beside it."""
+def write_short_classification_experiment(folder: Path, **changes: Any) -> Path:
+    """Write text, tables and the experiment file, and return the last; it works in ``work`` beside it.
+
+    Each system is trained on one or two of the tasks: all sorts of tuning, and of tasks.
+    """
     write_texts(folder)
     base = {"arch": "roberta_tiny", "tokens-per-sample": 16, "lr": 0.01, "batch-size": 8, "max-update": 6}
     systems = {
         "base": base,
-        "full": {**ADAPTERS, "tuning": "full"},
-        "top": {**ADAPTERS, "tuning": "top", "top-layers": 1, "tasks": ["place"]},
-        "adapters": {**ADAPTERS, "bottleneck-dim": 4, "in_sequence": True},
+        "full": {**ADAPTERS, "tuning": "full", "tasks": ["place", "size"]},
+        "top": {**ADAPTERS, "tuning": "top", "top-layers": 1, "tasks": ["verb"]},
+        "adapters": {**ADAPTERS, "bottleneck-dim": 4, "in_sequence": True, "tasks": ["place", "same"]},
     }
     settings: dict[str, Any] = {
         "kind": "classification",
@@ -78,14 +81,6 @@ def write_classification_experiment(folder: Path, **changes: Any) -> Path:
     path = folder / "classification.yaml"
     path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
     return path
-
-
-def write_short_classification_experiment(folder: Path) -> Path:
-    """The same, but a system is trained on one or two of the tasks: all sorts of tuning, and of tasks."""
-    train = yaml.safe_load(write_classification_experiment(folder).read_text(encoding="utf-8"))["train"]
-    for name, tasks in {"full": ["place", "size"], "top": ["verb"], "adapters": ["place", "same"]}.items():
-        train["systems"][name]["tasks"] = tasks
-    return write_classification_experiment(folder, train=train)
 
 
 def load(path: Path) -> Classification:

@@ -12,7 +12,7 @@ from fairseq_ext.recipes.classification.measurement import compare_accuracies, e
 from fairseq_ext.recipes.classification.report import main_results
 from fairseq_ext.recipes.config import named_run
 from tests import toy_tasks
-from tests.recipes.classification.small_experiment import ADAPTERS, load, write_classification_experiment
+from tests.recipes.classification.small_experiment import ADAPTERS, load, write_short_classification_experiment
 from tests.toy_task_data import COUNTS, write_model, write_task
 
 BASE = {"arch": "roberta_tiny"}
@@ -20,7 +20,7 @@ FULL, SMALL = {**ADAPTERS, "tuning": "full"}, {**ADAPTERS, "bottleneck-dim": 8}
 
 
 def test_a_run_is_measured(tmp_path: Path) -> None:
-    config = load(write_classification_experiment(tmp_path))
+    config = load(write_short_classification_experiment(tmp_path))
     data = write_task(config.work_dir / "data-bin/place")
     write_model(config.work_dir / "systems/adapters@place/checkpoint_best.pt", "place", bottleneck_dim=8)
     step = evaluation_step(config, named_run(config.task_runs, "adapters@place", "runs"))
@@ -61,7 +61,7 @@ def test_differences_are_those_of_mean_accuracies() -> None:
 
 
 def test_all_tasks_share_what_is_not_trained(tmp_path: Path) -> None:
-    config = load(write_classification_experiment(tmp_path))
+    config = load(write_short_classification_experiment(tmp_path))
     numbers = {"base": 100, "base_trained": 4, "trained": 10}
     records = [
         Record(system="full", run="full", domain=task, metric=metric, value=value)

@@ -12,7 +12,7 @@ from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.corpora.subwords import load_subwords
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.recipes.classification.stages import preparation_steps
-from tests.recipes.classification.small_experiment import load, write_classification_experiment
+from tests.recipes.classification.small_experiment import load, write_short_classification_experiment
 from tests.verbs import verb
 
 # Workers load fairseq for every set.
@@ -25,7 +25,7 @@ TASKS = ("place", "verb", "same", "size")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a prepared experiment, in the text of whose base some held-out sentences occur."""
     folder = tmp_path_factory.mktemp("prepared")
-    path = write_classification_experiment(folder)
+    path = write_short_classification_experiment(folder)
     verb("prepare")([str(path), "--workers", "1", "--to", "corpora"])
     with (folder / "text" / "bank_ask.txt").open("a") as file:
         file.writelines(f"{line.upper()}\n" for line in sorted(held_out_texts(folder / "work/tasks/place")))
@@ -65,7 +65,7 @@ def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:
 
 def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Path) -> None:
     subwords = experiment.parent / "work/subwords"
-    path = write_classification_experiment(tmp_path, subwords={"imported": str(subwords)}, corpora=None)
+    path = write_short_classification_experiment(tmp_path, subwords={"imported": str(subwords)}, corpora=None)
     path.write_text(path.read_text().replace("corpora: null\n", ""))
     steps = preparation_steps(load(path))
     assert [step.output.name for step in steps] == [*TASKS, "subwords", *TASKS]

@@ -6,9 +6,6 @@ from typing import Any
 
 import yaml
 
-from fairseq_ext.recipes.recurrent.config import Recurrent
-from fairseq_ext.recipes.registry import load_experiment
-
 WORDS = [f"w{number}" for number in range(20)]
 COMMON = {
     "arch": "dagru_lm_tiny", "optimizer": "sgd", "lr": 1, "lr-scheduler": "fixed", "force-anneal": 3, "lr-shrink": 0.5,
@@ -58,10 +55,3 @@ def write_file(folder: Path, **changes: Any) -> Path:
     path = folder / "words.yaml"
     path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
     return path
-
-
-def load(path: Path) -> Recurrent:
-    """The experiment of a file."""
-    _, experiment = load_experiment(path)
-    assert isinstance(experiment, Recurrent)
-    return experiment

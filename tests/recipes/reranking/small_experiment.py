@@ -33,10 +33,7 @@ def write_file(folder: Path, **changes: Any) -> Path:
         "translation": {"work_dir": str(folder / "work"), **TRANSLATION},
         "word_vectors": {"dim": 8, "epochs": 1},
         "kneser_ney": {"order": 2},
-        "train": {
-            "common": COMMON,
-            "systems": {"standard": {"combination": "none", "embed-dim": 8}, "dagru": {}},
-        },
+        "train": {"common": COMMON, "systems": {"standard": {"combination": "none", "embed-dim": 8}, "dagru": {}}},
         "rerank": {"restarts": 2, "resamples": 50, "cpu": True},
     }
     path = folder / "reranking.yaml"

@@ -35,12 +35,8 @@ def made_up(folder: Path) -> Reranking:
     return load(folder, translation=given, train={})
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Reranking:
-    return made_up(tmp_path)
-
-
-def test_the_report_is_always_the_same(config: Reranking) -> None:
+def test_the_report_is_always_the_same(tmp_path: Path) -> None:
+    config = made_up(tmp_path)
     run(config, "kneser-ney", "rerank", "report")
     records = read_records(config.work_dir / "report/records.jsonl")
     scores = {row: [each.value for each in records if (each.system, each.metric) == (row, "BLEU")] for row in GOLDEN}
@@ -56,7 +52,8 @@ def test_the_report_is_always_the_same(config: Reranking) -> None:
     assert "| kneser-ney | list | BLEU | garden | +0.00 | – | not tested | 10 |" in text
 
 
-def test_lists_of_another_test_set_are_refused(config: Reranking, tmp_path: Path) -> None:
+def test_lists_of_another_test_set_are_refused(tmp_path: Path) -> None:
+    config = made_up(tmp_path)
     write_lines(tmp_path / "work/splits/bank/test.de", ["w1"])
     with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         run(config, "kneser-ney", "rerank")

@@ -11,16 +11,7 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.topics.words import (
-    candidate_words,
-    count_use,
-    learn_topics,
-    read_word_corpus,
-    u_mass,
-    whole_words,
-    words_by_use,
-    words_near,
-)
+from fairseq_ext.recipes.topics.words import count_use, learn_topics, read_word_corpus, u_mass, words_by_use, words_near
 
 LINES = [
     "▁The ▁plot ▁was ▁weak .",
@@ -31,23 +22,19 @@ LINES = [
 ]
 
 
-def test_candidates_are_small_words_of_several_lines() -> None:
-    texts = [list(whole_words(line.split())) for line in LINES]
-    assert candidate_words(texts, 2) == ["camera", "plot"]
-    # No stop words, no capitals, no short ones, nothing within a word; a line counts once.
-    assert candidate_words(texts, 1) == ["camera", "plot", "weak"]
-    assert candidate_words(texts, 3) == ["plot"]
-    assert list(whole_words([])) == []
-
-
 def test_documents_are_the_candidates_of_drawn_lines(tmp_path: Path) -> None:
+    """No stop words, no capitals, no short ones, nothing within a word; of how many lines, a line counts once."""
     path = tmp_path / "train.txt"
     path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    corpus = read_word_corpus(path, tmp_path, "x", count=100, min_count=2, seed=1)
+    corpus, frequent, every, part, again = (
+        read_word_corpus(path, tmp_path, "x", count=count, min_count=min_count, seed=1)
+        for count, min_count in ((100, 2), (100, 3), (100, 1), (3, 1), (3, 1))
+    )
     assert corpus.numbers.tolist() == [0, 1, 2, 3, 4]
     assert corpus.words == {"▁camera": "camera", "▁plot": "plot"}
     assert corpus.documents == [["plot"], ["plot"], ["camera", "plot"], ["camera", "camera"], []]
-    part, again = (read_word_corpus(path, tmp_path, "x", count=3, min_count=1, seed=1) for _ in range(2))
+    assert list(frequent.words.values()) == ["plot"]
+    assert list(every.words.values()) == ["camera", "plot", "weak"]
     assert len(part.documents) == 3
     assert part.numbers.tolist() == again.numbers.tolist()
     with pytest.raises(InputError, match=r"train\.txt: .*min_count"):
