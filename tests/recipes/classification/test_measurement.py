@@ -52,10 +52,6 @@ def test_differences_are_those_of_mean_accuracies() -> None:
     ]  # fmt: skip
     better = found["better", ""]
     assert (better.difference, better.n, better.over) == (25, 400, "sentences")
-    assert better.p is not None
-    assert better.p < 0.05
-    assert better.low is not None
-    assert 0 < better.low < 25
     assert (found["same", ""].difference, found["same", ""].p) == (0, 1)
     assert found["mean", "x"].difference == 12.5
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
+from fairseq_ext.classifiers.predictions import ExampleSet
 from fairseq_ext.classifiers.task_data import read_task_facts
 from fairseq_ext.classifiers.task_split import held_out_texts, set_path
 from fairseq_ext.corpora.folded_text import fold
@@ -36,18 +36,15 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_fairseq_reads_what_was_written(experiment: Path) -> None:
     config = load(experiment)
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
-    facts, data = read_task_facts(config.task_data("same")), str(config.task_data("same"))
-    options = {"num_classes": 2, "init_token": 0, "separator_token": 2, "no_shuffle": True, "max_positions": 64}
-    config_of_task = SentencePredictionConfig(data=data, seed=1, regression_target=False, **options)
-    task = SentencePredictionTask.setup_task(config_of_task)
+    facts = read_task_facts(config.task_data("same"))
     for role in SPLITS:
-        examples = list(task.load_dataset(role))
+        examples = ExampleSet.load(config.task_data("same"), role, 64)
         parts = (read_lines(set_path(config.raw_task("same"), part, role)) for part in ("label", "input0", "input1"))
-        for label, one, other, example in zip(*parts, examples, strict=True):
-            assert facts.labels[int(example["target"])] == label
+        for label, one, other, target, text in zip(*parts, examples.targets, examples.texts, strict=True):
+            assert facts.labels[target] == label
             # A piece's number in the model is its number in the dictionary; <s> is 0, </s> is 2.
             expected = [0, *processor.encode(one), 2, 2, *processor.encode(other), 2]
-            assert example["net_input.src_tokens"].tolist() == expected
+            assert text.tolist() == expected
 
 
 def test_the_base_reads_no_sentence_that_is_tested_on(experiment: Path) -> None:

@@ -45,11 +45,7 @@ def test_scores_are_sacrebleus_and_differences_tested_on_every_set() -> None:
     for (metric, group), each in pairs.items():
         gap = records.of("one", metric, group)[0].value - records.of("other", metric, group)[0].value
         assert each.difference == pytest.approx(gap)
-    whole, few = pairs["BLEU", "all"], pairs["BLEU", "few"]
-    assert whole.low is not None
-    assert whole.high is not None
-    assert whole.low < whole.difference < whole.high
-    assert (few.p, few.low, few.n) == (None, None, 3)
+    assert [each.p is None for each in pairs.values()] == [False, True, True] * 2  # 40, 20 and 3 sentences
 
 
 def test_sums_give_sacrebleus_corpus_score() -> None:

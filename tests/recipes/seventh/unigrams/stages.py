@@ -1,22 +1,19 @@
 """How alike domains are: a unigram model of each one's training text, and its perplexity on the test text of all.
 
-Laplace smoothing: ``(count + smoothing) / (tokens + smoothing · words)``; the words are those of all training texts and
-one more for unknown ones.
+Laplace smoothing: ``(count + 1) / (tokens + words)``; the words are those of all training texts and one more for
+unknown ones.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.engine.stages import Stage
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.inputs.models import File, Number
+from fairseq_ext.inputs.models import File
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.metrics.render import Page
 from fairseq_ext.metrics.tables import Column, Table
@@ -30,8 +27,6 @@ class Unigrams(Experiment):
 
     training: dict[str, File]
     test: dict[str, File]
-    smoothing: Annotated[Number, Field(gt=0)] = 1.0
-    """Added to the count of every word."""
 
 
 def prepare(config: Unigrams, engine: Engine | None = None) -> list[Step]:
@@ -50,20 +45,20 @@ def evaluate(config: Unigrams) -> list[Step]:
         for name, model in models.items():
             for domain, path in config.test.items():
                 test = count(path)
-                value = perplexity(model, test, words, config.smoothing)
+                value = perplexity(model, test, words)
                 yield Record(system=name, run=name, domain=domain, metric="perplexity", value=value, n=test.total())
 
     inputs = [config.work_dir / "texts", *config.test.values()]
-    return [measure_step(config.work_dir / "perplexity", inputs, {"smoothing": config.smoothing}, measure)]
+    return [measure_step(config.work_dir / "perplexity", inputs, {}, measure)]
 
 
 def count(path: Path) -> Counter[str]:
     return Counter(" ".join(read_lines(path)).lower().split())
 
 
-def perplexity(model: Counter[str], test: Counter[str], words: int, smoothing: float) -> float:
-    total = model.total() + smoothing * words
-    nats = -sum(number * math.log((model[word] + smoothing) / total) for word, number in test.items())
+def perplexity(model: Counter[str], test: Counter[str], words: int) -> float:
+    total = model.total() + words
+    nats = -sum(number * math.log((model[word] + 1) / total) for word, number in test.items())
     return math.exp(nats / test.total())
 
 
