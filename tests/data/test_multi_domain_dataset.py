@@ -39,12 +39,6 @@ def test_rows_keep_their_domains_when_the_batch_is_sorted(data: Path, teacher: P
         np.testing.assert_array_equal(batch["teacher_probs"][row].numpy(), corpus.labels[position])
 
 
-def test_no_sentence_is_left_out_of_the_last_batch(data: Path) -> None:
-    dataset = load(data, "test")
-    batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=100, required_batch_size_multiple=8)
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(dataset)))
-
-
 def test_tags_open_the_source_and_count_as_length(data: Path) -> None:
     plain = load(data, "test", arch="transformer_tiny")
     tagged = load(data, "test", "--domain-tags", arch="transformer_tiny")

@@ -13,7 +13,6 @@ from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree, induce
 from tests.recipes.small_lm import DOMAINS, WORDS, make_checkpoint, make_data
 from tests.verbs import verb
 
-FILES = {"tree.json", "clusters.npz", "clusters.json", "domains-by-cluster.svg"}
 OPTIONS = ["--sequences", "20", "--cpu"]
 
 
@@ -35,7 +34,6 @@ def induced(small: tuple[Path, Path]) -> Path:
 
 
 def test_related_domains_are_siblings(induced: Path) -> None:
-    assert {path.name for path in induced.iterdir()} > FILES
     tree = read_tree(induced / "tree.json")
     assert tree.names[0] == "root"
     assert set(tree.domains) == set(DOMAINS)

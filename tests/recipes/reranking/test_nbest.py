@@ -1,5 +1,6 @@
 """N-best lists: what is read of both formats, and damage is named by its line."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,37 @@ import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.reranking.nbest import Hypothesis, NBest, read_nbest
-from tests.recipes.reranking.made_up import FAIRSEQ, MOSES, write_list
+
+MOSES = """\
+0 ||| the house ||| LM0= -3.5 TM0= -1 -2 WordPenalty0= -2 ||| -1.5
+0 ||| a house ||| LM0= -4 TM0= -1.5 -0.25 WordPenalty0= -2 ||| -1.75 ||| 0-0 1-1
+1 ||| keep out ||| LM0= -2 TM0= 0 -1 WordPenalty0= -2 ||| -0.5
+"""
+FAIRSEQ = """\
+2024-01-01 | INFO | fairseq_cli.generate | loading model
+S-1\tzwei
+T-1\ttwo
+H-1\t-0.5\t▁two
+D-1\t-0.5\ttwo
+P-1\t-0.4000 -0.6000
+S-0\tdas Haus
+H-0\t-0.25\t▁the ▁house
+D-0\t-0.25\tthe house
+P-0\t-0.2500 -0.2500 -0.2500
+H-0\t-0.75\t▁house
+D-0\t-0.75\thouse
+P-0\t-0.5000 -1.0000
+Generate test with beam=5: BLEU4 = 1.0
+"""
+
+
+def write_list(path: Path, text: str) -> Path:
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
 
 
 def test_moses_list(tmp_path: Path) -> None:
-    nbest = read_nbest(write_list(tmp_path / "list", MOSES))
+    nbest = read_nbest(write_list(tmp_path / "list.gz", MOSES))
     assert nbest.texts == [["the house", "a house"], ["keep out"]]
     assert nbest.names == ["LM0", "TM0.1", "TM0.2", "WordPenalty0", "score"]
     assert nbest.features[0].tolist() == [[-3.5, -1, -2, -2, -1.5], [-4, -1.5, -0.25, -2, -1.75]]
@@ -55,13 +82,13 @@ FIRST, SECOND, THIRD = MOSES.splitlines(keepends=True)
     ],
 )
 def test_damage_is_named(tmp_path: Path, text: str, place: str) -> None:
-    path = write_list(tmp_path / "damaged.list", text)
+    path = write_list(tmp_path / "damaged.gz", text)
     with pytest.raises(InputError, match=f"^{path}.*{place}.*$"):
         read_nbest(path)
 
 
 def test_features_are_added_to_the_right_hypotheses(tmp_path: Path) -> None:
-    nbest = read_nbest(write_list(tmp_path / "list", MOSES))
+    nbest = read_nbest(write_list(tmp_path / "list.gz", MOSES))
     assert nbest.all_texts() == ["the house", "a house", "keep out"]
     more = nbest.with_features({"lm": np.array([1.0, 2.0, 3.0]), "words": np.array([4.0, 5.0, 6.0])})
     assert more.names[-2:] == ["lm", "words"]

@@ -9,7 +9,7 @@ from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.records import read_records
 from fairseq_ext.recipes.reranking.tuning import Weights
 from tests.recipes import small_lm
-from tests.recipes.reranking.made_up import as_moses, make_list, write_list
+from tests.recipes.reranking.made_up import as_moses, make_list
 from tests.verbs import verb
 
 rerank = verb("rerank")
@@ -21,7 +21,7 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, seed in (("tune", 1), ("test", 2)):
         nbest, references, _ = make_list(seed, sentences=30)
-        write_list(tmp_path / f"{name}.nbest", as_moses(nbest))
+        (tmp_path / f"{name}.nbest").write_text(as_moses(nbest), encoding="utf-8")
         (tmp_path / f"{name}.ref").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
 
 
