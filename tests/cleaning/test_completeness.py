@@ -54,20 +54,14 @@ def test_last_words_without_translation_count(learned: Path) -> None:
     assert judge(Completeness(exempt=10), *pairs, learned=learned) == [found, None]
 
 
-def drawn(count: int, length: int, low: float, high: float) -> list[Pair]:
-    """Pairs whose log-ratio has these deviations below and above log 1.2; all different."""
-    rng = random.Random(1)
-    pairs = []
-    for number in range(count):
-        value = rng.gauss(0, 1)
-        ratio = 1.2 * math.exp(value * (low if value < 0 else high))
-        source = round(2 * length / (1 + ratio))
-        pairs.append(Pair(f"{number:06d}".ljust(source, "a"), "b" * (2 * length - source)))
-    return pairs
-
-
 def test_median_and_deviations_of_each_direction_are_found(tmp_path: Path) -> None:
-    learn_lengths(drawn(20_000, 150, low=0.16, high=0.32), tmp_path / LENGTHS_FILE)
+    rng, pairs = random.Random(1), []
+    for number in range(20_000):
+        value = rng.gauss(0, 1)
+        ratio = 1.2 * math.exp(value * (0.16 if value < 0 else 0.32))
+        source = round(300 / (1 + ratio))
+        pairs.append(Pair(f"{number:06d}".ljust(source, "a"), "b" * (300 - source)))
+    learn_lengths(pairs, tmp_path / LENGTHS_FILE)
     usual = LengthRatios.read(tmp_path / LENGTHS_FILE)
     row = int(np.searchsorted(EDGES, 150, side="right"))
     found = (usual.median[row], usual.shorter[row], usual.longer[row])
