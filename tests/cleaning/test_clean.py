@@ -92,15 +92,8 @@ def test_neither_workers_nor_kills_matter(tmp_path: Path, monkeypatch: pytest.Mo
     assert hash_path(tmp_path / "clean") == hash_path(tmp_path / "once")
 
 
-FORMS = [
-    Pair("A dog", "Pies"),
-    Pair("a  DOG", "pies"),
-    Pair("A dog", "Psy"),
-    Pair("A dog 2", "Pies"),
-    Pair("A dogPies", ""),
-    Pair("Straße", "ﬁn"),
-    Pair("STRASSE", "fin"),
-]
+FORMS = [Pair("A dog", "Pies"), Pair("a  DOG", "pies"), Pair("A dog", "Psy"), Pair("A dog 2", "Pies")]
+FORMS += [Pair("A dogPies", ""), Pair("Straße", "ﬁn"), Pair("STRASSE", "fin")]
 
 
 @pytest.mark.parametrize(("by", "expected"), [("pair", [1, 6]), ("source", [1, 2, 6]), ("target", [1, 3, 6])])

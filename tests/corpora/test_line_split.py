@@ -1,6 +1,5 @@
 """Held-out stretches: exact sizes, whole passages, and no line in two sets."""
 
-from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -16,18 +15,12 @@ OPTIONS = LanguageModelSplit(valid=15, test=20, stretch=10)
 Splits = dict[str, dict[str, list[str]]]
 
 
-def split(
-    folder: Path,
-    texts: dict[str, list[str]],
-    seed: int = 1,
-    options: LanguageModelSplit = OPTIONS,
-    elsewhere: Set[str] = frozenset(),
-) -> Splits:
+def split(folder: Path, texts: dict[str, list[str]], seed: int = 1) -> Splits:
     (folder / "splits").mkdir(parents=True)
     files = {name: folder / f"{name}.txt" for name in texts}
     for name, lines in texts.items():
         files[name].write_text("\n".join(lines) + "\n", encoding="utf-8")
-    write_text_splits(folder / "splits", files, options=options, seed=seed, elsewhere=elsewhere)
+    write_text_splits(folder / "splits", files, options=OPTIONS, seed=seed)
     return {name: {role: read_lines(folder / "splits" / name / f"{role}.txt") for role in SPLITS} for name in texts}
 
 
@@ -51,10 +44,13 @@ def test_held_out_lines_are_consecutive(tmp_path: Path) -> None:
 def test_lines_that_something_else_is_tested_on_are_in_no_set(tmp_path: Path) -> None:
     """Also where there is no test set to report on."""
     text = unlike("a")
+    (tmp_path / "a.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
     options = LanguageModelSplit(valid=15, test=0, stretch=10)
-    sets = split(tmp_path, {"a": text}, options=options, elsewhere={fold(line) for line in text[:40]})["a"]
-    assert sorted(sets["train"] + sets["valid"]) == sorted(text[40:])
-    assert sets["test"] == []
+    elsewhere = {fold(line) for line in text[:40]}
+    write_text_splits(tmp_path, {"a": tmp_path / "a.txt"}, options=options, seed=1, elsewhere=elsewhere)
+    kept = [line for role in ("train", "valid") for line in read_lines(tmp_path / "a" / f"{role}.txt")]
+    assert sorted(kept) == sorted(text[40:])
+    assert (tmp_path / "a" / "test.txt").read_bytes() == b""
 
 
 @pytest.mark.parametrize("seed", range(2))
