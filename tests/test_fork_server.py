@@ -52,10 +52,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("program", ["talk", "refuse", "die"])
 def test_it_ends_and_prints_as_python_would(program: str, folder: Path) -> None:
     def run(python: str) -> tuple[int, str, str]:
-        command, environment = (
-            [python, "-m", f"fairseq_cli.{program}", "--one", "two words"],
-            os.environ | {"WORD": "é"},
-        )
+        command = [python, "-m", f"fairseq_cli.{program}", "--one", "two words"]
+        environment = os.environ | {"WORD": "é"}
         done = subprocess.run(command, cwd=folder, input="typed", capture_output=True, text=True, env=environment)
         return done.returncode, done.stdout, done.stderr
 

@@ -13,6 +13,7 @@ from fairseq.models.transformer import TransformerModel
 from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
 from tests import toy, toy_systems
+from tests.convert.tiny_translation import write_pieces
 from tests.toy_systems import by_hand
 
 LINES = ["w1 w2 w3", "w4 w5", "w6", "w7 w8 w9 w10"]
@@ -56,17 +57,6 @@ def test_a_domain_may_be_given_in_four_places(systems: Path, data: Path, name: s
     assert law.translate(LINES, **LENGTH) != hub.translate(LINES, domain="sub", **LENGTH)
 
 
-@pytest.mark.slow
-def test_gates_decide_where_no_domain_is_given(systems: Path, data: Path) -> None:
-    hub = loaded(systems, "gad", data)
-    forced, mixed = hub.translate_with_gates(LINES[:2], domain=["law", None], **LENGTH)
-    [own] = hub.translate_with_gates(LINES[1:2], **LENGTH)
-    assert forced[0] == hub.translate(LINES[0], domain="law", **LENGTH)
-    assert all(each == [1.0, 0.0, 0.0] for side in ("encoder", "decoder") for each in forced[1][side].tolist())
-    assert mixed[0] == own[0]
-    torch.testing.assert_close(mixed[1], own[1])
-
-
 @pytest.mark.parametrize("name", ["mix", "ad"])
 def test_a_domain_that_is_unknown_or_missing(systems: Path, data: Path, name: str) -> None:
     hub = loaded(systems, name, data)
@@ -107,6 +97,11 @@ def test_gates_of_a_translation(systems: Path, data: Path) -> None:
         for side in ("encoder", "decoder"):
             torch.testing.assert_close(gates[side], alone[side][0])
             torch.testing.assert_close(gates[side].sum(1), torch.ones(2))
+    forced, mixed = hub.translate_with_gates(LINES[:2], domain=["law", None], **LENGTH)
+    assert forced[0] == hub.translate(LINES[0], domain="law", **LENGTH)
+    assert all(each == [1.0, 0.0, 0.0] for side in ("encoder", "decoder") for each in forced[1][side].tolist())
+    assert mixed[0] == found[1][0]
+    torch.testing.assert_close(mixed[1], found[1][1])
     with pytest.raises(InputError, match="no gates"):
         loaded(systems, "mix", data).translate_with_gates(LINES)
 
@@ -125,17 +120,6 @@ def test_scores_are_those_of_the_search_that_found_the_text(systems: Path, data:
         hub.score(LINES, texts[:1], domain=EACH)
 
 
-def pieces(root: Path) -> Path:
-    """A SentencePiece model whose pieces are the toy's words and letters."""
-    text = root / "text"
-    text.write_text("".join(f"{' '.join(toy.WORDS[i:] + toy.WORDS[:i])}\n" for i in range(20)))
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(text), model_prefix=str(root / "sentencepiece"), vocab_size=40, hard_vocab_limit=False,
-        minloglevel=2,
-    )  # fmt: skip
-    return root / "sentencepiece.model"
-
-
 @pytest.mark.slow
 def test_no_binarised_data_are_needed_and_pieces_are_found(systems: Path, data: Path, tmp_path: Path) -> None:
     for name in ("dict.en.txt", "dict.pl.txt", "domains.txt"):
@@ -143,7 +127,9 @@ def test_no_binarised_data_are_needed_and_pieces_are_found(systems: Path, data: 
     bare = load(systems, "ad", tmp_path)  # languages are in the checkpoint
     of_data = loaded(systems, "ad", data)
     assert bare.translate(LINES, domain=EACH, **LENGTH) == of_data.translate(LINES, domain=EACH, **LENGTH)
-    model = pieces(tmp_path)
+    model = tmp_path / "sentencepiece.model"
+    text = [" ".join(toy.WORDS[first:] + toy.WORDS[:first]) for first in range(20)]
+    write_pieces(model, 40, lines=text, hard_vocab_limit=False)
     cut = " ".join(sentencepiece.SentencePieceProcessor(model_file=str(model)).encode("w1 w2", out_type=str))
     assert "▁" in cut
     given = load(systems, "ad", data, bpe="sentencepiece", sentencepiece_model=str(model))

@@ -31,12 +31,8 @@ def cells(table: Table, column: str) -> dict[str, float]:
 
 def test_filters_learn_and_find() -> None:
     examples, others = draw_examples([invented()], 200)
-    filters = {
-        "empty": Empty(),
-        "length": Length(max_words=10),
-        "completeness": Completeness(),
-        "dictionary": Dictionary(),
-    }
+    filters = {"empty": Empty(), "length": Length(max_words=10)}
+    filters |= {"completeness": Completeness(), "dictionary": Dictionary()}
     table = measure(Cleaning(filters=filters), examples, others[0], LANGS, "A")
     assert cells(table, "pairs")[GOOD] == 200
     lost = 100 * sum(len(each.source.split()) > 10 for each in examples) / 200

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import tarfile
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -74,25 +75,18 @@ def test_the_page_tells_of_every_package_that_is_needed_at_run_time() -> None:
 LOCKED = sorted(path.name for path in ROOT.glob("requirements*.txt") if path.name != "requirements-comet.txt")
 
 
-def locked(file: str) -> dict[str, list[tuple[Requirement, str]]]:
-    """The entries of a lock file by package, its name in small letters, with their lines; some differ by Python."""
-    text = (ROOT / "requirements-lock" / file).read_text(encoding="utf-8").replace("\\\n", " ")
-    found: dict[str, list[tuple[Requirement, str]]] = {}
-    for line in filter(None, text.splitlines()):
-        requirement = Requirement(line.split(" --hash=")[0])
-        found.setdefault(canonicalize_name(requirement.name), []).append((requirement, line))
-    return found
-
-
 @pytest.mark.parametrize("file", LOCKED)
 def test_lock_files_have_what_the_requirements_pin(file: str) -> None:
-    packages = locked(file)
-    for name, requirement in pinned(file).items():
-        if name != "torch":  # its file differs by machine
-            assert [entry.specifier for entry, _ in packages[canonicalize_name(name)]] == [requirement.specifier]
-    for requirement, line in (entry for entries in packages.values() for entry in entries):
+    text = (ROOT / "requirements-lock" / file).read_text(encoding="utf-8").replace("\\\n", " ")
+    locked = defaultdict(list)  # some packages have a line for each Python
+    for line in filter(None, text.splitlines()):
+        requirement = Requirement(line.split(" --hash=")[0])
+        locked[canonicalize_name(requirement.name)].append(requirement.specifier)
         assert [each.operator for each in requirement.specifier] == ["=="]
         assert re.search(r"--hash=sha256:[0-9a-f]{64}( |$)", line), line
+    for name, requirement in pinned(file).items():
+        if name != "torch":  # its file differs by machine
+            assert locked[canonicalize_name(name)] == [requirement.specifier]
 
 
 def test_everything_beside_the_code_is_package_data() -> None:

@@ -53,21 +53,16 @@ else:
 """
 
 
-def loaded_by(tool: str, *arguments: str) -> set[str]:
-    """The modules that ``fairseq-TOOL`` loads until it ends well."""
-    command = [sys.executable, "-X", "importtime", "-P", "-m", "fairseq_ext.tool", tool, *arguments]
-    done = subprocess.run(
-        [*command, "--user-dir", str(USER_DIR)], env=own_environment(), capture_output=True, text=True, input="w1 w2\n"
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
-
-
 def test_a_training_loads_what_it_needs(data: Path, tmp_path: Path) -> None:
-    loaded = loaded_by(
-        "train", str(data), "--task", "multi_domain_translation", "--arch", "transformer_gated_adapter_tiny", "--cpu",
-        "--optimizer", "adam", "--lr", "0.001", "--batch-size", "6", "--max-update", "2", "--save-dir", str(tmp_path),
-    )  # fmt: skip
+    options = [
+        "--user-dir", USER_DIR, "--task", "multi_domain_translation", "--arch", "transformer_gated_adapter_tiny",
+        "--cpu", "--optimizer", "adam", "--lr", "0.001", "--batch-size", "6", "--max-update", "2",
+        "--save-dir", tmp_path,
+    ]  # fmt: skip
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "fairseq_ext.tool", "train", data, *options]
+    done = subprocess.run(command, env=own_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    loaded = set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
     assert {"torch", "fairseq.models.wav2vec", "fairseq_ext.registration"} <= loaded
     assert loaded & NEEDLESS == set()
     assert (tmp_path / "checkpoint_last.pt").exists()

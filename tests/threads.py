@@ -1,9 +1,8 @@
 """Work done by several threads at once, as a server does it."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,19 +10,10 @@ import torch
 
 def in_threads(work: Callable[[Any], Any], jobs: Sequence[Any], threads: int = 4) -> list[Any]:
     """The results of all jobs, worked on by so many threads that take turns as often as they can."""
-    with _frequent_turns(), ThreadPoolExecutor(threads, initializer=_prepare) as pool:
-        return list(pool.map(work, jobs))
-
-
-def _prepare() -> None:
-    torch.set_num_threads(1)
-
-
-@contextmanager
-def _frequent_turns() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        yield
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(work, jobs))
     finally:
         sys.setswitchinterval(before)

@@ -22,13 +22,6 @@ def learned(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def learn_words(folder: Path, missing: float = 3.0) -> None:
-    words = {side: {f"{side[0]}{n}": [missing, -3.0] for n in range(9)} for side in ("source", "target")}
-    translations = {f"s{n}": [f"t{n}"] for n in range(9)}
-    document = {"mean_words": [9, 9], "translations": translations, **words}
-    (folder / EVIDENCE_FILE).write_text(json.dumps(document), encoding="utf-8")
-
-
 def test_lengths_alone(learned: Path) -> None:
     pairs = [("a" * 60, "b" * 24), ("a" * 60, "b" * 23), ("a" * 23, "b" * 60)]
     reasons = [None, "target too short: 4.8 deviations", "source too short: 4.8 deviations"]
@@ -49,25 +42,22 @@ def test_a_final_mark_that_only_the_longer_side_has_counts(learned: Path, end: s
 def test_last_words_without_translation_count(learned: Path) -> None:
     pairs = [("s1 s2 s3 word word s4 s5 words", "t1 t2 t3 word"), ("s4 s5 s1 s2 s3 words and words", "t1 t2 t3 word")]
     assert judge(Completeness(), *pairs, learned=learned) == [None, None]
-    learn_words(learned)
+    words = {side: {f"{side[0]}{n}": [3.0, -3.0] for n in range(9)} for side in ("source", "target")}
+    translations = {f"s{n}": [f"t{n}"] for n in range(9)}
+    evidence = {"mean_words": [9, 9], "translations": translations, **words}
+    (learned / EVIDENCE_FILE).write_text(json.dumps(evidence), encoding="utf-8")
     found = "target too short: 4.2 deviations, the source's last words not translated"
     assert judge(Completeness(exempt=10), *pairs, learned=learned) == [found, None]
 
 
-def drawn(count: int, length: int, low: float, high: float) -> list[Pair]:
-    """Pairs whose log-ratio has these deviations below and above log 1.2; all different."""
-    rng = random.Random(1)
-    pairs = []
-    for number in range(count):
-        value = rng.gauss(0, 1)
-        ratio = 1.2 * math.exp(value * (low if value < 0 else high))
-        source = round(2 * length / (1 + ratio))
-        pairs.append(Pair(f"{number:06d}".ljust(source, "a"), "b" * (2 * length - source)))
-    return pairs
-
-
 def test_median_and_deviations_of_each_direction_are_found(tmp_path: Path) -> None:
-    learn_lengths(drawn(20_000, 150, low=0.16, high=0.32), tmp_path / LENGTHS_FILE)
+    rng, pairs = random.Random(1), []
+    for number in range(20_000):
+        value = rng.gauss(0, 1)
+        ratio = 1.2 * math.exp(value * (0.16 if value < 0 else 0.32))
+        source = round(300 / (1 + ratio))
+        pairs.append(Pair(f"{number:06d}".ljust(source, "a"), "b" * (300 - source)))
+    learn_lengths(pairs, tmp_path / LENGTHS_FILE)
     usual = LengthRatios.read(tmp_path / LENGTHS_FILE)
     row = int(np.searchsorted(EDGES, 150, side="right"))
     found = (usual.median[row], usual.shorter[row], usual.longer[row])

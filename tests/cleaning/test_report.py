@@ -7,12 +7,8 @@ from fairseq_ext.cleaning.language_id import LanguageId
 from fairseq_ext.cleaning.report import ALL, MAX_SAMPLES, Drop, Tally, write_cleaning_report
 from fairseq_ext.corpora.normalise import Normalise
 
-OPTIONS = {
-    "length": Length(max_words=7),
-    "language": LanguageId(),
-    "repeated": {"by": "pair"},
-    "normalise": Normalise(),
-}
+FILTERS = {"length": Length(max_words=7), "language": LanguageId()}
+OPTIONS = {**FILTERS, "repeated": {"by": "pair"}, "normalise": Normalise()}
 
 
 def tally(drops: list[Drop], kept: int = 3, imported: int = 0) -> Tally:

@@ -2,6 +2,7 @@
 
 import random
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,15 @@ from tests.corpora.odd_texts import ODD_TEXTS
 
 # Hugging Face's tokeniser takes special symbols out of a text first.
 TEXTS = [text for text in ODD_TEXTS if "</s>" not in text]
-KINDS = ["roberta", "mask-first", "xlmr"]
+KINDS = {"roberta": make_bpe, "mask-first": partial(make_bpe, mask_last=False), "xlmr": make_pieces}
 OWN_IDS = {"bos_id": 0, "pad_id": 1, "eos_id": 2, "unk_id": 3}  # of this project's SentencePiece models
 
 
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The files of Hugging Face's directories."""
-    folder = tmp_path_factory.mktemp("hugging-face")
-    make_bpe(folder / "roberta")
-    make_bpe(folder / "mask-first", mask_last=False)
-    make_pieces(folder / "xlmr")
-    return {name: folder / name for name in KINDS}
+@pytest.fixture(params=KINDS)
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The files of one of Hugging Face's directories."""
+    KINDS[request.param](tmp_path / "source")
+    return tmp_path / "source"
 
 
 def imported(source: Path, folder: Path) -> Path:
@@ -51,11 +49,10 @@ def tokenizer_of(folder: Path) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
-def test_text_has_hugging_faces_numbers(sources: dict[str, Path], tmp_path: Path, name: str) -> None:
+def test_text_has_hugging_faces_numbers(source: Path, tmp_path: Path) -> None:
     rng = random.Random(1)
     texts = TEXTS + ["".join(rng.choices("aé 🙂\n\r\t'st1½。|ク\u3000", k=20)) for _ in range(200)]
-    folder, tokenizer = imported(sources[name], tmp_path / "fs"), tokenizer_of(sources[name])
+    folder, tokenizer = imported(source, tmp_path / "fs"), tokenizer_of(source)
     dictionary, order = Dictionary.load(str(folder / "dict.txt")), read_imported(folder).order()
     dictionary.add_symbol("<mask>")  # as fairseq's tasks do
     options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(folder).items()}
@@ -68,19 +65,19 @@ def test_text_has_hugging_faces_numbers(sources: dict[str, Path], tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
-def test_tokenizer_json_is_enough(sources: dict[str, Path], tmp_path: Path, name: str) -> None:
-    tokenizer_of(sources[name]).save_pretrained(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
-    one, other = imported(tmp_path, tmp_path / "one"), imported(sources[name], tmp_path / "other")
+def test_tokenizer_json_is_enough(source: Path, tmp_path: Path) -> None:
+    tokenizer_of(source).save_pretrained(tmp_path / "saved")
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
+    one, other = imported(tmp_path / "saved", tmp_path / "one"), imported(source, tmp_path / "other")
     assert (one / "dict.txt").read_bytes() == (other / "dict.txt").read_bytes()
     rng = random.Random(1)
     texts = ODD_TEXTS + ["".join(rng.choices("aé The old 🙂\n'st1½。\u0301\u200dำ", k=20)) for _ in range(200)]
     assert list(load_encoder(one)(texts)) == list(load_encoder(other)(texts))
 
 
-def test_a_dictionary_of_other_subwords_is_refused(sources: dict[str, Path], tmp_path: Path) -> None:
-    folder = imported(sources["xlmr"], tmp_path / "xlmr")
+def test_a_dictionary_of_other_subwords_is_refused(tmp_path: Path) -> None:
+    make_pieces(tmp_path / "source")
+    folder = imported(tmp_path / "source", tmp_path / "xlmr")
     lines = (folder / "dict.txt").read_text().splitlines(keepends=True)
     (folder / "dict.txt").write_text("".join([*lines[1:], lines[0]]))
     with pytest.raises(InputError, match=r"dict\.txt: .* differ from"):

@@ -41,48 +41,38 @@ class Base:
         return toy.make_model(task, args), args
 
 
-def train(arch: str, *options: str) -> Callable[[Base], None]:
+def train(base: Base, arch: str, *options: str) -> None:
     """One update moves adapters, and gates where there are some, alone."""
-
-    def use(base: Base) -> None:
-        model, _ = base.model(arch, *options)
-        trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-        tokens = torch.tensor([[5, 6, 7, 2]])
-        inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([4]), "prev_output_tokens": tokens}
-        model(**inputs, domain_ids=torch.tensor([1]))[0].log_softmax(-1)[..., 5].sum().backward()
-        assert any(weight.grad is not None for weight in trained.values())
-        assert all("adapter" in name or "gate" in name for name in trained)
-
-    return use
+    model, _ = base.model(arch, *options)
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    tokens = torch.tensor([[5, 6, 7, 2]])
+    inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([4]), "prev_output_tokens": tokens}
+    model(**inputs, domain_ids=torch.tensor([1]))[0].log_softmax(-1)[..., 5].sum().backward()
+    assert any(weight.grad is not None for weight in trained.values())
+    assert all("adapter" in name or "gate" in name for name in trained)
 
 
-def export(is_int8: bool) -> Callable[[Base], None]:
-    def use(base: Base) -> None:
-        graphs = [base.folder / name for name in ("encoder.onnx", "decoder.onnx")]
-        write_graphs(base.model(GAD)[0].eval(), *graphs, is_int8=is_int8)
-        assert all(graph.stat().st_size > 10_000 for graph in graphs)
-
-    return use
+def export(base: Base, is_int8: bool) -> None:
+    graphs = [base.folder / name for name in ("encoder.onnx", "decoder.onnx")]
+    write_graphs(base.model(GAD)[0].eval(), *graphs, is_int8=is_int8)
+    assert all(graph.stat().st_size > 10_000 for graph in graphs)
 
 
-def export_domain(*options: str) -> Callable[[Base], None]:
-    def use(base: Base) -> None:
-        model, args = base.model(AD, *options)
-        checkpoint = toy.write_checkpoint(base.folder / "ad.pt", args, model)
-        verb("export-domain")([str(checkpoint), "med", str(base.folder / "med")])
-
-    return use
+def export_domain(base: Base, *options: str) -> None:
+    model, args = base.model(AD, *options)
+    checkpoint = toy.write_checkpoint(base.folder / "ad.pt", args, model)
+    verb("export-domain")([str(checkpoint), "med", str(base.folder / "med")])
 
 
-COLUMNS: dict[str, Callable[[Base], None]] = {
-    "AD": train(AD),
-    "GAD": train(GAD),
-    "LoRA": train(GAD, *LORA),
-    "TAG": lambda base: toy.make_task(base.data, *base.options, "--domain-tags", arch=AD + base.suffix) and None,
-    "`export`": export(is_int8=False),
-    "int8": export(is_int8=True),
-    "`export-domain`, AD": export_domain(),
-    "`export-domain`, LoRA": export_domain(*LORA),
+COLUMNS: dict[str, Callable[[Base], Any]] = {
+    "AD": lambda base: train(base, AD),
+    "GAD": lambda base: train(base, GAD),
+    "LoRA": lambda base: train(base, GAD, *LORA),
+    "TAG": lambda base: toy.make_task(base.data, *base.options, "--domain-tags", arch=AD + base.suffix),
+    "`export`": lambda base: export(base, is_int8=False),
+    "int8": lambda base: export(base, is_int8=True),
+    "`export-domain`, AD": export_domain,
+    "`export-domain`, LoRA": lambda base: export_domain(base, *LORA),
 }
 
 

@@ -17,16 +17,9 @@ _WORDS = " ".join(TEXT[:2]).split()
 LINES = [" ".join(_WORDS[first : first + 1 + first % 4]) for first in range(len(_WORDS))]
 # The longest translation that is looked for, </s> not counted.
 LENGTH = 28
-SIZES = {
-    "d_model": 16,
-    "encoder_layers": 2,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 24,
-    "decoder_ffn_dim": 20,
-    "max_position_embeddings": 64,
-}
+SIZES = {"d_model": 16, "max_position_embeddings": 64}
+SIZES |= {"encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 24}
+SIZES |= {"decoder_layers": 1, "decoder_attention_heads": 4, "decoder_ffn_dim": 20}
 
 
 def write_pieces(path: Path, size: int, kind: str = "unigram", lines: Sequence[str] = TEXT, **more: Any) -> list[str]:
@@ -82,12 +75,8 @@ def _marian(folder: Path, vocabularies: Sequence[list[str]], tokenizer: dict[str
     }))  # fmt: skip
 
 
-LANGUAGES = {
-    "nllb": ("eng_Latn", "deu_Latn"),
-    "mbart": ("en_XX", "de_DE"),
-    "mbart50": ("en_XX", "de_DE"),
-    "m2m": ("en", "de"),
-}
+LANGUAGES = {"nllb": ("eng_Latn", "deu_Latn"), "m2m": ("en", "de")}
+LANGUAGES |= dict.fromkeys(("mbart", "mbart50"), ("en_XX", "de_DE"))
 
 
 def make(folder: Path, family: str, **changes: Any) -> Any:

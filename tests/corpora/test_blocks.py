@@ -24,22 +24,17 @@ LONG += [Pair("x" * 38, ""), *[Pair("a", "b")] * 4]
 
 
 @pytest.mark.parametrize(
-    ("block_pairs", "block_bytes", "pairs", "first_pairs"),
+    ("limits", "pairs", "first_pairs"),
     [
-        *((size, 1000, PAIRS, [*range(0, len(PAIRS), size)]) for size in (1, 4, 11, 1000)),
-        (3, 20, LONG, [0, 1, 3, 4, 5, 6, 9]),
+        *(((size, 1000), PAIRS, [*range(0, len(PAIRS), size)]) for size in (1, 4, 11, 1000)),
+        ((3, 20), LONG, [0, 1, 3, 4, 5, 6, 9]),
     ],
 )
 def test_blocks_make_up_the_corpus(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    block_pairs: int,
-    block_bytes: int,
-    pairs: list[Pair],
-    first_pairs: list[int],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], pairs: list[Pair], first_pairs: list[int]
 ) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", block_pairs)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", limits[0])
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", limits[1])
     write(tmp_path, pairs)
     index = load_index(tmp_path, "law")
     assert index["tally"] == {"lines": len(pairs)}

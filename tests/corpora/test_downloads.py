@@ -2,7 +2,6 @@
 
 import io
 import subprocess
-import zipfile
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -13,16 +12,11 @@ import pytest
 from fairseq_ext.corpora import downloads
 from fairseq_ext.corpora.downloads import fetch_opus, fetch_packages, find_wheel
 from fairseq_ext.inputs.errors import InputError
+from tests.corpora.test_entries import zipped
 
 ENTRY, LANGS = "opus:Books/v1", ("pl", "en")
 KEPT = Path("OPUS-Books", "v1", "moses", "en-pl.txt.zip")
-
-
-def moses_zip() -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("Books.en-pl.en", "one\n")
-    return buffer.getvalue()
+MOSES_ZIP = zipped({"Books.en-pl.en": b"one\n"})
 
 
 class Answer(io.BytesIO):
@@ -34,7 +28,7 @@ class Opus:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, list[str]]] = []
-        self.sent = moses_zip()
+        self.sent = MOSES_ZIP
         self.answer = '{"corpora": [{"corpus": "Books", "url": "https://store/en-pl.txt.zip"}]}'
 
     def __call__(self, address: str, timeout: float) -> Answer:
@@ -66,7 +60,7 @@ def test_zip_is_fetched_once(opus: Opus, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"sent": moses_zip()[:100]},
+        {"sent": MOSES_ZIP[:100]},
         {"sent": b""},
         {"answer": "<html>maintenance</html>"},
         {"answer": '{"corpora": [{"url": "file:///etc/hostname"}]}'},

@@ -3,7 +3,6 @@
 import os
 import re
 import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from fairseq_ext.corpora import files
 from fairseq_ext.corpora.files import SUFFIXES, open_binary, read_chunks, read_file, read_members
 from fairseq_ext.inputs.errors import InputError
+from tests.corpora.test_entries import zipped
 
 # Numbers and their cubes: too irregular to be packed into one block.
 LINES = [b"%d %d\n" % (number, number**3 * 7919) for number in range(10_000)]
@@ -64,16 +64,13 @@ def test_negative_size_causes_no_endless_loop(tmp_path: Path) -> None:
 
 
 def test_limit_is_one_of_all_files_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def bomb(size: int) -> Path:
-        with zipfile.ZipFile(tmp_path / "x.whl", "w", zipfile.ZIP_DEFLATED) as archive:
-            for part in "ab":
-                archive.writestr(f"{part}/de.po", bytes(size // 2))
-        return tmp_path / "x.whl"
-
     monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
-    assert sum(map(len, read_members(bomb(1 << 20), WANTED).values())) == 1 << 20
+    path = tmp_path / "x.whl"
+    path.write_bytes(zipped({"a/de.po": bytes(1 << 19), "b/de.po": bytes(1 << 19)}))
+    assert sum(map(len, read_members(path, WANTED).values())) == 1 << 20
+    path.write_bytes(zipped({"a/de.po": bytes(1 << 20), "b/de.po": bytes(1 << 20)}))
     with pytest.raises(InputError, match=r"x\.whl/b/de\.po: exceeds the limit"):
-        read_members(bomb(2 << 20), WANTED)
+        read_members(path, WANTED)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])

@@ -40,13 +40,8 @@ CATALOGUE += 'msgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] "%d Datei"\nms
 CATALOGUE += '#~ msgid "Obsolete"\n#~ msgstr "Veraltet"\n'
 MAIN_PAGE = Pair('The "main" page', 'Die "Haupt"seite')
 STRIPPED = [MAIN_PAGE, ("Open", "Öffnen"), ("A long message for %s", "Eine lange Nachricht für %s"), ("Name", "Name")]
-KEPT = [
-    MAIN_PAGE,
-    ("&Open", "Ö&ffnen"),
-    ("Open", "Öffnen"),
-    ("A <b>long</b> message for %s", "Eine <b>lange</b> Nachricht für %s"),
-    ("Name", "Name"),
-]
+KEPT = [MAIN_PAGE, ("&Open", "Ö&ffnen"), ("Open", "Öffnen")]
+KEPT += [("A <b>long</b> message for %s", "Eine <b>lange</b> Nachricht für %s"), ("Name", "Name")]
 
 
 def write(path: Path, text: str | bytes = CATALOGUE) -> Path:

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import polib
 import pytest
 
 from fairseq_ext.corpora import import_corpora
 from fairseq_ext.corpora.entries import folder_entries
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
-from tests.corpora.test_entries import make
+from tests.corpora.test_entries import PO, make
 from tests.small_corpus import read_tree
 from tests.verbs import verb
 
@@ -18,9 +17,7 @@ LANGS = ("en", "pl")
 
 @pytest.mark.parametrize("compress", ["none", "gz"])
 def test_command_writes_one_domain(tmp_path: Path, compress: str) -> None:
-    catalogue = polib.POFile()
-    catalogue.append(polib.POEntry(msgid="&Save", msgstr="&Zapisz"))
-    catalogue.save(str(tmp_path / "x.po"))
+    (tmp_path / "x.po").write_text(PO.replace("one", "&Save").replace("jeden", "&Zapisz"))
     out = tmp_path / "out"
     options = ["--target-lang=pl", f"--output={out}", f"--compress={compress}", "--markup=strip"]
     command = ["shop", str(tmp_path / "x.po"), *options]

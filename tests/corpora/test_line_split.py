@@ -15,12 +15,12 @@ OPTIONS = LanguageModelSplit(valid=15, test=20, stretch=10)
 Splits = dict[str, dict[str, list[str]]]
 
 
-def split(folder: Path, texts: dict[str, list[str]], seed: int = 1, options: LanguageModelSplit = OPTIONS) -> Splits:
+def split(folder: Path, texts: dict[str, list[str]], seed: int = 1) -> Splits:
     (folder / "splits").mkdir(parents=True)
     files = {name: folder / f"{name}.txt" for name in texts}
     for name, lines in texts.items():
         files[name].write_text("\n".join(lines) + "\n", encoding="utf-8")
-    write_text_splits(folder / "splits", files, options=options, seed=seed)
+    write_text_splits(folder / "splits", files, options=OPTIONS, seed=seed)
     return {name: {role: read_lines(folder / "splits" / name / f"{role}.txt") for role in SPLITS} for name in texts}
 
 

@@ -1,7 +1,6 @@
 """Readers of lines: what is mended, what is refused, and that line N of one side always meets line N of the other."""
 
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -14,6 +13,7 @@ from fairseq_ext.corpora.parallel_files import moses_stems, read_moses_zip, read
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.corpora.text_files import Pair, collapse, count_lines, read_lines, read_parallel, stream_parallel
 from fairseq_ext.inputs.errors import InputError
+from tests.corpora.test_entries import zipped
 
 LANGS = ("en", "pl")
 Read = Callable[[Path, bytes, str, Counter[str]], Iterator[Pair]]
@@ -36,9 +36,7 @@ def as_tsv(folder: Path, data: bytes, policy: str, tally: Counter[str]) -> Itera
 
 
 def as_zip(folder: Path, data: bytes, policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    with zipfile.ZipFile(folder / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for lang in LANGS:
-            archive.writestr(f"x.{lang}", data)
+    (folder / "x.zip").write_bytes(zipped({f"x.{lang}": data for lang in LANGS}))
     return read_moses_zip(folder / "x.zip", LANGS, policy, tally)
 
 
@@ -116,9 +114,7 @@ def test_bad_utf8_is_dropped_or_replaced(tmp_path: Path, read: Read) -> None:
 )
 def test_unequal_sides_are_an_error(tmp_path: Path, source: bytes, target: bytes, message: str) -> None:
     paths = write(tmp_path, source, target)
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        for path in paths:
-            archive.write(path, path.name)
+    (tmp_path / "x.zip").write_bytes(zipped({path.name: path.read_bytes() for path in paths}))
     for read in (
         lambda: read_parallel_files(paths, "fail", Counter()),
         lambda: read_moses_zip(tmp_path / "x.zip", LANGS, "fail", Counter()),
@@ -144,9 +140,7 @@ def test_pairs_without_text_are_kept_by_import_and_dropped_by_the_split(
 
 
 def write_zip(path: Path, *names: str) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in names:
-            archive.writestr(name, b"\xff" if "/." in name else f"{name}\n")
+    path.write_bytes(zipped({name: b"\xff" if "/." in name else f"{name}\n".encode() for name in names}))
     return path
 
 

@@ -1,8 +1,8 @@
 """Normalised text is sacremoses' text, although most lines never reach its substitutions."""
 
-import io
 import random
 import unicodedata
+from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -11,6 +11,7 @@ from sacremoses import MosesPunctNormalizer
 from fairseq_ext.corpora.folded_text import fold, normal_form
 from fairseq_ext.corpora.normalise import Normalise, normalise_lines
 from fairseq_ext.corpora.text_files import collapse
+from tests.convert.tiny_translation import write_pieces
 
 # One language for each set of rules that sacremoses has.
 LANGUAGES = ("en", "pl", "de", "fr", "es", "cs")
@@ -71,13 +72,10 @@ SPACES = "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd"
 
 
 @pytest.mark.slow
-def test_equal_encodings_have_equal_keys() -> None:
-    model = io.BytesIO()
-    lines = iter(["the file is saved", "a file is here", "save the files"] * 20)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=lines, model_writer=model, vocab_size=30, hard_vocab_limit=False, minloglevel=2
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+def test_equal_encodings_have_equal_keys(tmp_path: Path) -> None:
+    lines = ["the file is saved", "a file is here", "save the files"] * 20
+    write_pieces(tmp_path / "model", 30, lines=lines, hard_vocab_limit=False)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model"))
 
     def encoded(text: str) -> str:
         return "".join(processor.encode(text, out_type=str))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
+from fairseq_ext.corpora.encoders import load_encoder
 from fairseq_ext.corpora.wordpiece import WordPiece, join_pieces, read_wordpiece, wordpiece_encoder, write_wordpiece
 from fairseq_ext.inputs.errors import InputError
 
@@ -34,10 +34,6 @@ def test_text_is_cut_and_comes_back(folder: Path) -> None:
     assert join_pieces(found[0]) == "the cats , cats"
     for choices, pieces in (({}, "<unk> cat"), ({"strip_accents": False}, "é cat"), ({"lowercase": False}, "é <unk>")):
         assert list(wordpiece_encoder(WordPiece(PIECES, **choices))(["é Cat"])) == [pieces]
-
-
-def test_fairseq_is_given_the_file(folder: Path) -> None:
-    assert fairseq_bpe_options(folder) == {"bpe": "wordpiece", "wordpiece-file": str(folder / "wordpiece.json")}
 
 
 @pytest.mark.parametrize(

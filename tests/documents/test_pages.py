@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.sections import Corpora
 from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingConfig
 from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationConfig
+from tests.corpora.test_entries import zipped
 from tests.documents.blocks import PAGES, ROOT
 
 DOCS = ROOT / "docs"
@@ -45,10 +45,8 @@ COMPLETE = {
     "--criterion label_smoothed_cross_entropy_with_kd_gate": KDGateCriterionConfig,
     "--task multi_domain_translation": MultiDomainTranslationConfig,
 }
-# Pages with further tables, and whose options these are.
-CHOSEN = {
-    "language-models.md": (TopicConfig, TopicCriterionConfig, MultiDomainLanguageModelingConfig, DAGRUConfig),
-}
+# Whose options the tables of docs/language-models.md have.
+LANGUAGE_MODELS = (TopicConfig, TopicCriterionConfig, MultiDomainLanguageModelingConfig, DAGRUConfig)
 # Options whose value in a table is no default.
 EXAMPLES = ("paths", "choose-paths", "num-paths", "choose-tokens")
 # By page and records: a part of the claim, and the system, metric and domain that it names.
@@ -114,9 +112,7 @@ def make_files(entry: str, langs: tuple[str, str]) -> None:
         if entry.endswith("/"):
             path.mkdir()
         elif path.suffix == ".zip":
-            with zipfile.ZipFile(path, "w") as archive:
-                for lang in langs:
-                    archive.writestr(f"a.{lang}", "a\n")
+            path.write_bytes(zipped({f"a.{lang}": b"a\n" for lang in langs}))
         else:
             path.touch()
 
@@ -209,11 +205,10 @@ def test_tables_of_gated_adapters_have_every_option_and_its_default(reference: A
         assert default in (("none", "all") if value == "" else ("no" if value is False else str(value),)), option
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_other_tables_have_options_that_there_are_and_their_defaults(reference: Any, name: str) -> None:
+def test_tables_of_language_models_have_options_that_there_are_and_their_defaults(reference: Any) -> None:
     # The options of re-ranking are a command's own.
-    page = text_of(f"docs/{name}").partition("## Re-rank n-best lists")[0]
-    known = {option: config for config in CHOSEN[name] for option, _ in reference.options_of(config)}
+    page = text_of("docs/language-models.md").partition("## Re-rank n-best lists")[0]
+    known = {option: config for config in LANGUAGE_MODELS for option, _ in reference.options_of(config)}
     cells = re.findall(r"^\| (`--[^|]*) \|", page, re.MULTILINE)
     options = [text.split() for cell in cells for text in re.findall(r"`--([^`]+)`", cell)]
     options = [words for words in options if not words[0].startswith(("arch", "criterion", "task"))]
@@ -228,16 +223,10 @@ def test_the_reference_is_that_of_the_code(reference: Any) -> None:
     assert text_of("docs/api.md") == reference.reference(), "run scripts/write_reference.py"
 
 
-def pages_of(entry: Any) -> list[str]:
-    if isinstance(entry, str):
-        return [entry]
-    return [page for each in (entry.values() if isinstance(entry, dict) else entry) for page in pages_of(each)]
-
-
 def test_the_site_has_every_page() -> None:
-    site = yaml.safe_load(text_of("mkdocs.yml"))
+    listed = re.findall(r"[\w/-]+\.md$", text_of("mkdocs.yml").partition("\nnav:\n")[2], re.MULTILINE)
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
-    assert set(pages_of(site["nav"])) == pages | {"index.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    assert set(listed) == pages | {"index.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 
 
 @pytest.mark.parametrize(("page", "records"), CLAIMS)
