@@ -119,8 +119,9 @@ from packaging.utils import canonicalize_name
 
 made_by = packages_distributions()
 used = {each for name in list(sys.modules) for each in made_by.get(name.split(".")[0], [])}
+names = {name for name in map(canonicalize_name, used) if not name.startswith(("cuda-", "nvidia-"))}
 optional = {"attrs", "wcwidth"}
-print({*map(canonicalize_name, used)} - {*map(canonicalize_name, bundle.NEEDED), "torch", "fairseq-fixed", *optional})
+print(names - {*map(canonicalize_name, bundle.NEEDED), "torch", "fairseq-fixed", *optional})
 """
     done = run([PYTHON, "-c", program], ROOT)
     assert done.returncode == 0, done.stderr
