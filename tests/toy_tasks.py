@@ -11,7 +11,6 @@ import torch
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaModel
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
@@ -121,9 +120,4 @@ def train(model: RobertaHoulsbyAdapterModel, name: str, steps: int = 3) -> None:
 
 
 def write_checkpoint(path: Path, model: Any, arch: str = ADAPTED, **given: Any) -> Path:
-    """A checkpoint such as fairseq's trainer writes."""
-    config = OmegaConf.to_container(toy.composed(make_args(arch, **given)), resolve=True, enum_to_str=True)
-    history = [{"num_updates": 3, "best_loss": 1.0, "criterion_name": "", "optimizer_name": ""}]
-    state = {"args": None, "cfg": config, "model": model.state_dict(), "optimizer_history": history, "extra_state": {}}
-    torch.save({**state, "last_optimizer_state": {"state": {}}}, path)
-    return path
+    return toy.write_checkpoint(path, make_args(arch, **given), model)
