@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +19,18 @@ from fairseq_ext.corpora.subwords import MODEL_FILE as SUBWORDS_FILE
 from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.origin import ORIGIN, Origin
 
 Languages = tuple[str, str]
 
 
 def write_base(
-    source: Path, checkpoint: Path, vocabulary: Path, languages: Languages, told: Sequence[str | None]
+    source: Path,
+    checkpoint: Path,
+    vocabulary: Path,
+    languages: Languages,
+    told: Sequence[str | None],
+    origin: Origin,
 ) -> None:
     """Write a base in the form that experiments use.
 
@@ -33,6 +40,7 @@ def write_base(
         vocabulary: folder to create, with dictionaries, SentencePiece models and language tokens.
         languages: the experiment's names of source and target language.
         told: the model's names of source and target language; None for the same name.
+        origin: origin and licence, stored in the checkpoint and beside the vocabulary.
     """
     quieten_fairseq()
     with TemporaryDirectory(dir=checkpoint.parent, prefix=".import-") as temporary:
@@ -44,11 +52,13 @@ def write_base(
             source = folder
         model, _ = read_base(source / MODEL_FILE)
         vocabulary.mkdir()
+        origin.write(vocabulary)
         style = _write_vocabulary(source, vocabulary, model, languages, told)
         # Do not overwrite the imported checkpoint, whose weights are memory-mapped.
         (folder / "written").mkdir()
         arguments = [*model.arguments(languages, "multi_domain_translation"), "--language-tokens", style]
-        write_checkpoint(folder / "written", model.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
+        facts = {ORIGIN: dataclasses.asdict(origin)}
+        write_checkpoint(folder / "written", model.weights, arguments, "LabelSmoothedCrossEntropyCriterion", facts)
         (folder / "written" / MODEL_FILE).replace(checkpoint)
 
 
