@@ -114,7 +114,7 @@ class SystemTranslator:
     @property
     def base(self) -> str | None:
         """Origin and licence of the pretrained base, on one line; None if the base was trained from nothing."""
-        return self.manifest.base and self.manifest.base.text
+        return self.manifest.base.text if self.manifest.base else None
 
     @property
     def routes(self) -> list[str]:
