@@ -7,6 +7,7 @@ from pathlib import Path
 from fairseq_ext.inputs.errors import InputError
 
 _MODEL, _CONFIG = "model.pt", "config.json"
+WEIGHTS = (".bin", ".bin.gz", ".npz", ".pt", ".safetensors")  # ends of the names of files with weights
 _OF_BASES = (".bin", ".json", ".model", ".pt", ".safetensors", ".spm", ".txt")
 
 

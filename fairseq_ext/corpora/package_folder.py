@@ -47,6 +47,13 @@ def folders_with(wheel: Path, suffixes: Sequence[str]) -> list[str]:
         )
 
 
+def sizes_in(wheel: Path, folder: str) -> dict[str, int]:
+    """Return the sizes in bytes of the files of a wheel's folder, by name."""
+    with open_zip(wheel) as archive:
+        paths = {PurePosixPath(info.filename): info.file_size for info in archive.infolist()}
+    return {path.name: size for path, size in paths.items() if str(path.parent) == folder}
+
+
 def licence_of(wheel: Path) -> str | None:
     """Return the licence that a package states in its metadata; None if it states none."""
     for data in read_members(wheel, _METADATA).values():
