@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from fairseq_ext.convert.experiment_base import write_base
+from fairseq_ext.convert.steps import base_files
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.origin import read_origin
+from fairseq_ext.inputs.origin import Origin, read_origin
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.data import _check_tags
 from tests.convert import tiny_translation as tiny
+from tests.convert.tiny_marian import make_firefox_folder
 from tests.corpora.test_entries import zipped
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
@@ -99,3 +102,46 @@ def test_a_missing_base_and_tags_without_symbols_in_it_are_named(tmp_path: Path)
     (tmp_path / "dict.en.txt").write_text("<domain:garden> 1\n")
     with pytest.raises(InputError, match="tag: domain-tags: the base has no symbol <domain:bank>"):
         _check_tags(config, tmp_path)
+
+
+def test_a_marian_folder_or_file_is_a_base_for_its_languages(tmp_path: Path) -> None:
+    folder = make_firefox_folder(tmp_path / "enpt", "enpt")
+    written = []
+    for number, source in enumerate((folder, folder / "model.enpt.npz")):
+        place = tmp_path / str(number)
+        place.mkdir()
+        write_base(source, place / "model.pt", place / "words", ("en", "pt_BR"), (None, None), Origin(source.name))
+        written.append(torch.load(place / "model.pt", weights_only=True))
+        assert (place / "words/dict.pt_BR.txt").is_file()
+    assert all(torch.equal(value, written[1]["model"][name]) for name, value in written[0]["model"].items())
+    assert [each["task_state"]["base"]["model"] for each in written] == ["enpt", "model.enpt.npz"]
+    for languages, told in (
+        (("pt_BR", "en"), (None, None)),
+        (("en", "de"), (None, None)),
+        (("en", "pt"), (None, "fr")),
+    ):
+        with pytest.raises(InputError, match=r"model\.enpt\.npz: translates from en to pt, not from \w+ to \w+; give"):
+            write_base(folder, tmp_path / "model.pt", tmp_path / "words", languages, told, Origin("x"))
+    write_base(folder, tmp_path / "model.pt", tmp_path / "words", ("uk", "xx"), ("en", "pt"), Origin("x"))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ((), "has no base model; give the folder"),
+        (("notes.txt",), "has no base model; give the folder"),
+        (("one.npz", "two.npz"), r"has 2 models \(one.npz, two.npz\); give the file of one"),
+    ],
+)
+def test_folders_with_no_model_or_two_are_refused(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=said):
+        base_files(tmp_path)
+
+
+def test_files_of_a_marian_base_are_those_that_are_read(tmp_path: Path) -> None:
+    folder = make_firefox_folder(tmp_path / "enpt", "enpt")
+    (folder / "lex.50.50.enpt.s2t.bin").touch()
+    assert [path.name for path in base_files(folder)] == ["model.enpt.npz", "vocab.enpt.spm"]
+    assert base_files(folder / "model.enpt.npz") == base_files(folder)
