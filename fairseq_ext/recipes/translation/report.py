@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.origin import ORIGIN_FILE, read_origin
 from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons
 from fairseq_ext.metrics.corpus_metrics import METRICS
@@ -26,7 +27,7 @@ from fairseq_ext.recipes.report import (
     tuning_tables,
 )
 from fairseq_ext.recipes.translation import analyses, convergence, gates, measurement
-from fairseq_ext.recipes.translation.config import MIX, Translation
+from fairseq_ext.recipes.translation.config import BASE, Translation
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.recipes.translation.speed import MACHINE_FILE, METHOD, SENTENCES_PER_SECOND, TOKENS_PER_SECOND
@@ -44,6 +45,7 @@ def report(config: Translation) -> Step:
     comparisons_file = config.work_dir / "scores" / COMPARISONS_FILE
     machine_file = config.work_dir / "analysis/speed" / MACHINE_FILE
     sources = [*measurement.result_files(config), comparisons_file, config.work_dir / measurement.TEACHER_FILE]
+    sources.append(config.subwords_dir / ORIGIN_FILE)
 
     def make(records: Records) -> Page:
         machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
@@ -76,8 +78,8 @@ def page(config: Translation, records: Records, comparisons: Sequence[Comparison
     source, target = config.langs
     scored = {name for metric in metrics_of(records) for name in records.systems(metric)}
     summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
-    if config.base:
-        summary += f" {MIX} is the unchanged model in {config.base.folder}."
+    if origin := read_origin(config.subwords_dir):
+        summary += f" {BASE} is an unchanged model: {origin.text}."
     return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
 
 
