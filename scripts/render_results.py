@@ -27,8 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import yaml  # noqa: E402
 
 from fairseq_ext.inputs.errors import InputError, run_command  # noqa: E402
-from fairseq_ext.metrics.bootstrap import SIGNIFICANT  # noqa: E402
-from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons  # noqa: E402
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, mark, read_comparisons  # noqa: E402
 from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
 from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records  # noqa: E402
 from fairseq_ext.metrics.render import Plot  # noqa: E402
@@ -315,14 +314,6 @@ def comparisons_of(experiment: Path) -> list[Comparison]:
     files = [experiment / folder / COMPARISONS_FILE for folder in ("scores", "report")]
     found = [read_comparisons(file) for file in files if file.exists()]
     return found[0] if found else []
-
-
-def mark(comparison: Comparison) -> str:
-    """Return ▲ for better, ▼ for worse (p < 0.05), otherwise an empty string; lower perplexity is better."""
-    if comparison.p is None or comparison.p >= SIGNIFICANT:
-        return ""
-    is_better = (comparison.difference > 0) != comparison.metric.startswith("perplexity")
-    return "▲" if is_better else "▼"
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:

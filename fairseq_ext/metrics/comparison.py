@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.metrics.bootstrap import p_value
+from fairseq_ext.metrics.bootstrap import is_significant, p_value
 from fairseq_ext.metrics.records import Records, Row, read_rows, write_rows
 from fairseq_ext.metrics.tables import Column, Table
 
@@ -116,6 +116,13 @@ def show_difference(comparison: Comparison, unit: str = "") -> str:
     """Write a difference with its interval, in brackets: ``+4.9 chrF (+4.5 to +5.3)``."""
     interval = _interval(comparison, 1)
     return " ".join(filter(None, [signed(comparison.difference, 1), unit, f"({interval})" if interval else ""]))
+
+
+def mark(comparison: Comparison) -> str:
+    """Return ▲ for better, ▼ for worse (p < 0.05), otherwise an empty string; lower perplexity and TER are better."""
+    if not is_significant(comparison.p):
+        return ""
+    return "▲" if (comparison.difference > 0) != comparison.metric.startswith(("perplexity", "TER")) else "▼"
 
 
 def signed(number: float, digits: int) -> str:

@@ -169,6 +169,10 @@ class Translation(Experiment[TranslationSystem]):
         runs = [OutputRun(output, run) for run in self.runs_of(output.system.name)]
         return [named_run(runs, name, f"{where}: {output_name}")] if separator else runs
 
+    def domain_of(self, run: OutputRun) -> str | None:
+        """Return the only domain that an output run translates; None if it translates all."""
+        return None if self.evaluate.forgetting else run.run.domain
+
     def all_output_runs(self) -> list[OutputRun]:
         """Return the decoding runs of all outputs, in file order."""
         return [run for name in self.outputs for run in self.output_runs(name)]

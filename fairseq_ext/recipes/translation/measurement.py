@@ -84,9 +84,9 @@ def classified_as(domain: str, split: str) -> str:
 
 
 class ScoredRun(NamedTuple):
-    """A unit with one score per set: a decoding run with one model, or with the models of all domains."""
+    """A unit with one score per set: a decoding run with one model, or each domain with its own model."""
 
-    name: str  # ``gad``, or ``gad@1`` if there are several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
+    name: str  # ``gad``, or ``gad@1`` if there are several; ``ft`` for ``ft@IT``, ``ft@LAW`` …, each on its domain
     seed: int | None  # training seed; None for several training runs
     parts: Sequence[OutputRun]  # the decoding run with each model
 
@@ -100,19 +100,27 @@ class ScoredRun(NamedTuple):
         files: dict[str, Path] = {}
         for part in self.parts:
             own, extra = translation_dir(config, part.name), extra_dir(config, part.name)
-            domains = [part.run.domain] if part.run.domain else tests.domains
-            files |= {name: own / f"{name}.{config.target_lang}" for name in domains}
-            further = sets_for(config, part)
+            only = part.run.domain if part.name != self.name else None
+            files |= {name: own / f"{name}.{config.target_lang}" for name in ([only] if only else tests.domains)}
+            further = [name for name in sets_for(config, part) if only in (None, config.evaluate.sets[name])]
             files |= {column_of(config, name): extra / f"{name}.{config.target_lang}" for name in further}
         return {name: path for name, path in files.items() if path.parent.is_dir() and name in tests.references}
 
 
-def runs_to_score(config: Translation, output: str) -> list[ScoredRun]:
-    """Return the units of a decoding run to score, whether or not they are translated."""
-    runs = config.output_runs(output)
-    if any(run.run.domain for run in runs):
-        return [ScoredRun(output, None, runs)]
-    return [ScoredRun(run.name, run.run.seed, [run]) for run in runs]
+def runs_to_score(config: Translation) -> dict[str, list[ScoredRun]]:
+    """Return the units to score of each decoding run, whether or not they are translated.
+
+    With ``evaluate: forgetting``, each model of one domain is also a decoding run of its own, on all sets.
+    """
+    units: dict[str, list[ScoredRun]] = {}
+    for output in config.outputs:
+        single = [ScoredRun(run.name, run.run.seed, [run]) for run in config.output_runs(output)]
+        if not config.outputs[output].system.per_domain:
+            units[output] = single
+            continue
+        units[output] = [ScoredRun(output, None, config.output_runs(output))]
+        units |= {unit.name: [unit] for unit in single if config.evaluate.forgetting}
+    return units
 
 
 def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
@@ -142,13 +150,14 @@ def scoring_step(config: Translation) -> Step:
     translated: list[Path] = []
     missing: list[str] = []
     runs: dict[str, list[ScoredRun]] = {}
-    for output in config.outputs:
-        for run in runs_to_score(config, output):
+    for output, units in runs_to_score(config).items():
+        for run in units:
             made = [folder for folder in run.folders(config) if folder.is_dir()]
             translated += made
             missing += [f"{path.parent.name}/{path.name}" for path in run.folders(config) if path not in made]
             if made:
                 runs.setdefault(output, []).append(run)
+    translated, missing = list(dict.fromkeys(translated)), list(dict.fromkeys(missing))
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     of_text, pairs = text_metrics(config.evaluate.metrics, config.target_lang), tested_pairs(config)
     checkpoint = comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
@@ -200,7 +209,7 @@ def tested_pairs(config: Translation) -> dict[str, list[str]]:
     bases = [*filter(None, [config.reference]), *config.plain_outputs]
     return {
         name: [other for other in dict.fromkeys([*config.pairs.get(name, ()), *bases]) if other != name]
-        for name in config.outputs
+        for name in runs_to_score(config)
     }
 
 

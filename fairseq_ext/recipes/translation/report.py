@@ -30,7 +30,7 @@ from fairseq_ext.recipes.translation.examples import EXAMPLES_FILE, Example, exa
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.recipes.translation.speed import MACHINE_FILE, METHOD, SENTENCES_PER_SECOND, TOKENS_PER_SECOND
-from fairseq_ext.recipes.translation.standing import Standing, at_a_glance, gains_plot, recommend
+from fairseq_ext.recipes.translation.standing import Standing, at_a_glance, changes, gains_plot, recommend
 
 _VERSION = 10
 _PAPER = "{} in Klimaszewski et al. (2023)."
@@ -81,6 +81,7 @@ def page(
         "General text": _with_rows(
             further_sets(config, records, "Quality on general text", OOD, _PAPER.format("Table 8"))
         ),
+        "Gains and forgetting": changes(standing),
         "Your test sets": _with_rows(further_sets(config, records, "Quality on your test sets", TEST)),
         "Variants": _with_rows(ablation(config, records)),
         "Speed": _with_rows(speed(config, records, machine)),
@@ -91,7 +92,7 @@ def page(
         "Tuning": tuning_tables(records),
     }
     source, target = config.langs
-    scored = {name for metric in metrics_of(records) for name in records.systems(metric)}
+    scored = {name for metric in metrics_of(records) for name in records.systems(metric)} & config.outputs.keys()
     summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
     if config.base:
         summary += f" {MIX} is the unchanged model in {config.base.folder}."

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fairseq_ext.metrics.bootstrap import is_significant
-from fairseq_ext.metrics.comparison import Comparison, show_difference, signed
+from fairseq_ext.metrics.comparison import Comparison, mark, show_difference, signed
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.metrics.plots import Span, draw_gains
 from fairseq_ext.metrics.records import Records
@@ -17,6 +17,7 @@ from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.report import metric_column
 from fairseq_ext.recipes.translation import convergence
 from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, GENERAL
 
 # Translations with lower BLEU or chrF are useless. A rule of thumb: both depend on language and text.
@@ -218,6 +219,24 @@ def at_a_glance(standing: Standing) -> Table:
     notes += ["In brackets: the 95 % interval, from a paired bootstrap over sentences."] if base else []
     rows = [name for name in standing.config.main if name in standing.averages]
     return Table(f"Systems: {metric}", "System", rows, [*columns, Column("Needs the domain", need)], notes)
+
+
+def changes(standing: Standing) -> list[Table]:
+    """Make the matrix of forgetting: differences to the base of each system, on each set."""
+    found = [each for each in standing.comparisons if (each.baseline, each.metric) == (standing.base, standing.metric)]
+    if not found:
+        return []
+
+    def column(domain: str) -> Column:
+        cells = {each.system: f"{signed(each.difference, 1)} {mark(each)}" for each in found if each.domain == domain}
+        return Column(domain.removeprefix(OOD).removeprefix(TEST), cells.get, is_text=False)
+
+    rows, columns = (
+        dict.fromkeys(names) for names in zip(*((each.system, each.domain) for each in found), strict=True)
+    )
+    note = "▲ better, ▼ worse (p < 0.05, paired bootstrap over sentences, not corrected for the number of comparisons)."
+    title = f"{standing.metric} over {standing.base}, by set"
+    return [Table(title, "System", list(rows), list(map(column, columns)), [note])]
 
 
 def gains_plot(standing: Standing, chosen: str) -> list[Plot]:

@@ -99,6 +99,29 @@ def test_records_have_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
     assert records.value("gad", "chrF", "general text") == records.value("gad", "chrF", "ood:NEWS")
 
 
+def test_what_a_model_of_one_domain_forgets_is_scored_beside_the_models_of_all(tmp_path: Path) -> None:
+    other = {name: ["x", *lines[1:]] for name, lines in REFERENCES.items()}
+    translations = {
+        "translations/mix": REFERENCES,
+        "translations/ft@law": {"law": REFERENCES["law"], "med": other["med"]},
+        "translations/ft@med": {"law": other["law"], "med": REFERENCES["med"]},
+        "extra/mix": {"NEWS": NEWS},
+        "extra/ft@law": {"NEWS": NEWS},
+        "extra/ft@med": {"NEWS": ["x", "y"]},
+    }
+    config = write_experiment(tmp_path, translations, {**EVALUATE, "forgetting": True, "ood": {"NEWS": "news.tsv"}})
+    records = score(config)
+    sets = ("law", "med", "ood:NEWS")
+    assert [records.value("ft", "chrF", name) for name in sets] == [100, 100, None]
+    [law, med] = [[records.value(f"ft@{name}", "chrF", each) for each in sets] for name in ("law", "med")]
+    assert law == [100, pytest.approx(sacrebleu.corpus_chrf(other["med"], [REFERENCES["med"]]).score), 100]
+    assert med == [pytest.approx(sacrebleu.corpus_chrf(other["law"], [REFERENCES["law"]]).score), 100, 0]
+    compared = read_comparisons(config.work_dir / "scores/comparisons.jsonl")
+    assert {(each.system, each.baseline) for each in compared} == {
+        (f"ft{name}", "mix") for name in ("", "@law", "@med")
+    }
+
+
 def test_scores_are_made_again_when_translations_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = {f"translations/{run}": REFERENCES for run in ("mix", "gad@1")}
     assert list(score(write_experiment(tmp_path, runs, EVALUATE)).by_run("gad", "chrF", "AVG")) == ["gad@1"]

@@ -10,7 +10,7 @@ from fairseq_ext.metrics.comparison import Comparison
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.convergence import BITS_BY_UPDATE
-from fairseq_ext.recipes.translation.standing import Standing, at_a_glance, gains_plot, recommend
+from fairseq_ext.recipes.translation.standing import Standing, at_a_glance, changes, gains_plot, recommend
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 
 # Scores in the domains and on general text. A name with a digit at its end is of a second run.
@@ -140,6 +140,17 @@ def test_the_table_has_differences_to_the_base_and_who_needs_the_domain(experime
     # Without general text there are no columns for it.
     assert "General" not in at_a_glance(standing_of(experiment, {"mix": (50, None), "gad": (52, None)}, {})).text()
     assert at_a_glance(standing_of(experiment, {}, {})).rows == []
+
+
+def test_the_matrix_has_the_difference_on_each_set_and_what_is_significant(experiment: Path) -> None:
+    scores: Scores = {"mix": (50, 60), "ft@bank": (48, 57), "gad": (52, None)}
+    [table] = changes(standing_of(experiment, scores, {("gad", "mix"): 0.2}))
+    assert table.text().splitlines() == [
+        "System   AVG     general text",
+        "ft@bank  −2.0 ▼  −3.0 ▼",
+        "gad      +2.0    –",
+    ]
+    assert changes(standing_of(experiment, {"gad": (52, 61)}, {})) == []
 
 
 def test_the_picture_has_all_systems_and_the_base_at_zero(experiment: Path) -> None:
