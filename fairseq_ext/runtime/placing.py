@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairseq_ext.runtime.pieces import CLOSE, MARK, MOST_TAGS, OPEN
+from fairseq_ext.runtime.pieces import CLOSE, MARK, OPEN
+from fairseq_ext.runtime.tags import MOST_TAGS
 
 LONGEST_KEPT = 12  # maximum subwords of a placeholder that the model has to repeat
 

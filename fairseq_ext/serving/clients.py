@@ -11,6 +11,7 @@ from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.inputs.errors import shown
 from fairseq_ext.runtime.pieces import split
 from fairseq_ext.runtime.requests import Answer, Request
+from fairseq_ext.runtime.tags import HTML, PLAIN
 from fairseq_ext.serving.body import Order, check_count, check_domain, check_size, default_route, domains_of
 from fairseq_ext.serving.limits import USUAL_BEAM, Limits
 from fairseq_ext.serving.refusals import RefusedError
@@ -59,7 +60,7 @@ def _read_texts(
         The order to translate, and a function that converts the answers to the translations of each text, best first.
     """
     _check_texts(texts, limits, key)
-    pieces = [split(text, markup=markup) for text in texts]
+    pieces = [split(text, HTML if markup else PLAIN) for text in texts]
     route = route or default_route(system, key)
     order = Order(tuple(Request(text, route) for each in pieces for text in each.texts), **options)
 

@@ -6,12 +6,17 @@ import re
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.catalogue import read_po
-from fairseq_ext.translators.document import Format
-from fairseq_ext.translators.markup_documents import read_html, read_tmx, read_xliff
+from fairseq_ext.translators.catalogue import read_po, write_po
+from fairseq_ext.translators.document import Document, Filling, Format
+from fairseq_ext.translators.markup_documents import read_html, read_tmx, read_xliff, write_html, write_xml
 
 TEXT = "text"
-FORMATS: dict[str, Format] = {"po": read_po, "xliff": read_xliff, "tmx": read_tmx, "html": read_html}
+FORMATS: dict[str, Format] = {
+    "po": Format(read_po, write_po),
+    "xliff": Format(read_xliff, write_xml),
+    "tmx": Format(read_tmx, write_xml),
+    "html": Format(read_html, write_html),
+}
 _SUFFIXES = {
     ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
     ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html",
@@ -22,6 +27,11 @@ _BEGINNINGS = (
     (rb"PK\x03\x04", "a zip archive (such as an office document)"),
     (rb"\{\\rtf", "RTF"),
 )
+
+
+def document(path: Path, name: str, filling: Filling) -> Document:
+    """Return a document of a format."""
+    return Document(path, FORMATS[name], filling)
 
 
 def format_of(path: Path) -> str:

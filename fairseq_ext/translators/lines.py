@@ -70,28 +70,27 @@ class Wanted:
     def translated(
         self, translator: SystemTranslator, block: Sequence[RoutedLine], first: int, name: str
     ) -> Iterator[str]:
-        """Translate a block, and yield one output line per input line, including the line end.
+        """Translate a block, and yield one output per input.
 
         Args:
-            first: line number of the block's first line.
-            name: name of the input in messages.
+            first: number of the block's first text.
+            name: beginning of messages about a text, before its number.
         """
         answers = translator.translate(
             [Request(*line) for line in block],
             beam=self.beam,
             candidates=self.candidates,
             with_gates=self.format == "jsonl",
-            label=lambda index: f"{name}, line {first + index}",
+            label=lambda index: f"{name} {first + index}",
         )
-        for number, answer in enumerate(answers, first):
+        for number, (_, answer) in enumerate(zip(block, answers, strict=True), first):
             if self.format == "jsonl":
-                yield json.dumps(self._record(translator.domains, answer, number), ensure_ascii=False) + "\n"
+                yield json.dumps(self._record(translator.domains, answer, number), ensure_ascii=False)
                 continue
             if lacking := [term for term, kept in answer.terms.items() if kept is None]:
                 words = f"the translation does not contain the required translation of {', '.join(lacking)}"
-                print(f"{name}, line {number}: {words}", file=sys.stderr)
-            # Training text has no line breaks, but a model's vocabulary may contain them.
-            yield answer.candidates[0].text.replace("\n", " ") + "\n"
+                print(f"{name} {number}: {words}", file=sys.stderr)
+            yield answer.candidates[0].text
 
     def _record(self, domains: Sequence[str], answer: Answer, number: int) -> dict[str, Any]:
         record: dict[str, Any] = {"line": number, "route": answer.route, "domain": answer.domain}
