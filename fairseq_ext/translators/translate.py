@@ -84,7 +84,7 @@ class Job:
             "route": self.route,
             "block_lines": self.block_lines,
             "decoding_precision": self.decoding_precision,
-            "format": [self.format, self.every],
+            "document": [self.format, self.every],
             **dataclasses.asdict(self.wanted),
         }
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
