@@ -102,14 +102,17 @@ _DIALECTS = {
     "qt": (Family("qt", r"%L?(?:\d{1,2}+|n)", ("%1", "%L1", "%n", "%Ln")),),
 }
 ANY, NONE = "any", "none"
-SYNTAXES = (ANY, NONE, *list(_DIALECTS)[1:])
+DIALECTS = (ANY, NONE, *list(_DIALECTS)[1:])
 # gettext's names of formats, without "-format".
 _OF_FORMAT = {
-    "c": "c objc gcc-internal gfc-internal php perl perl-brace awk lua java-printf tcl object-pascal".split(),
+    "c": [
+        "c", "objc", "gcc-internal", "gfc-internal", "php", "perl", "perl-brace", "awk", "lua", "java-printf", "tcl",
+        "object-pascal",
+    ],
     "python": ["python"],
     "ruby": ["ruby"],
     "qt": ["qt", "qt-plural", "kde", "kde-kuit"],
-}
+}  # fmt: skip
 # Arguments that are counted: their order is that of the source.
 _COUNTED = ("printf", "apple", "inttypes")
 # Families that occur in texts of all kinds only as placeholders; @name and :name are also words.
@@ -118,66 +121,66 @@ OF_CORPORA = frozenset(
 )
 
 
-def families(syntax: str = ANY) -> tuple[Family, ...]:
-    """Return the families of a syntax, in the order in which they are tried."""
-    if syntax == NONE:
+def families(dialect: str = ANY) -> tuple[Family, ...]:
+    """Return the families of a dialect, in the order in which they are tried."""
+    if dialect == NONE:
         return ()
-    return (*_FAMILIES[:7], *_DIALECTS[syntax], *_FAMILIES[7:])
+    return (*_FAMILIES[:7], *_DIALECTS[dialect], *_FAMILIES[7:])
 
 
-def syntax_of(flags: Iterable[str]) -> str:
-    """Return the syntax that flags of a gettext message (``c-format``, ``qt-format``) say; ``any`` if none does."""
+def dialect_of(flags: Iterable[str]) -> str:
+    """Return the dialect that flags of a gettext message (``c-format``, ``qt-format``) say; ``any`` if none does."""
     names = {flag.strip().removesuffix("-format") for flag in flags if flag.strip().endswith("-format")}
-    return next((syntax for syntax, own in _OF_FORMAT.items() if names.intersection(own)), ANY)
+    return next((dialect for dialect, own in _OF_FORMAT.items() if names.intersection(own)), ANY)
 
 
 @lru_cache
-def pattern_of(syntax: str = ANY) -> re.Pattern[str]:
+def pattern_of(dialect: str = ANY) -> re.Pattern[str]:
     """Return the pattern of all placeholders of a syntax. The name of the last group is that of the family."""
-    own = [f"(?P<{family.name}>{family.pattern})" for family in families(syntax)]
+    own = [f"(?P<{family.name}>{family.pattern})" for family in families(dialect)]
     return re.compile("|".join(own) or r"(?!)", re.VERBOSE)
 
 
-def parts(text: str, syntax: str = ANY, only: Collection[str] | None = None) -> list[str]:
+def parts(text: str, dialect: str = ANY, only: Collection[str] | None = None) -> list[str]:
     """Split a text: placeholders have odd indices, the text between them even ones.
 
     Args:
-        only: names of the families to split at (default: all of the syntax).
+        only: names of the families to split at (default: all of the dialect).
     """
     found, end = [], 0
-    for each in pattern_of(syntax).finditer(text):
+    for each in pattern_of(dialect).finditer(text):
         if only is None or each.lastgroup in only:
             found += [text[end : each.start()], each[0]]
             end = each.end()
     return [*found, text[end:]]
 
 
-def count(text: str, syntax: str = ANY, only: Collection[str] | None = None) -> Counter[str]:
+def count(text: str, dialect: str = ANY, only: Collection[str] | None = None) -> Counter[str]:
     """Count the placeholders of a text."""
-    return Counter(parts(text, syntax, only)[1::2])
+    return Counter(parts(text, dialect, only)[1::2])
 
 
 @lru_cache
-def _arguments_of(syntax: str) -> re.Pattern[str]:
+def _arguments_of(dialect: str) -> re.Pattern[str]:
     counted = [
         f"(?P<{family.name}>{family.pattern})" if family.name in _COUNTED else family.pattern
-        for family in _DIALECTS.get(syntax, ())
+        for family in _DIALECTS.get(dialect, ())
     ]
     return re.compile("|".join((*counted, r"(?P<brace>\{[ ]*+\})")), re.VERBOSE)
 
 
-def arguments(text: str, syntax: str = ANY) -> list[str]:
+def arguments(text: str, dialect: str = ANY) -> list[str]:
     """Return the placeholders whose order matters, since they have no number or name, in order.
 
     Those inside of addresses count too.
     """
-    found = _arguments_of(syntax).finditer(text) if syntax != NONE else iter(())
+    found = _arguments_of(dialect).finditer(text) if dialect != NONE else iter(())
     return [each[0] for each in found if each.lastgroup and "$" not in each[0]]
 
 
-def keeps(source: str, target: str, syntax: str = ANY) -> bool:
+def keeps(source: str, target: str, dialect: str = ANY) -> bool:
     """Return whether a translation has exactly the placeholders of its source, and unnumbered ones in order."""
-    return count(source, syntax) == count(target, syntax) and arguments(source, syntax) == arguments(target, syntax)
+    return count(source, dialect) == count(target, dialect) and arguments(source, dialect) == arguments(target, dialect)
 
 
 _HEAD = re.compile(r"\{\s*+[\w.$-]++\s*+,\s*+(?:plural|selectordinal|select)\s*+,\s*+(?:offset:\d++\s*+)?+")

@@ -2,7 +2,7 @@
 
 The model does not see tags; it sees placeholders and has to repeat them. A tag is marked by one private-use Unicode
 character, which encodes whether the tag opens, closes or stands alone. A placeholder is enclosed in two other such
-characters.
+characters, and so is a no-break space, which models do not write.
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fairseq_ext.corpora.placeholders import ANY, message_syntax
+from fairseq_ext.corpora.placeholders import parts as placeholder_parts
 from fairseq_ext.runtime.markup import is_empty, is_end, name_of
 
 MOST_TAGS = 0x4000  # per text
 OPEN, CLOSE, ALONE = ((chr(0xF0000 + kind * MOST_TAGS), chr(0xF0000 + (kind + 1) * MOST_TAGS - 1)) for kind in range(3))
 _BEGIN, _END = "\U000fc000", "\U000fc001"  # around a placeholder
 PRIVATE = f"[{OPEN[0]}-{_END}]"
+_PLACEHOLDER = re.compile(f"{_BEGIN}[^{_BEGIN}{_END}]*{_END}")
+_STOWED = range(0xFD000, 0xFFFFE)
 # A placeholder, a tag, or a stray private-use character.
 MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
-# Comments and similar; elements without translatable content, including the inline codes of XLIFF and TMX; tags.
-_TAG = rf"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>
-    |<(?P<raw>script|style|ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.*?</(?P=raw)\s*>|<[!/]?[A-Za-z]{_REST}>|{PRIVATE}"""
+# Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
+# including the inline codes of XLIFF and TMX; tags, also numbered as React's and escaped. Domain tags are words, which
+# the vocabulary refuses. The bound keeps the time linear.
+_TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?[a-z].*?(?:\?>|\Z)
+    |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
+    |<(?P<code>ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.{{0,5000}}?</(?P=code)\s*>
+    |<(?!domain:)[!/]?[a-z]{_REST}>|</?\d++\s*+/?>|&lt;/?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{PRIVATE}"""
 MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE | re.VERBOSE)
-PLACEHOLDER = re.compile(
-    r"""%\(\w+\)[-#0+]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]  # %(name)s
-    |%(?:\d+\$)?[-#0+]*\d*(?:\.\d+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsan@YymBbHIMSpAjZ]\b  # %s %1$.2f %Y-%m
-    |%L?\d+\b  # Qt's %1
-    |\$?\{[\w.:!,-]*\}|\{\{.*?\}\}  # {0} {name:>3} ${x} {{x}}
-    |\[X\d+X\]  # Weblate's stand-in for a placeholder
-    |https?://[^\s<>"]+[^\s<>".,;:!?)\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+""",
-    re.VERBOSE,
-)
-_BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+NO_BREAK = re.compile("[\u00a0\u202f]")
+# A bar separates the plural forms of Symfony and Laravel.
+_BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029|]+")
 # HTML tags that end a sentence. All other tags are inline.
 _BLOCK = re.compile(
     r"""address|article|aside|audio|base|blockquote|body|br|button|canvas|caption|col|colgroup|dd|details|dialog|div|dl|dt
@@ -68,6 +69,21 @@ def without_marks(text: str) -> str:
     return MARK.sub(lambda found: found[1] or "", text)
 
 
+def stow(text: str) -> tuple[str, list[str]]:
+    """Replace each placeholder by one private-use character, which :func:`unstow` replaces by the placeholder.
+
+    Normalising and cutting the text leaves such characters as they are.
+    """
+    held = [each[0] for each in _PLACEHOLDER.finditer(text)][: len(_STOWED)]
+    names = iter(_STOWED)
+    return _PLACEHOLDER.sub(lambda _: chr(next(names)), text, len(held)) if held else text, held
+
+
+def unstow(text: str, held: Sequence[str]) -> str:
+    """Undo :func:`stow` in a part of a text."""
+    return text.translate(dict(zip(_STOWED, held, strict=False))) if held else text
+
+
 @dataclass(frozen=True)
 class Pieces:
     """A text, split into parts to keep and parts to translate."""
@@ -92,15 +108,16 @@ class Pieces:
         return re.sub(PRIVATE, lambda mark: tags.get(mark[0], ""), text)
 
 
-def split(text: str, *, markup: bool = False) -> Pieces:
-    """Split a text at line breaks and at tags that end a sentence.
+def split(text: str, *, markup: bool = False, dialect: str = ANY) -> Pieces:
+    """Split a text at line breaks, at tags that end a sentence, and at the syntax of ICU messages.
 
     Args:
         markup: whether the text is HTML or XML, where ``&`` is written as ``&amp;``.
+        dialect: one of :data:`fairseq_ext.corpora.placeholders.DIALECTS`.
     """
     parts, tags, kept = [], [], ""
-    for run, end in runs(text):
-        before, words, after, own = _words_of(run, markup=markup)
+    for run, end in runs(text, dialect):
+        before, words, after, own = _words_of(run, markup, dialect)
         if words:
             parts += [kept + before, words]
             tags.append(own)
@@ -109,28 +126,74 @@ def split(text: str, *, markup: bool = False) -> Pieces:
     return Pieces((*parts, kept), tuple(tags), markup)
 
 
+def between_marks(text: str) -> Pieces:
+    """Split a text with marks at every mark. Marks of placeholders are removed, those of tags are kept."""
+    parts, kept = [], ""
+    for part, is_text in cut(MARK, text):
+        before, words, after = _EDGES.fullmatch(part).groups()  # type: ignore[union-attr]
+        if is_text and any(map(str.isalpha, words)):
+            parts += [kept + before, words]
+            kept = after
+        else:
+            kept += part.strip(_BEGIN + _END)
+    return Pieces((*parts, kept), ({},) * (len(parts) // 2), is_markup=False)
+
+
 # Text and tags, each with a flag that is True for text.
 _Run = list[tuple[str, bool]]
 
 
-def runs(text: str) -> Iterator[tuple[_Run, str]]:
-    """Yield each run of text and inline tags, and the tag or line break that ends it."""
+def runs(text: str, dialect: str = ANY) -> Iterator[tuple[_Run, str]]:
+    """Yield each run of text and inline tags, and the tag, line break or syntax of a message that ends it."""
     run: _Run = []
+    breaks, start = _breaks(text, dialect), 0
     for part, is_text in cut(MARKUP, text):
-        for inner, goes_on in cut(_BREAK, part) if is_text else [(part, _is_inline(part))]:
+        for inner, goes_on in _cut_at(breaks, part, start) if is_text else [(part, _is_inline(part))]:
             if goes_on and len(run) < MOST_TAGS:
                 run.append((inner, is_text))
             else:
                 yield run, inner
                 run = []
+        start += len(part)
     yield run, ""
 
 
+def _breaks(text: str, dialect: str) -> list[tuple[int, int]]:
+    """Return the spans outside of tags and placeholders that end a sentence, last first."""
+    text = MARKUP.sub(lambda tag: "\0" * len(tag[0]), text)
+    spans = message_syntax(text)
+    branches = [place for span in ((0, 0), *spans, (len(text), len(text))) for place in span]
+    for begin, end in zip(branches[1::2], branches[2::2], strict=False):
+        for number, part in enumerate(placeholder_parts(text[begin:end], dialect)):
+            spans += [(begin + each.start(), begin + each.end()) for each in _BREAK.finditer(part) if not number % 2]
+            begin += len(part)
+    return sorted(spans, reverse=True)
+
+
+def _cut_at(breaks: list[tuple[int, int]], part: str, start: int) -> Iterator[tuple[str, bool]]:
+    """Yield the text between breaks with True and breaks with False, and remove these breaks from the list.
+
+    Args:
+        start: place of the part in the whole text.
+    """
+    end = 0
+    while breaks and breaks[-1][0] < start + len(part):
+        first, last = breaks.pop()
+        yield part[end : first - start], True
+        end = last - start
+        yield part[first - start : end], False
+    yield part[end:], True
+
+
 def _is_inline(tag: str) -> bool:
-    return not _BLOCK.fullmatch(name_of(tag)) and not tag.lower().startswith("<!doctype")
+    return not _BLOCK.fullmatch(name_of(_plain(tag))) and not tag.lower().startswith("<!doctype")
 
 
-def _words_of(run: _Run, *, markup: bool) -> tuple[str, str, str, dict[str, str]]:
+def _plain(tag: str) -> str:
+    return html.unescape(tag) if tag.startswith("&") else tag
+
+
+def _words_of(run: _Run, markup: bool, dialect: str) -> tuple[str, str, str, dict[str, str]]:
     """Return the text before, the text to translate, the text after, and the tags by mark."""
     marks = _marks(run)
     begin, end = 0, len(run)
@@ -145,7 +208,7 @@ def _words_of(run: _Run, *, markup: bool) -> tuple[str, str, str, dict[str, str]
         else:
             break
     original = [part for part, _ in run]
-    texts = [_protected(part, markup=markup) if is_text else "" for part, is_text in run[begin:end]]
+    texts = [_protected(part, markup, dialect) if is_text else "" for part, is_text in run[begin:end]]
     if not any(map(str.isalpha, MARK.sub("", "".join(texts)))):
         return "", "", "".join(original), {}
     marked = "".join(text or mark for text, mark in zip(texts, marks[begin:end], strict=True))
@@ -154,9 +217,11 @@ def _words_of(run: _Run, *, markup: bool) -> tuple[str, str, str, dict[str, str]
     return "".join(original[:begin]) + before, words, after + "".join(original[end:]), tags
 
 
-def _protected(text: str, *, markup: bool) -> str:
-    text = html.unescape(text) if markup else text
-    return "".join(part if is_text else keep(part) for part, is_text in cut(PLACEHOLDER, text))
+def _protected(text: str, markup: bool, dialect: str) -> str:
+    parts = placeholder_parts(html.unescape(text) if markup else text, dialect)
+    parts[::2] = [NO_BREAK.sub(lambda blank: keep(blank[0]), part) for part in parts[::2]]
+    parts[1::2] = map(keep, parts[1::2])
+    return "".join(parts)
 
 
 def _marks(run: _Run) -> list[str]:
@@ -166,6 +231,7 @@ def _marks(run: _Run) -> list[str]:
     for place, (tag, is_text) in enumerate(run):
         if is_text:
             continue
+        tag = _plain(tag)
         name = name_of(tag).lower()
         marks[place] = mark(ALONE, place)
         if name in _CLOSING or is_end(tag):

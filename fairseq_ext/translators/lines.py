@@ -10,9 +10,10 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.corpora.text_files import stdin_lines, stream_lines
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.requests import Answer, Request
+from fairseq_ext.runtime.requests import UNTRANSLATED, Answer, Request
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
@@ -66,6 +67,7 @@ class Wanted:
     beam: int | None = None  # None for the system's beam size
     gates: bool = False  # whether to include gate weights by layer
     by_token: bool = False  # whether to include the decoder's gate weights at each subword of the best translation
+    dialect: str = ANY  # dialect of placeholders
 
     def translated(
         self, translator: SystemTranslator, block: Sequence[RoutedLine], first: int, name: str
@@ -77,7 +79,7 @@ class Wanted:
             name: name of the input in messages.
         """
         answers = translator.translate(
-            [Request(*line) for line in block],
+            [Request(*line, dialect=self.dialect) for line in block],
             beam=self.beam,
             candidates=self.candidates,
             with_gates=self.format == "jsonl",
@@ -90,6 +92,11 @@ class Wanted:
             if lacking := [term for term, kept in answer.terms.items() if kept is None]:
                 words = f"the translation does not contain the required translation of {', '.join(lacking)}"
                 print(f"{name}, line {number}: {words}", file=sys.stderr)
+            if UNTRANSLATED in answer.notes:
+                print(
+                    f"{name}, line {number}: stays untranslated, since no translation keeps its placeholders",
+                    file=sys.stderr,
+                )
             # Training text has no line breaks, but a model's vocabulary may contain them.
             yield answer.candidates[0].text.replace("\n", " ") + "\n"
 
@@ -98,6 +105,9 @@ class Wanted:
         record["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
         if answer.terms:
             record["terms"] = answer.terms
+        for key in ("placeholders", "notes"):
+            if values := getattr(answer, key):
+                record[key] = values
         if answer.weights is not None:
             record["weights"] = dict(zip(domains, _rounded(answer.weights), strict=True))
         if self.gates and answer.gates is not None:

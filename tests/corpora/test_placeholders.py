@@ -7,30 +7,30 @@ import pytest
 
 from fairseq_ext.corpora.placeholders import (
     ANY,
+    DIALECTS,
     NONE,
-    SYNTAXES,
     Family,
     arguments,
     count,
+    dialect_of,
     families,
     keeps,
     message_syntax,
     parts,
     pattern_of,
-    syntax_of,
 )
 
 EXAMPLES = [
-    (syntax, family, example) for syntax in SYNTAXES for family in families(syntax) for example in family.examples
+    (dialect, family, example) for dialect in DIALECTS for family in families(dialect) for example in family.examples
 ]
 
 
-@pytest.mark.parametrize(("syntax", "family", "example"), EXAMPLES, ids=lambda each: getattr(each, "name", each))
-def test_examples_are_found_whole(syntax: str, family: Family, example: str) -> None:
-    found = pattern_of(syntax).search(f"a ({example}) b")
+@pytest.mark.parametrize(("dialect", "family", "example"), EXAMPLES, ids=lambda each: getattr(each, "name", each))
+def test_examples_are_found_whole(dialect: str, family: Family, example: str) -> None:
+    found = pattern_of(dialect).search(f"a ({example}) b")
     assert found is not None
     assert (found[0], found.lastgroup) == (example, family.name)
-    assert parts(f"({example}), {example}.", syntax)[1::2] == [example] * 2
+    assert parts(f"({example}), {example}.", dialect)[1::2] == [example] * 2
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_words_are_no_placeholders(text: str, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("syntax", "text", "found"),
+    ("dialect", "text", "found"),
     [
         ("c", "100 % sure of %dx%d %sKB", ["% s", "%d", "%d", "%s"]),
         ("c", "50 % {0} and 5%", ["%", "{0}", "%"]),
@@ -73,15 +73,15 @@ def test_words_are_no_placeholders(text: str, found: str) -> None:
         ("ruby", "%<n>s %{m} %s", ["%<n>s", "%{m}", "%s"]),
     ],
 )
-def test_a_format_decides_what_a_percent_sign_begins(syntax: str, text: str, found: list[str]) -> None:
-    assert parts(text, syntax)[1::2] == found
+def test_a_format_decides_what_a_percent_sign_begins(dialect: str, text: str, found: list[str]) -> None:
+    assert parts(text, dialect)[1::2] == found
 
 
 def test_a_format_is_named_by_gettexts_flags() -> None:
     flags = [["fuzzy", "c-format"], ["objc-format"], ["python-format"], ["kde-format"], ["ruby-format"]]
-    assert [syntax_of(own) for own in flags] == ["c", "c", "python", "qt", "ruby"]
+    assert [dialect_of(own) for own in flags] == ["c", "c", "python", "qt", "ruby"]
     for own in ([], ["no-c-format"], ["python-brace-format"], ["no-wrap"]):
-        assert syntax_of(own) == ANY
+        assert dialect_of(own) == ANY
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ UNITS = [
 def test_the_search_takes_linear_time(unit: str) -> None:
     def seconds(text: str) -> float:
         start = time.process_time()
-        for syntax in SYNTAXES:
-            parts(text, syntax)
-            arguments(text, syntax)
+        for dialect in DIALECTS:
+            parts(text, dialect)
+            arguments(text, dialect)
         message_syntax(text)
         return time.process_time() - start
 
@@ -153,6 +153,6 @@ def test_the_search_takes_linear_time(unit: str) -> None:
 
 
 def test_no_pattern_has_groups_of_its_own() -> None:
-    for syntax in SYNTAXES[:1]:
-        assert pattern_of(syntax).groups == len(families(syntax))
-        assert all(re.compile(family.pattern, re.VERBOSE).groups == 0 for family in families(syntax))
+    for dialect in DIALECTS[:1]:
+        assert pattern_of(dialect).groups == len(families(dialect))
+        assert all(re.compile(family.pattern, re.VERBOSE).groups == 0 for family in families(dialect))
