@@ -2,7 +2,7 @@
 
 The model does not see tags; it sees placeholders and has to repeat them. A tag is marked by one private-use Unicode
 character, which encodes whether the tag opens, closes or stands alone. A placeholder is enclosed in two other such
-characters.
+characters, and so is a no-break space, which models do not write.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairseq_ext.corpora.placeholders import ANY
+from fairseq_ext.corpora.placeholders import parts as placeholder_parts
 from fairseq_ext.runtime.tags import MOST_TAGS, PLAIN, PREFORMATTED_XML, XML, Run, Syntax, cut, pair_up, runs
 
 OPEN, CLOSE, ALONE = ((chr(0xF0000 + kind * MOST_TAGS), chr(0xF0000 + (kind + 1) * MOST_TAGS - 1)) for kind in range(3))
@@ -19,15 +21,9 @@ _BEGIN, _END = "\U000fc000", "\U000fc001"  # around a placeholder
 PRIVATE = f"[{OPEN[0]}-{_END}]"
 # A placeholder, a tag, or a stray private-use character.
 MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
-PLACEHOLDER = re.compile(
-    r"""%\(\w+\)[-#0+]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]  # %(name)s
-    |%(?:\d+\$)?[-#0+]*\d*(?:\.\d+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcrsan@YymBbHIMSpAjZ]\b  # %s %1$.2f %Y-%m
-    |%L?\d+\b  # Qt's %1
-    |\$?\{[\w.:!,-]*\}|\{\{.*?\}\}  # {0} {name:>3} ${x} {{x}}
-    |\[X\d+X\]  # Weblate's stand-in for a placeholder
-    |https?://[^\s<>"]+[^\s<>".,;:!?)\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+""",
-    re.VERBOSE,
-)
+_PLACEHOLDER = re.compile(f"{_BEGIN}[^{_BEGIN}{_END}]*{_END}")
+_STOWED = range(0xFD000, 0xFFFFE)
+NO_BREAK = re.compile("[\u00a0\u202f]")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _LINE_BREAK = re.compile(r"[ \t\r\n\f]*[\r\n][ \t\r\n\f]*")
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
@@ -53,6 +49,21 @@ def without_marks(text: str) -> str:
     return MARK.sub(lambda found: found[1] or "", text)
 
 
+def stow(text: str) -> tuple[str, list[str]]:
+    """Replace each placeholder by one private-use character, which :func:`unstow` replaces by the placeholder.
+
+    Normalising and cutting the text leaves such characters as they are.
+    """
+    held = [each[0] for each in _PLACEHOLDER.finditer(text)][: len(_STOWED)]
+    names = iter(_STOWED)
+    return _PLACEHOLDER.sub(lambda _: chr(next(names)), text, len(held)) if held else text, held
+
+
+def unstow(text: str, held: Sequence[str]) -> str:
+    """Undo :func:`stow` in a part of a text."""
+    return text.translate(dict(zip(_STOWED, held, strict=False))) if held else text
+
+
 @dataclass(frozen=True)
 class Pieces:
     """A text, split into parts to keep and parts to translate."""
@@ -60,6 +71,7 @@ class Pieces:
     parts: tuple[str, ...]  # even indices: parts to keep; odd indices: texts to translate, with marks
     tags: tuple[dict[str, str], ...]  # tags of each text to translate, by mark
     is_markup: bool  # whether the text is HTML or XML, where & is written as &amp;
+    dialect: str = ANY  # dialect of placeholders
 
     @property
     def texts(self) -> list[str]:
@@ -77,22 +89,39 @@ class Pieces:
         return re.sub(PRIVATE, lambda mark: tags.get(mark[0], ""), text)
 
 
-def split(text: str, syntax: Syntax = PLAIN) -> Pieces:
-    """Split a text at line breaks and at tags that end a sentence."""
+def split(text: str, syntax: Syntax = PLAIN, dialect: str = ANY) -> Pieces:
+    """Split a text at line breaks, at tags that end a sentence, and at the syntax of ICU messages.
+
+    Args:
+        dialect: dialect of placeholders, one of :data:`fairseq_ext.corpora.placeholders.DIALECTS`.
+    """
     if syntax in (XML, PREFORMATTED_XML):
         text = _CDATA.sub(lambda found: html.escape(found[1], quote=False), text)
     parts, tags, kept = [], [], ""
-    for run, end in runs(text, syntax):
-        before, words, after, own = _words_of(run, syntax)
+    for run, end in runs(text, syntax, dialect):
+        before, words, after, own = _words_of(run, syntax, dialect)
         if words:
             parts += [kept + before, words]
             tags.append(own)
             kept = ""
         kept += after + end.raw
-    return Pieces((*parts, kept), tuple(tags), syntax.is_escaped)
+    return Pieces((*parts, kept), tuple(tags), syntax.is_escaped, dialect)
 
 
-def _words_of(run: Run, syntax: Syntax) -> tuple[str, str, str, dict[str, str]]:
+def between_marks(text: str) -> Pieces:
+    """Split a text with marks at every mark. Marks of placeholders are removed, those of tags are kept."""
+    parts, kept = [], ""
+    for part, is_text in cut(MARK, text):
+        before, words, after = _EDGES.fullmatch(part).groups()  # type: ignore[union-attr]
+        if is_text and any(map(str.isalpha, words)):
+            parts += [kept + before, words]
+            kept = after
+        else:
+            kept += part.strip(_BEGIN + _END)
+    return Pieces((*parts, kept), ({},) * (len(parts) // 2), is_markup=False)
+
+
+def _words_of(run: Run, syntax: Syntax, dialect: str) -> tuple[str, str, str, dict[str, str]]:
     """Return the text before, the text to translate, the text after, and the tags by mark."""
     marks = _marks(run)
     begin, end = 0, len(run)
@@ -106,7 +135,7 @@ def _words_of(run: Run, syntax: Syntax) -> tuple[str, str, str, dict[str, str]]:
             begin, end = begin + 1, end - 1
         else:
             break
-    texts = ["" if part.tag else _protected(part.raw, syntax) for part in run[begin:end]]
+    texts = ["" if part.tag else _protected(part.raw, syntax, dialect) for part in run[begin:end]]
     if not any(map(str.isalpha, MARK.sub("", "".join(texts)))):
         return "", "", "".join(part.raw for part in run), {}
     marked = "".join(text or mark for text, mark in zip(texts, marks[begin:end], strict=True))
@@ -117,9 +146,11 @@ def _words_of(run: Run, syntax: Syntax) -> tuple[str, str, str, dict[str, str]]:
     return outside[0] + before, words, after + outside[1], tags
 
 
-def _protected(text: str, syntax: Syntax) -> str:
-    text = html.unescape(text) if syntax.is_escaped else text
-    return "".join(part if is_text else keep(part) for part, is_text in cut(PLACEHOLDER, text))
+def _protected(text: str, syntax: Syntax, dialect: str) -> str:
+    parts = placeholder_parts(html.unescape(text) if syntax.is_escaped else text, dialect)
+    parts[::2] = [NO_BREAK.sub(lambda blank: keep(blank[0]), part) for part in parts[::2]]
+    parts[1::2] = map(keep, parts[1::2])
+    return "".join(parts)
 
 
 def _marks(run: Run) -> list[str]:

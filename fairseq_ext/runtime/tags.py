@@ -1,4 +1,4 @@
-"""The tags of a text: which are kept with their content, which form pairs, and which end a sentence."""
+"""The parts of a text: tags kept with their content, pairs of tags, and what ends a sentence."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from fairseq_ext.corpora.placeholders import ANY, message_syntax
+from fairseq_ext.corpora.placeholders import parts as placeholder_parts
 from fairseq_ext.runtime.markup import attribute, is_empty, is_end, name_of
 
 MOST_TAGS = 0x4000  # in a run
-_PRIVATE = "[\U000f0000-\U000fffff]"  # stray marks, see fairseq_ext.runtime.pieces
+_PRIVATE = "[\U000f0000-\U000fc001]"  # stray marks, see fairseq_ext.runtime.pieces
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
-# Comments and similar; elements without translatable content, including the inline codes of XLIFF and TMX; tags, also
-# escaped ones.
-_TAG = rf"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<!\[[^>]*>
-    |<(?P<raw>(?:\w+:)?(?:script|style|ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.*?</(?P=raw)\s*>|<[!/]?[A-Za-z]{_REST}>
-    |&lt;[!/]?[A-Za-z](?:(?!&gt;)[^<])*&gt;|{_PRIVATE}"""
+# Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
+# including the inline codes of XLIFF and TMX; tags, also numbered as React's and escaped. Domain tags are words, which
+# the vocabulary refuses, and Ruby's %<name>s is a placeholder. The bound keeps the time linear.
+_TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(?:\?>|\Z)
+    |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
+    |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,5000}}?</(?P=code)\s*>
+    |<(?!domain:)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>|&lt;[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
 _FLAGS = re.DOTALL | re.IGNORECASE | re.VERBOSE
-_OTHER_BREAKS = r"\v\x1c-\x1e\x85\u2028\u2029"
 
 
 class Syntax(NamedTuple):
@@ -31,12 +34,13 @@ class Syntax(NamedTuple):
     is_escaped: bool  # whether & is written as &amp;
 
 
-_BREAK = rf"[\r\n\f{_OTHER_BREAKS}]+"
+# A bar separates the plural forms of Symfony and Laravel.
+_BREAK = r"[\r\n\f\v\x1c-\x1e\x85\u2028\u2029|]+"
 _REFERENCE = r"(?:&\#(?:0*1[03]|x0*[ad]);)+"
-# An entity stays as it is written: in plain text, all do; in XML, those that the document defines.
-PLAIN = Syntax(re.compile(rf"{_TAG}|&(?:\#\d+|\#x[\da-f]+|[a-z]\w*);", _FLAGS), re.compile(_BREAK), False)
+PLAIN = Syntax(re.compile(_TAG, _FLAGS), re.compile(_BREAK), False)
 # A line break in the source of HTML or XML is a blank, but a reference to one is a line break.
-HTML = Syntax(re.compile(_TAG, _FLAGS), re.compile(rf"{_REFERENCE}|[{_OTHER_BREAKS}]+", _FLAGS), True)
+HTML = PLAIN._replace(breaks=re.compile(rf"{_REFERENCE}|[\v\x1c-\x1e\x85\u2028\u2029|]+", _FLAGS), is_escaped=True)
+# Entities that an XML document defines stay as they are written.
 XML = HTML._replace(markup=re.compile(rf"{_TAG}|&(?!(?:amp|lt|gt|quot|apos);)[a-z][\w.-]*;", _FLAGS))
 PREFORMATTED_XML = XML._replace(breaks=re.compile(f"{_REFERENCE}|{_BREAK}", _FLAGS))
 
@@ -66,12 +70,12 @@ class Part(NamedTuple):
 Run = list[Part]
 
 
-def runs(text: str, syntax: Syntax) -> Iterator[tuple[Run, Part]]:
-    """Yield each run of text and inline tags, and the tag or line break that ends it.
+def runs(text: str, syntax: Syntax, dialect: str = ANY) -> Iterator[tuple[Run, Part]]:
+    """Yield each run of text and inline tags, and the tag, line break or syntax of an ICU message that ends it.
 
     Pairs of tags are whole and nested within a run: where they are not, a tag ends the run.
     """
-    parts = _kept_whole(list(_parts(text, syntax)))
+    parts = _kept_whole(list(_parts(text, syntax, dialect)))
     pairs, crossing = pair_up(parts)
     ends = [place in crossing or _ends_run(part, place) for place, part in enumerate(parts)]
     numbers = list(accumulate(ends))
@@ -85,12 +89,42 @@ def runs(text: str, syntax: Syntax) -> Iterator[tuple[Run, Part]]:
     yield run, Part("", "")
 
 
-def _parts(text: str, syntax: Syntax) -> Iterator[Part]:
+def _parts(text: str, syntax: Syntax, dialect: str) -> Iterator[Part]:
+    breaks, start = _breaks(text, syntax, dialect), 0
     for raw, is_text in cut(syntax.markup, text):
-        if not is_text:
+        if is_text:
+            yield from (Part(*each) for each in _cut_at(breaks, raw, start) if each[0])
+        else:
             yield Part(raw, html.unescape(raw) if raw.startswith("&lt;") else raw)
-            continue
-        yield from (Part(inner, "" if goes_on else "<br/>") for inner, goes_on in cut(syntax.breaks, raw))
+        start += len(raw)
+
+
+def _breaks(text: str, syntax: Syntax, dialect: str) -> list[tuple[int, int]]:
+    """Return the spans outside of tags and placeholders that end a sentence, last first."""
+    text = syntax.markup.sub(lambda tag: "\0" * len(tag[0]), text)
+    spans = message_syntax(text)
+    branches = [place for span in ((0, 0), *spans, (len(text), len(text))) for place in span]
+    for begin, end in zip(branches[1::2], branches[2::2], strict=False):
+        for number, part in enumerate(placeholder_parts(text[begin:end], dialect)):
+            if number % 2 == 0:
+                spans += [(begin + each.start(), begin + each.end()) for each in syntax.breaks.finditer(part)]
+            begin += len(part)
+    return sorted(spans, reverse=True)
+
+
+def _cut_at(breaks: list[tuple[int, int]], part: str, start: int) -> Iterator[tuple[str, str]]:
+    """Yield the text between breaks, and breaks with a tag, and remove these breaks from the list.
+
+    Args:
+        start: place of the part in the whole text.
+    """
+    end = 0
+    while breaks and breaks[-1][0] < start + len(part):
+        first, last = breaks.pop()
+        yield part[end : first - start], ""
+        end = last - start
+        yield part[first - start : end], "<br/>"
+    yield part[end:], ""
 
 
 def _ends_run(part: Part, place: int) -> bool:

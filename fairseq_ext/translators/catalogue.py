@@ -11,8 +11,10 @@ from typing import IO
 import polib
 
 from fairseq_ext.corpora.gettext_entries import PoEntry, PoFile
+from fairseq_ext.corpora.placeholders import ANY, dialect_of
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.pieces import split
+from fairseq_ext.runtime.tags import PLAIN
 from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
 
 _LINE = r"(?:^|(?<=[\r\n]))[ \t]*"
@@ -48,7 +50,9 @@ def write_po(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
 def _part(entry: PoEntry, filling: Filling, newline: str, plural_forms: str) -> str | Edit:
     own = entry.content
     is_filled = bool(own.msgstr or any(own.msgstr_plural.values()))
-    pieces = tuple(split(text) for text in (own.msgid, own.msgid_plural) if text)
+    dialect = dialect_of(own.flags)
+    dialect = filling.dialect if dialect == ANY else dialect
+    pieces = tuple(split(text, PLAIN, dialect) for text in (own.msgid, own.msgid_plural) if text)
     if own.obsolete or (is_filled and not filling.every) or not any(each.texts for each in pieces):
         return entry.text
     if own.msgstr_plural and "INTEGER" in plural_forms:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from fairseq_ext.corpora.languages import is_same_language
+from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.runtime.pieces import Pieces
 
@@ -27,6 +28,7 @@ class Filling:
     languages: tuple[str, str]
     system: str  # name of the translation system, written into the document
     every: bool = False  # whether existing translations are replaced
+    dialect: str = ANY  # dialect of placeholders, where a format does not say it
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,13 @@ class Document:
     filling: Filling
     filled: int = field(default=0, init=False)  # number of parts filled when the document was written
 
-    def texts(self) -> Iterator[str]:
-        """Yield the texts to translate, in order."""
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the texts to translate, in order, each with its dialect of placeholders."""
         with self._named_errors():
             for part in self.format.read(self.path, self.filling):
                 if isinstance(part, Edit):
                     for pieces in part.pieces:
-                        yield from pieces.texts
+                        yield from ((text, pieces.dialect) for text in pieces.texts)
 
     def write(self, translations: Iterable[str], file: IO[bytes]) -> None:
         """Write the document. Parts with an empty translation stay unchanged.

@@ -105,9 +105,9 @@ def _xml_tokens(path: Path, root: str) -> Iterator[str]:
 
 def read_html(path: Path, filling: Filling) -> Parts:
     """Parse HTML. The text of elements is translated. Of attributes, only the page's ``lang`` is changed."""
-    for run, end in runs("".join(_chunks(path)), HTML):
+    for run, end in runs("".join(_chunks(path)), HTML, filling.dialect):
         text = "".join(part.raw for part in run)
-        pieces = split(text, HTML)
+        pieces = split(text, HTML, filling.dialect)
         yield Edit(text, (pieces,), "".join) if pieces.texts else text
         yield _html_start(end.raw, filling) if name_of(end.raw).lower() == "html" else end.raw
 
@@ -177,7 +177,9 @@ def _xliff_unit(unit: list[str], filling: Filling, scope: _Scope) -> str | Edit:
     if finished and finished.keys().isdisjoint(key for key, _ in texts):
         return original  # it is segmented in another way
     syntax = PREFORMATTED_XML if scope.is_preformatted else XML
-    pieces = {key: split(text, syntax) for key, text in texts if key is not None and key not in finished}
+    pieces = {
+        key: split(text, syntax, filling.dialect) for key, text in texts if key is not None and key not in finished
+    }
     pieces = {key: own for key, own in pieces.items() if own.texts}
     if not pieces:
         return original
@@ -244,7 +246,7 @@ def _tmx_unit(unit: list[str], filling: Filling) -> str | Edit:
     source, target = (_variant(unit, language) for language in filling.languages)
     if source is None or (target and _TAGS.sub("", _segment(unit, target)).strip() and not filling.every):
         return original
-    pieces = split(_segment(unit, source), PREFORMATTED_XML)
+    pieces = split(_segment(unit, source), PREFORMATTED_XML, filling.dialect)
     if not pieces.texts:
         return original
     begin, end = target or (len(unit) - 1, len(unit) - 1)

@@ -39,7 +39,7 @@ from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
-from fairseq_ext.translators.lines import STDIN, RoutedLine, Wanted, blocks, routed_by_file, text_lines
+from fairseq_ext.translators.lines import STDIN, Line, Wanted, blocks, routed_by_file, text_lines
 
 _SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "texts.json", "counts.json"
 
@@ -72,7 +72,8 @@ class Job:
         if self.source is None or self.format in (None, formats.TEXT):
             return None
         manifest = read_manifest(self.system)
-        return formats.document(self.source, self.format, Filling(manifest.languages, manifest.name, self.every))
+        filling = Filling(manifest.languages, manifest.name, self.every, self.wanted.dialect)
+        return formats.document(self.source, self.format, filling)
 
     @property
     def fingerprint(self) -> str:
@@ -89,12 +90,13 @@ class Job:
         }
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
-    def lines(self) -> Iterator[RoutedLine]:
+    def lines(self) -> Iterator[Line]:
         """Return the texts with their routes."""
-        document = self.document()
-        lines = document.texts() if document else text_lines(self.source)
+        if document := self.document():
+            return (Line(text, self.route, dialect) for text, dialect in document.texts())
+        lines = text_lines(self.source)
         if self.domains is None:
-            return ((line, self.route) for line in lines)
+            return (Line(line, self.route) for line in lines)
         return routed_by_file(lines, str(self.source or STDIN), self.domains, read_manifest(self.system).domains)
 
 
@@ -163,7 +165,7 @@ class _TranslateBlock:
 
     def __call__(self, index: int, output: Path) -> None:
         """Write the translations of a block into an empty directory."""
-        block = [(line, route) for line, route in json.loads((self.blocks / f"{index:06d}").read_text("utf-8"))]
+        block = [Line(*each) for each in json.loads((self.blocks / f"{index:06d}").read_text("utf-8"))]
         first = index * self.job.block_lines + 1
         texts = list(self.job.wanted.translated(_load_translator(self.job), block, first, self.job.name))
         (output / _TEXT).write_text(json.dumps(texts), encoding="utf-8")
@@ -235,12 +237,12 @@ def _store(job: Job, folder: Path) -> None:
     partial.rename(folder)
 
 
-def _checked(job: Job) -> Iterator[RoutedLine]:
+def _checked(job: Job) -> Iterator[Line]:
     """Yield the lines, and raise an error for any that cannot be translated before translation starts."""
-    for number, (line, route) in enumerate(job.lines(), start=1):
-        if "domain" in (text := normal_form("NFKC", line)) and ":" in text:
-            _load_translator(job).check(Request(line, route), f"{job.name} {number}")
-        yield line, route
+    for number, line in enumerate(job.lines(), start=1):
+        if "domain" in (text := normal_form("NFKC", line.text)) and ":" in text:
+            _load_translator(job).check(Request(line.text, line.route), f"{job.name} {number}")
+        yield line
 
 
 def _state_of(output: Path) -> Path:

@@ -131,7 +131,7 @@ def shout(text: str) -> str:
 
 def filled(path: Path, every: bool = False) -> bytes:
     file, found = io.BytesIO(), document(path, every)
-    found.write(map(shout, list(found.texts())), file)
+    found.write([shout(text) for text, _ in found.texts()], file)
     return file.getvalue()
 
 
