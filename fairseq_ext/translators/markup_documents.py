@@ -39,7 +39,7 @@ _DECLARED = re.compile(rb"""\s*<\?xml\b[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 _META = re.compile(rb"""<meta\s(?:[^>]*?[\s;"'])?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
 
-def write_html(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
+def write_text(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
     """Write the parts in the encoding of the source; characters outside it become references."""
     encoding = _encoding_of(path)
     for part in parts:
@@ -47,8 +47,8 @@ def write_html(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
 
 
 def write_xml(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
-    """Write a document by :func:`write_html`, and check that it is well-formed."""
-    write_html(path, _well_formed(parts), file)
+    """Write a document by :func:`write_text`, and check that it is well-formed."""
+    write_text(path, _well_formed(parts), file)
 
 
 def _encoding_of(path: Path) -> str:
@@ -65,7 +65,7 @@ def _encoding_of(path: Path) -> str:
     return name
 
 
-def _chunks(path: Path) -> Iterator[str]:
+def read_text(path: Path) -> Iterator[str]:
     """Yield the text of a file losslessly, including line ends: encoding it again gives the same bytes."""
     name = _encoding_of(path)
     try:
@@ -95,7 +95,7 @@ def _well_formed(parts: Iterable[str]) -> Iterator[str]:
 
 def _xml_tokens(path: Path, root: str) -> Iterator[str]:
     is_found = False
-    for token in tokens(_well_formed(_chunks(path))):
+    for token in tokens(_well_formed(read_text(path))):
         if not is_found and is_start(token):
             is_found = name_of(token) == root
             if not is_found:
@@ -105,7 +105,7 @@ def _xml_tokens(path: Path, root: str) -> Iterator[str]:
 
 def read_html(path: Path, filling: Filling) -> Parts:
     """Parse HTML. The text of elements is translated. Of attributes, only the page's ``lang`` is changed."""
-    for run, end in runs("".join(_chunks(path)), HTML, filling.dialect):
+    for run, end in runs("".join(read_text(path)), HTML, filling.dialect):
         text = "".join(part.raw for part in run)
         pieces = split(text, HTML, filling.dialect)
         yield Edit(text, (pieces,), "".join) if pieces.texts else text
