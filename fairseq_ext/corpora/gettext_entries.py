@@ -15,21 +15,24 @@ import polib
 
 from fairseq_ext.inputs.errors import InputError
 
-_STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
-# Obsolete entries are written behind #~.
-_BLANK = rf"[ \t\r\n\f\v]|\#~(?!\|)|\#(?!~(?!\|))[^\n]*+|domain[ \t]*+{_STRING}"
-_GAP = f"(?:{_BLANK})*+"
-_STRINGS = rf"(?:{_GAP}{_STRING})++"
+_STRING = r'"(?:[^"\\\n]|\\(?:[abfnrtv\\"]|[0-7]{1,3}|x[0-9A-Fa-f]))*+"'
+# Obsolete entries are written behind #~. Comments stand before an entry, and the previous msgid after all others.
+_BLANK = r"(?:[ \t\r\n\f\v]|\#~(?!\|))*+"
+_COMMENT = rf"\#(?![~|])[^\n]*+|domain[ \t]*+{_STRING}"
+_PREVIOUS = rf"\#~?\|[ \t]*+(?:msgctxt|msgid_plural|msgid)?+[ \t]*+{_STRING}"
+_STRINGS = rf"(?:{_BLANK}{_STRING})++"
+_BEFORE = rf"{_BLANK}(?:(?:{_COMMENT}){_BLANK})*+(?:{_PREVIOUS}{_BLANK})*+"
 _ENTRY = re.compile(
-    rf"""(?P<before>{_GAP})(?:msgctxt{_STRINGS}{_GAP})?+msgid{_STRINGS}{_GAP}
-    (?:msgid_plural{_STRINGS}(?P<plural>{_GAP}(?=msgstr))(?:{_GAP}msgstr\s*+\[\s*+\d\s*+\]{_STRINGS})++
-    |(?P<single>)msgstr{_STRINGS})""",
+    rf"""(?P<before>{_BEFORE})(?:msgctxt{_STRINGS}{_BLANK})?+msgid{_STRINGS}
+    (?:{_BLANK}msgid_plural{_STRINGS}(?P<plural>{_BLANK}(?=msgstr))(?:{_BLANK}msgstr\s*+\[\s*+\d\s*+\]{_STRINGS})++
+    |(?P<single>{_BLANK}(?=msgstr))msgstr{_STRINGS})""",
     re.VERBOSE,
 )
+_END = re.compile(rf"{_BLANK}(?:(?:{_COMMENT}){_BLANK})*+\Z")
 _TOKEN = re.compile(
-    rf"#(?P<comment>(?!~(?!\|))[^\n]*)|(?P<keyword>msg[a-z_]+(?:\s*\[\s*\d\s*\])?)|(?P<string>{_STRING})"
+    rf"#(?!~(?!\|))(?P<comment>[^\n]*)|domain\s*{_STRING}|(?P<keyword>msg[a-z_]+(?:\s*\[\s*\d\s*\])?)|(?P<string>{_STRING})"
 )
-_TOKENS = re.compile(rf"(?:{_BLANK}|msg[a-z_]+|\[\s*\d+\s*\]|{_STRING})*+")
+_TOKENS = re.compile(rf"(?:[ \t\r\n\f\v]|{_COMMENT}|\#~|\||msg[a-z_]+|\[\s*\d+\s*\]|{_STRING})*+", re.VERBOSE)
 # Escapes of gettext that polib does not know: \a, and ASCII characters by number.
 _CODE = re.compile(r"\\(?:(?P<bell>a)|(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9A-Fa-f]{1,2})|.)")
 _CHARSET = re.compile(r"charset=([\w.:-]+)", re.IGNORECASE)
@@ -103,25 +106,26 @@ def _entries(text: str, *, is_first: bool = False) -> Iterator[PoEntry]:
     lines = lines.replace("\ufeff", " ", 1) if lines.startswith("\ufeff") else lines
     place = 0
     while found := _ENTRY.match(lines, place):
-        translation = found.end("plural") if found["single"] is None else found.start("single")
+        translation = max(found.end("plural"), found.end("single"))
         begin = found.end("before")
         content = _parsed(found[0])
         content.obsolete = re.search(r"#~[ \t]*\Z", found["before"]) is not None
         yield PoEntry(text[place : found.end()], begin - place, translation - place, content)
         place = found.end()
-    rest = _TOKENS.match(lines, place)
-    assert rest is not None
-    if not is_first and re.compile(f"{_GAP}\\Z").match(lines, place) is None:
-        _refuse(lines, place, rest.end())
+    if not is_first and not _END.match(lines, place):
+        _refuse(lines, place)
 
 
-def _refuse(text: str, place: int, end: int) -> NoReturn:
-    """Raise an error about the entry at a place, whose tokens are valid up to ``end``."""
-    if end == len(text):
-        found = re.compile(_GAP).match(text, place)
-        end, reason = found.end() if found else place, "an entry has a msgid, and then a msgstr"
+def _refuse(text: str, place: int) -> NoReturn:
+    """Raise an error about the entry at a place."""
+    end = _TOKENS.match(text, place).end()  # type: ignore[union-attr]
+    if end == len(text) or text[end] == "#":
+        end = re.compile(_BEFORE, re.VERBOSE).match(text, place).end()  # type: ignore[union-attr]
+        reason = "an entry has comments, a msgid, and then a msgstr"
+    elif text[end] == '"':
+        reason = "a string has no end, or an invalid escape"
     else:
-        reason = "a string has no end" if text[end] == '"' else f"{text[end : end + 20].split()[0]!r} is no keyword"
+        reason = f"{text[end : end + 20].split()[0]!r} is no keyword"
     raise InputError(f"line {text.count(chr(10), 0, end) + 1}: {reason}; correct it, as msgfmt demands")
 
 
@@ -148,7 +152,9 @@ def _parsed(text: str) -> polib.POEntry:
         elif found["string"] is not None:
             lines.append(keyword + _CODE.sub(_character, found["string"]))
             keyword = ""
-        elif found["comment"][:1] in tuple(".,="):  # of the others, nothing is used; = is a flag of the workflow
+        elif (found["comment"] or "")[:1] in tuple(
+            ".,="
+        ):  # of the others, nothing is used; = is a flag of the workflow
             kind, comment = found["comment"][0].replace("=", ","), found["comment"][1:].strip()
             lines.append(f"#{kind} {comment}" if comment else "")
     [entry] = polib.pofile(_Lines(lines), klass=_Entries, encoding="utf-8")

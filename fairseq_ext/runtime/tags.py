@@ -35,14 +35,14 @@ class Syntax(NamedTuple):
 
 
 # A bar separates the plural forms of Symfony and Laravel.
-_BREAK = r"[\r\n\f\v\x1c-\x1e\x85\u2028\u2029|]+"
-_REFERENCE = r"(?:&\#(?:0*1[03]|x0*[ad]);)+"
-PLAIN = Syntax(re.compile(_TAG, _FLAGS), re.compile(_BREAK), False)
+_OTHER_BREAKS = r"\v\x1c-\x1e\x85\u2028\u2029|"
+PLAIN = Syntax(re.compile(_TAG, _FLAGS), re.compile(rf"[\r\n\f{_OTHER_BREAKS}]+"), False)
 # A line break in the source of HTML or XML is a blank, but a reference to one is a line break.
-HTML = PLAIN._replace(breaks=re.compile(rf"{_REFERENCE}|[\v\x1c-\x1e\x85\u2028\u2029|]+", _FLAGS), is_escaped=True)
+HTML = PLAIN._replace(breaks=re.compile(f"[{_OTHER_BREAKS}]+"), is_escaped=True)
+_REFERENCE = re.compile(r"&#(?:0*1[03]|x0*[ad]);", re.IGNORECASE)
 # Entities that an XML document defines stay as they are written.
 XML = HTML._replace(markup=re.compile(rf"{_TAG}|&(?!(?:amp|lt|gt|quot|apos);)[a-z][\w.-]*;", _FLAGS))
-PREFORMATTED_XML = XML._replace(breaks=re.compile(f"{_REFERENCE}|{_BREAK}", _FLAGS))
+PREFORMATTED_XML = XML._replace(breaks=PLAIN.breaks)
 
 # HTML tags that end a sentence. All other tags are inline.
 _BLOCK = re.compile(
@@ -102,6 +102,8 @@ def _parts(text: str, syntax: Syntax, dialect: str) -> Iterator[Part]:
 def _breaks(text: str, syntax: Syntax, dialect: str) -> list[tuple[int, int]]:
     """Return the spans outside of tags and placeholders that end a sentence, last first."""
     text = syntax.markup.sub(lambda tag: "\0" * len(tag[0]), text)
+    if syntax.is_escaped:
+        text = _REFERENCE.sub(lambda reference: "\v" * len(reference[0]), text)
     spans = message_syntax(text)
     branches = [place for span in ((0, 0), *spans, (len(text), len(text))) for place in span]
     for begin, end in zip(branches[1::2], branches[2::2], strict=False):
