@@ -64,13 +64,6 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return layout
 
 
-def size_transformers_by_base() -> None:
-    """Make fairseq's ``--arch transformer`` take the layout of ``--finetune-from-model``."""
-    preset = ARCH_CONFIG_REGISTRY["transformer"]
-    if not hasattr(preset, "__wrapped__"):
-        ARCH_CONFIG_REGISTRY["transformer"] = sized_by_base(preset)
-
-
 def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
     """Return an architecture that takes the layout of ``--finetune-from-model``, if given, or else the preset's.
 
@@ -138,3 +131,7 @@ def _told(name: str, value: Any) -> str:
 
 def _learned_positions(args: Namespace) -> list[str]:
     return [name for learned, name in POSITIONS.items() if getattr(args, learned)]
+
+
+# fairseq's ``--arch transformer`` also takes the layout of ``--finetune-from-model``.
+PATCHES = [(ARCH_CONFIG_REGISTRY, "transformer", sized_by_base)]

@@ -24,7 +24,7 @@ from omegaconf.nodes import AnyNode
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError, input_error_in
-from fairseq_ext.patches import apply
+from fairseq_ext.patches import Patch, restoring
 from fairseq_ext.patches.options import check_options, forget_starting_files, plain_options
 
 _NAMES = {"i8": np.int64, "f8": np.float64}
@@ -92,19 +92,13 @@ _METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "S
 _EXTRA_STATE = "_extra_state"
 
 
-def load_checkpoints_safely() -> None:
-    """Make fairseq's loading functions check checkpoints first, and raise one-line errors with the file's name.
-
-    ``torch.load`` with ``weights_only`` unpickles only allow-listed types. This adds the types that fairseq needs.
-    """
-    torch.serialization.add_safe_globals(ALLOWED_TYPES)
-    apply(
-        [
-            (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
-            (checkpoint_utils, "load_model_ensemble_and_task", _building),
-            (Trainer, "load_checkpoint", _restoring),
-        ]
-    )
+def allow_plain_types() -> None:
+    """Let ``torch.load``, which unpickles only the types of a list, read the options in fairseq's checkpoints."""
+    allowed = torch.serialization.get_safe_globals()
+    if any(kind not in allowed for kind in ALLOWED_TYPES):
+        restoring.callback(torch.serialization.add_safe_globals, allowed)
+        restoring.callback(torch.serialization.clear_safe_globals)
+        torch.serialization.add_safe_globals(ALLOWED_TYPES)
 
 
 def check_stored_bytes(path: Path) -> None:
@@ -252,3 +246,11 @@ def _reason(error: BaseException) -> str:
     found = next((line for line in lines if "global" in line.lower()), lines[0] if lines else type(error).__name__)
     found = "it is not a file of weights alone" if "weights_only" in found else found
     return found if len(found) <= 300 else f"{found[:300]}…"
+
+
+# fairseq's loading functions check checkpoints first, and raise one-line errors with the file's name.
+PATCHES: list[Patch] = [
+    (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
+    (checkpoint_utils, "load_model_ensemble_and_task", _building),
+    (Trainer, "load_checkpoint", _restoring),
+]

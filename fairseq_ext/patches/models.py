@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import torch
@@ -91,12 +92,18 @@ def _adding_bias(output_layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return add_bias
 
 
+def _allowing_swish(option: Any) -> Any:
+    """Add ``swish`` to the choices of ``--activation-fn``."""
+    option = copy(option)
+    option.type = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
+    return option
+
+
 PATCHES: list[Patch] = [
     (FairseqEncoder, "forward_non_torchscript", lambda _: _call),
     (BaseFairseqModel, "prepare_for_inference_", _lowering),
     (utils, "get_activation_fn", _with_swish),
+    (TransformerConfig.__dataclass_fields__, "activation_fn", _allowing_swish),
     (TransformerDecoderBase, "upgrade_state_dict_named", _with_bias),
     (TransformerDecoderBase, "output_layer", _adding_bias),
 ]
-_ACTIVATIONS = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
-TransformerConfig.__dataclass_fields__["activation_fn"].type = _ACTIVATIONS

@@ -8,11 +8,11 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
 from typing import Any
 
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.data.encoders.gpt2_bpe import DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE
+from fairseq.distributed import utils as distributed_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
@@ -21,7 +21,7 @@ from omegaconf.base import Node
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
-from fairseq_ext.patches import Execute, hook_modules
+from fairseq_ext.patches import Patch, restoring
 
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # Operators in fairseq's own defaults: "[(512, 3)] * 20 + [(1024, 3)] * 4".
@@ -33,12 +33,22 @@ class NotLiteralError(InputError, ValueError):
 
 
 def read_values_as_literals() -> None:
-    """Replace every ``eval`` in fairseq's modules, loaded or not, with :func:`evaluate_literal`."""
+    """Replace every ``eval`` in fairseq's loaded modules with :func:`evaluate_literal`, until ``undo``."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)  # the module of a running program is named __main__, so use its spec
-        if spec is not None and _way_of(spec.name):
-            module.__dict__["eval"] = evaluate_literal
-    hook_modules(_way_of)
+        if spec is not None and spec.name.partition(".")[0] in _PACKAGES and "eval" not in vars(module):
+            vars(module)["eval"] = evaluate_literal
+            restoring.callback(vars(module).pop, "eval", None)
+
+
+def _reading_literals(call_main: Callable[..., Any]) -> Callable[..., Any]:
+    """Also replace ``eval`` in a command that was imported after :func:`read_values_as_literals`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        read_values_as_literals()
+        return call_main(*args, **kwargs)
+
+    return call
 
 
 def evaluate_literal(text: str) -> Any:
@@ -66,18 +76,6 @@ def _value(node: ast.expr) -> Any:
         values = [_value(element) for element in node.elts]
         return values if isinstance(node, ast.List) else tuple(values)
     return ast.literal_eval(node)
-
-
-def _with_literals(execute: Execute) -> Execute:
-    def execute_with_literals(module: ModuleType) -> None:
-        module.__dict__["eval"] = evaluate_literal
-        execute(module)
-
-    return execute_with_literals
-
-
-def _way_of(name: str) -> Callable[[Execute], Execute] | None:
-    return _with_literals if name.partition(".")[0] in _PACKAGES else None
 
 
 # fairseq's models, tasks, criterions and subword encodings that this package trains, imports or starts from. Building
@@ -208,3 +206,6 @@ def _check_text(key: str, text: str) -> None:
         raise InputError(f"its option {key} is computed ({text[:80]!r}); use a checkpoint that fairseq wrote")
     if "://" in text and text not in _ALLOWED_ADDRESSES and key != "distributed_init_method":
         raise InputError(f"its option {key} is an address ({text[:80]!r}); download the file, and override the option")
+
+
+PATCHES: list[Patch] = [(distributed_utils, "call_main", _reading_literals)]

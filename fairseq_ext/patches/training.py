@@ -24,6 +24,7 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, open_dict
 
+from fairseq_ext import install
 from fairseq_ext.data.data_directory import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
@@ -68,7 +69,7 @@ def settle_precision(cfg: DictConfig) -> None:
 
 def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ) -> int:
     """Return the number of processes to start: ``--cpu-processes``, or 1 with a GPU or a distributed launcher."""
-    count = cfg.task.get("cpu_processes", 1)
+    count = getattr(cfg.task, "cpu_processes", 1)
     if count < 1:
         raise InputError(f"--cpu-processes {count}: set 1 or more")
     several = cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1
@@ -103,6 +104,7 @@ def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> No
 
 def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable[..., Any]) -> None:
     end_with_parent(parent)
+    install()  # fairseq does not, because a spawned process has imported the package to find this function
     torch.set_num_threads(threads)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
     cfg.distributed_training.distributed_rank = rank

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext import install
 from fairseq_ext.corpora.subwords import copy_subwords
 from fairseq_ext.engine.hashing import hash_file, relative_files
 from fairseq_ext.engine.staging import Staging, locked
@@ -128,11 +129,11 @@ def _vocabulary(hub: Any) -> Vocabulary:
 
 def write_weights(path: Path, checkpoint: Path) -> None:
     """Write a copy of a checkpoint that has the weights and options, but no training state."""
-    import fairseq_ext.registration  # noqa: F401, I001  registers the classes that checkpoints refer to
     import torch
 
     from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
 
+    install()
     check_checkpoint(checkpoint)
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     history = {key: value for key, value in state["optimizer_history"][-1].items() if key != "optimizer"}

@@ -14,7 +14,6 @@ from fairseq.data.encoders.gpt2_bpe import GPT2BPEConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-import fairseq_ext  # noqa: F401  registers, fairseq being loaded
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.checkpoints import check_checkpoint
 from fairseq_ext.patches.options import ALLOWED_NAMES, check_options, forget_starting_files

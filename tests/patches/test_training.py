@@ -15,7 +15,6 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train
 
-import fairseq_ext.registration  # noqa: F401
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches import training
 from fairseq_ext.patches.checkpoints import _restoring
