@@ -26,7 +26,7 @@ def state():
                     found[name, key] = value
                 if inspect.isclass(value) and value.__module__ == name:
                     found |= {(name, key, each): item for each, item in vars(value).items() if callable(item)}
-    found |= vars(fairseq.models.transformer.TransformerConfig)["__dataclass_fields__"]
+    found["options"] = dict(vars(fairseq.models.transformer.TransformerConfig)["__dataclass_fields__"])
     return found | {"preset": fairseq.models.ARCH_CONFIG_REGISTRY["transformer"]}
 
 def changed(old, new):

@@ -23,19 +23,22 @@ def apply(patches: Iterable[Patch]) -> None:
     for owner, name, change in patches:
         if (id(owner), name, change) not in _applied:
             _applied.add((id(owner), name, change))
-            old = owner[name] if isinstance(owner, dict) else getattr(owner, name)
+            old = owner[name] if isinstance(owner, dict) else getattr(owner, name, None)
             new = change(old)
             _replace(owner, name, functools.wraps(old)(new) if callable(old) else new)
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
-    write: Callable[[str, Any], None]
     if isinstance(owner, dict):
-        old, write = owner[name], owner.__setitem__
+        restoring.callback(owner.__setitem__, name, owner[name])
+        owner[name] = value
+    elif hasattr(owner, name):
+        old = inspect.getattr_static(owner, name)
+        restoring.callback(setattr, owner, name, old)
+        setattr(owner, name, staticmethod(value) if isinstance(old, staticmethod) else value)
     else:
-        old, write = inspect.getattr_static(owner, name), functools.partial(setattr, owner)
-    restoring.callback(write, name, old)
-    write(name, staticmethod(value) if isinstance(old, staticmethod) else value)
+        restoring.callback(delattr, owner, name)
+        setattr(owner, name, value)
 
 
 def undo() -> None:
