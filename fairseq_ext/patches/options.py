@@ -155,7 +155,8 @@ def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
 def forget_starting_files(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
     """Clear the paths of embeddings and of the base checkpoint, because the checkpoint holds all weights."""
     config = state.get("cfg")
-    for options in (state.get("args"), getattr(config, "model", None), getattr(config, "criterion", None)):
+    sections = [getattr(config, name, None) for name in ("model", "criterion", "checkpoint")]
+    for options in (state.get("args"), *sections):
         for name in _STARTING_FILES:
             if name in overrides or getattr(options, name, None) is None:
                 continue

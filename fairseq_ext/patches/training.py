@@ -28,6 +28,7 @@ from fairseq_ext import install
 from fairseq_ext.data.data_directory import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.freezing import FrozenBase
 from fairseq_ext.patches import Patch
 
 _log = logging.getLogger("fairseq_cli.train")
@@ -134,6 +135,7 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             if not PathManager.isfile(path):
                 option = option.replace("_", "-")
                 raise InputError(f"--{option} {path}: not found; give the path of a checkpoint, a .pt file")
+        _check_start(cfg, trainer)
         with _vocabulary_checked(trainer.task) as remembered:
             found = load_checkpoint(cfg, trainer, **kwargs)
         if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
@@ -142,6 +144,25 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return check_and_load
+
+
+def _check_start(cfg: Any, trainer: Any) -> None:
+    """Refuse to train additions to a random base, and warn about gates without a teacher."""
+    model = trainer.get_model()
+    starts = cfg.finetune_from_model or cfg.restore_file != _OWN or getattr(cfg, "continue_once", None)
+    own = os.path.join(cfg.save_dir, _OWN.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt"))
+    if isinstance(model, FrozenBase) and not (
+        starts or PathManager.isfile(own) or getattr(trainer.cfg.model, "random_base", False)
+    ):
+        raise InputError(
+            "--finetune-from-model: not given, so that the frozen base would be random; give the checkpoint of a base, "
+            "or --random-base"
+        )
+    gates = getattr(model, "gate_parameters", [])
+    if any(gate.requires_grad for gate in gates) and not hasattr(trainer.get_criterion(), "gate_loss_weight"):
+        _log.warning(
+            "the gates are trained without a teacher; --criterion label_smoothed_cross_entropy_with_kd_gate uses one"
+        )
 
 
 def _end_if_complete(trainer: Any) -> None:
