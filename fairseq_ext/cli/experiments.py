@@ -165,10 +165,13 @@ def _score_options(parser: ArgumentParser) -> None:
 def _score(options: Namespace) -> None:
     from fairseq_ext.recipes.translation.config import load_config
     from fairseq_ext.recipes.translation.measurement import SIGNATURES_FILE, scoring_step
-    from fairseq_ext.recipes.translation.report import quality_and_advice
+    from fairseq_ext.recipes.translation.report import standing_of
+    from fairseq_ext.recipes.translation.standing import at_a_glance, recommend
 
     if scores := _made(options, scoring_step):
-        for block in quality_and_advice(load_config(options.config)):
+        standing = standing_of(load_config(options.config))
+        advice = recommend(standing)
+        for block in (at_a_glance(standing).text(), advice.headline, advice.details):
             print(f"{block}\n")
         signatures = json.loads((scores / SIGNATURES_FILE).read_text(encoding="utf-8"))
         for metric, signature in signatures.items():

@@ -34,6 +34,7 @@ from fairseq_ext.recipes.translation.sections import (
 )
 
 BASE = "base"  # name of the imported base model among systems
+_CHECKPOINT_OPTIONS = ("finetune-from-model", "restore-file")  # start a training from a checkpoint
 
 
 class Translation(Experiment[TranslationSystem]):
@@ -119,6 +120,17 @@ class Translation(Experiment[TranslationSystem]):
 
     # The base model and its control
 
+    def origin_of(self, name: str) -> str:
+        """Return the system that a system starts from, directly or through others: itself, if it starts from none."""
+        start = self.systems[name].start
+        return self.origin_of(start) if start else name
+
+    def starts_here(self, name: str) -> bool:
+        """Return whether a system is trained from random weights in this experiment, directly or through others."""
+        origin = self.origin_of(name)
+        given = any(option_of(self.systems[origin].options, option) for option in _CHECKPOINT_OPTIONS)
+        return not given and not self.is_base(origin)
+
     @cached_property
     def base_systems(self) -> list[str]:
         """Base models of systems with adapters, in file order."""
@@ -157,6 +169,10 @@ class Translation(Experiment[TranslationSystem]):
         runs = [OutputRun(output, run) for run in self.runs_of(output.system.name)]
         return [named_run(runs, name, f"{where}: {output_name}")] if separator else runs
 
+    def domain_of(self, run: OutputRun) -> str | None:
+        """Return the only domain that an output run translates; None if it translates all."""
+        return None if self.evaluate.forgetting else run.run.domain
+
     def all_output_runs(self) -> list[OutputRun]:
         """Return the decoding runs of all outputs, in file order."""
         return [run for name in self.outputs for run in self.output_runs(name)]
@@ -171,6 +187,16 @@ class Translation(Experiment[TranslationSystem]):
         """Decoding runs of base models and their controls."""
         plain = {*self.base_systems, *self.continued_systems}
         return [name for name, output in self.outputs.items() if output.system.name in plain]
+
+    @cached_property
+    def reference(self) -> str:
+        """Decoding run that gains and losses refer to: of the model that adapters start from; empty if there is none.
+
+        If that model was itself trained from another one, it is the decoding run of the latter.
+        """
+        systems = [*map(self.origin_of, self.base_systems), *self.base_systems]
+        found = [name for system in systems for name, output in self.outputs.items() if output.system.name == system]
+        return next((name for name in found if not self.outputs[name].uses_oracle), "")
 
     @property
     def main(self) -> list[str]:

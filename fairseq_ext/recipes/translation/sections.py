@@ -202,6 +202,8 @@ class Evaluate(Section):
     """Out-of-domain test sets: corpora by name."""
     tests: dict[str, Annotated[OwnTest, BeforeValidator(_own_test)]] = Field(default_factory=dict)
     """The user's test sets by name: a corpus, or ``corpus`` and ``domain``."""
+    forgetting: bool = False
+    """Whether models of one domain also translate the other domains and general text."""
     domain_switch: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
     """Size of the domain-switch test set, whose sentences join two test sentences of different domains."""
     speed: Several[str] = ()
