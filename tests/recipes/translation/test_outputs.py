@@ -83,7 +83,8 @@ def test_a_model_starts_here_unless_it_begins_with_one_from_elsewhere(tmp_path: 
     }
     found = config_of(tmp_path, systems, {})
     assert [name for name in systems if found.starts_here(name)] == ["mix", "ad"]
-    imported = config_of(tmp_path, {"ad": AD, "more": MORE}, {}, base={"import": str(tmp_path)}, subwords={})
+    on_base = {name: {**system, "from": "base"} for name, system in {"ad": AD, "more": MORE}.items()}
+    imported = config_of(tmp_path, on_base, {}, base={"import": str(tmp_path)}, subwords={})
     assert not any(map(imported.starts_here, imported.systems))
 
 
