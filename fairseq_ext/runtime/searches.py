@@ -11,9 +11,10 @@ from typing import TypeVar
 import numpy as np
 
 from fairseq_ext.runtime.model import Model, Route, attend, padded
+from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.pieces import PLACEHOLDER
 from fairseq_ext.runtime.placing import Marked, Placing
-from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search
+from fairseq_ext.runtime.search import Found, GreedySearch, Hypothesis, Search
 from fairseq_ext.runtime.terms import Constraint, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
@@ -45,6 +46,7 @@ class Searches:
 
     def __init__(self, model: Model, text: Text, domains: Sequence[str], threads: int) -> None:
         self._model, self._text, self._domains = model, text, domains
+        self._output = model.output(text.vocabulary.pad)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def translate(
@@ -65,8 +67,10 @@ class Searches:
     def _search(self, sentences: Sequence[Sentence], options: Options, with_gates: bool) -> list[Found]:
         """Return the hypotheses of each sentence. If constraints are not met, search again with them."""
 
+        search_kind = GreedySearch if options.beam == 1 else Search
+
         def search(rows: list[int]) -> list[Found]:
-            return self._search_of(Search, [sentences[row] for row in rows], options, with_gates).run()
+            return self._search_of(search_kind, [sentences[row] for row in rows], options, with_gates).run()
 
         found = self._in_batches(range(len(sentences)), sentences, search, options.beam)
         wide = replace(options, beam=max(options.beam, _TERM_BEAM))
@@ -106,6 +110,7 @@ class Searches:
     ) -> Search:
         return kind(
             self._model,
+            self._output,
             [sentence.tokens for sentence in batch],
             self._route(batch),
             options,
@@ -121,6 +126,9 @@ class Searches:
             for row, sentence in zip(given, batch, strict=True):
                 if sentence.domain is not None:
                     row[self._domains.index(sentence.domain)] = 1
+            is_used = given.any(0) if all(sentence.is_forced for sentence in batch) else np.ones(len(given[0]), bool)
+            is_used[0] |= not is_used.any()  # graphs compute one adapter at least
+            route["used"] = np.flatnonzero(is_used)
         if self._model.has_gates:
             route["is_forced"] = np.array([[sentence.is_forced] for sentence in batch], np.float32)
         return route

@@ -22,15 +22,16 @@ from fairseq_ext.runtime.manifest import (
     CLASSIFIER_FOLDER,
     FLOAT32,
     GATES,
-    GRAPH_FILES,
+    PRECISIONS,
     Manifest,
     verify,
 )
 from fairseq_ext.runtime.model import Model
+from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.pieces import without_marks
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates, join_answers
-from fairseq_ext.runtime.search import Found, Options
+from fairseq_ext.runtime.search import Found
 from fairseq_ext.runtime.searches import Searches, Sentence
 from fairseq_ext.runtime.sentences import cut
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term
@@ -87,13 +88,12 @@ class SystemTranslator:
         """
         directory = Path(directory)
         manifest = verify(directory)
-        check_choice(decoding_precision, list(GRAPH_FILES), "decoding_precision")
-        encoder, decoder = (directory / name for name in GRAPH_FILES[decoding_precision])
+        check_choice(decoding_precision, PRECISIONS, "decoding_precision")
         text = Text.read(directory, manifest.languages[1])
         classifier = None
         if manifest.classifier is not None:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
-        translator = cls(manifest, Model(encoder, decoder, 1, device), text, classifier, threads)
+        translator = cls(manifest, Model(directory, decoding_precision, 1, device), text, classifier, threads)
         translator.terms = translator.spelled(Glossary.read(terms) if terms else None)
         return translator
 
