@@ -45,12 +45,12 @@ class Model:
 
     def encode(self, tokens: np.ndarray, route: Route) -> dict[str, np.ndarray]:
         """Run the encoder on B×S tokens, and return its outputs by name."""
-        feed = {"tokens": tokens, "embedded": self.tables.source.embed(tokens), **route}
+        feed = {"tokens": tokens, "embedded": self.tables.embed_source(tokens), **route}
         return dict(zip(self.encoder_outputs, self._encoder.run(None, feed), strict=True))
 
     def step(self, tokens: np.ndarray, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the decoder on B×W tokens, and return its outputs by name."""
-        feed = {**feed, "embedded": self.tables.target.embed(tokens)}
+        feed = {**feed, "embedded": self.tables.embed_target(tokens)}
         return dict(zip(self.decoder_outputs, self._decoder.run(None, feed), strict=True))
 
 

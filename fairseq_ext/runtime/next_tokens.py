@@ -64,12 +64,23 @@ class NextTokens:
 
     def __init__(self, output: Output, options: Options, vocabulary: Vocabulary) -> None:
         self._output, self._options, self._vocabulary = output, options, vocabulary
+        self._rare = [vocabulary.pad, *([vocabulary.unk] if options.unkpen else [])]
 
-    def is_plain(self, step: Step) -> bool:
-        """Return whether nothing but padding is forced, banned or penalised."""
+    def best(self, states: np.ndarray, step: Step) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best next token of each of R sentences with one hypothesis, and its log probability."""
+        if self._is_plain(step):
+            tokens, scores = self._output.best(states)
+            if not np.isin(tokens, self._rare).any():
+                return tokens, scores
+        scores, tokens = (each[:, 0] for each in self.scores(states, step))
+        best = scores.argmax(1)[:, None]
+        return np.take_along_axis(tokens, best, 1)[:, 0], np.take_along_axis(scores, best, 1)[:, 0]
+
+    def _is_plain(self, step: Step) -> bool:
+        """Return whether the best token may follow if it is neither padding nor unknown."""
         options = self._options
         is_free = step.number >= options.min_len and step.wanted is None and bool(step.is_free.all())
-        return is_free and not options.unkpen and not options.no_repeat_ngram_size
+        return is_free and options.unkpen >= 0 and not options.no_repeat_ngram_size
 
     def scores(self, states: np.ndarray, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return the log probabilities of K candidate next tokens, and these tokens: R×W×K each.

@@ -160,21 +160,10 @@ class GreedySearch(Search):
     """Search with one hypothesis per sentence: no beam to keep in order, and no candidates where nothing is forced."""
 
     def _go_on(self, states: np.ndarray) -> None:
-        tokens, scores = self._best(states)
+        tokens, scores = self.next_tokens.best(states, self._now())
         self.scores[:, 0] += scores
         is_end = tokens == self.vocabulary.last
         for row in np.flatnonzero(is_end & ~self.is_done):
             self._end(row, 0, self.scores[row, 0])
         self.tokens = np.concatenate([self.tokens, tokens[:, None, None]], axis=2)
         self.state.follow()
-
-    def _best(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best token of each sentence, and its log probability."""
-        now = self._now()
-        if self.next_tokens.is_plain(now):
-            tokens, scores = self.output.best(states)
-            if not (tokens == self.vocabulary.pad).any():
-                return tokens, scores
-        scores, tokens = (each[:, 0] for each in self.next_tokens.scores(states, now))
-        best = scores.argmax(1)[:, None]
-        return np.take_along_axis(tokens, best, 1)[:, 0], np.take_along_axis(scores, best, 1)[:, 0]

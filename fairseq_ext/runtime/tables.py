@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +14,34 @@ from fairseq_ext.runtime.vocabulary import REMEDY
 
 # The number of tokens that may be chosen is a multiple of this: the best are found by blocks.
 BLOCK = 32
-TABLES = ("output", "source", "target")
 _NEVER = np.float32(-1e9)
 
 
-@dataclass(frozen=True)
-class Table:
-    """One vector per token, in float32, or in int8 with one scale per row.
-
-    Shape:
-        rows: V×H; scales: V
-    """
-
-    rows: np.ndarray
-    scales: np.ndarray | None
-
-    def embed(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the vectors of tokens in float32: …×H."""
-        found: np.ndarray = self.rows[tokens]
-        return found if self.scales is None else found * self.scales[tokens][..., None]
-
-
 class Tables:
-    """The tables of source, target and output, and the bias of the output layer, V.
+    """The vectors of all tokens, equal ones once, in float32, or in int8 with one scale per row.
 
-    A table of source or target that is equal to that of the output is stored without rows.
+    Attributes:
+        rows, scales: R×H and R; the first V rows are those of the output layer.
+        bias: bias of the output layer, V.
     """
 
     def __init__(self, path: Path, precision: str) -> None:
-        has_scales = precision == INT8
-        names = [*TABLES, *(f"{name}_scales" for name in TABLES if has_scales)]
-        arrays = read_arrays(path, ["bias", *names], REMEDY)
-        tables = [Table(arrays[name], arrays.get(f"{name}_scales")) for name in TABLES]
-        self.bias, self.output = arrays["bias"], tables[0]
-        self.source, self.target = (table if len(table.rows) else self.output for table in tables[1:])
+        names = ["rows", "bias", "source", "target", *(["scales"] if precision == INT8 else [])]
+        arrays = read_arrays(path, names, REMEDY)
+        self.rows, self.bias, self.scales = arrays["rows"], arrays["bias"], arrays.get("scales")
+        self._source, self._target = arrays["source"], arrays["target"]
+
+    def embed_source(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the embeddings of source tokens in float32: …×H."""
+        return self._vectors(self._source[tokens])
+
+    def embed_target(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the embeddings of target tokens in float32: …×H."""
+        return self._vectors(self._target[tokens])
+
+    def _vectors(self, places: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.rows[places]
+        return found if self.scales is None else found * self.scales[places][..., None]
 
 
 class Output:
@@ -70,9 +63,9 @@ class Output:
         self._columns[own] = np.arange(len(own))
         bias = tables.bias[self.tokens]
         bias[len(own) :] = _NEVER
-        arrays = {"weight": np.ascontiguousarray(tables.output.rows[self.tokens].T), "bias": bias}
-        if tables.output.scales is not None:
-            arrays["scales"] = tables.output.scales[self.tokens]
+        arrays = {"weight": np.ascontiguousarray(tables.rows[self.tokens].T), "bias": bias}
+        if tables.scales is not None:
+            arrays["scales"] = tables.scales[self.tokens]
         self._constants = as_constants(arrays)
         self._layer, self._best = make_session(layer, constants=self._constants), best
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.patches.models import OUTPUT_BIAS
-from fairseq_ext.runtime.tables import BLOCK, TABLES
+from fairseq_ext.runtime.tables import BLOCK
 from fairseq_ext.translators.graph import Graph, Value, to_int8
 
 def write_output(model: Any, logits: Path, best: Path, tables: Path, *, is_int8: bool) -> None:
@@ -28,20 +28,24 @@ def write_output(model: Any, logits: Path, best: Path, tables: Path, *, is_int8:
 
 def _write_tables(model: Any, path: Path, is_int8: bool) -> None:
     """Write the tables that :class:`fairseq_ext.runtime.tables.Tables` reads."""
-    decoder = model.decoder
-    projection = decoder.output_projection
-    tables = dict(zip(TABLES, (projection.weight, model.encoder.embed_tokens.weight, decoder.embed_tokens.weight)))
-    for name in TABLES[1:]:
-        if torch.equal(tables[name], projection.weight):
-            tables[name] = projection.weight[:0]
-    bias = getattr(decoder, OUTPUT_BIAS, projection.bias)
-    arrays = {"bias": _array(torch.zeros(len(projection.weight)) if bias is None else bias)}
-    for name, table in tables.items():
-        if is_int8:
-            arrays[name], arrays[f"{name}_scales"] = to_int8(table)
-        else:
-            arrays[name] = _array(table)
+    decoder, output = model.decoder, model.decoder.output_projection
+    source, rows = _with_rows_of(model.encoder.embed_tokens.weight, output.weight, output.weight)
+    target, rows = _with_rows_of(decoder.embed_tokens.weight, output.weight, rows)
+    bias = getattr(decoder, OUTPUT_BIAS, output.bias)
+    arrays = {"source": source, "target": target, "rows": _array(rows)}
+    arrays["bias"] = _array(torch.zeros(len(output.weight)) if bias is None else bias)
+    if is_int8:
+        arrays["rows"], arrays["scales"] = to_int8(rows)
     np.savez(path, **arrays)
+
+
+def _with_rows_of(table: Tensor, output: Tensor, rows: Tensor) -> tuple[np.ndarray, Tensor]:
+    """Return the places of a table's vectors in ``rows``, V, and ``rows`` with those that the output table lacks."""
+    places, size = np.arange(len(table)), min(len(table), len(output))
+    is_new = torch.ones(len(table), dtype=torch.bool)
+    is_new[:size] = (table[:size] != output[:size]).any(1)
+    places[is_new.numpy()] = len(rows) + np.arange(int(is_new.sum()))
+    return places.astype(np.int32), torch.cat([rows, table[is_new]])
 
 
 def _array(tensor: Tensor) -> np.ndarray:

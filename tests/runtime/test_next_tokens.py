@@ -1,5 +1,6 @@
 """Which tokens may follow a hypothesis, and with which scores: each rule alone, on two hypotheses of one sentence."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,9 @@ TOKENS = np.array([[[LAST, 3, 4, 3], [LAST, 5, 5, 4]]])  # after the decoder's f
 
 class Output:
     """An output layer that knows the scores."""
+
+    def best(self, states: np.ndarray) -> tuple[np.ndarray, ...]:
+        return states.argmax(1), states.max(1)
 
     def several(self, states: np.ndarray, asked: np.ndarray, most: int) -> tuple[np.ndarray, ...]:
         best = np.argsort(-states, axis=1)[:, :most]
@@ -46,33 +50,29 @@ EVERY = (LAST, UNK, 3, 4, 5)
 
 
 @pytest.mark.parametrize(
-    ("case", "expected", "is_plain"),
+    ("case", "expected"),
     [
-        ({}, [EVERY, EVERY], True),
-        ({"min_len": 3}, [EVERY, EVERY], True),  # three tokens are there
-        ({"min_len": 4}, [(UNK, 3, 4, 5)] * 2, False),
-        ({"no_repeat_ngram_size": 2}, [(LAST, UNK, 3, 5), EVERY], False),
-        ({"no_repeat_ngram_size": 3}, [EVERY, EVERY], False),
-        ({"is_last": True}, [(LAST,)] * 2, False),
-        ({"min_len": 4, "is_last": True, "forced": 5}, [(LAST,)] * 2, False),
-        ({"forced": 5}, [(5,)] * 2, False),
-        ({"min_len": 4, "forced": LAST}, [(LAST,)] * 2, False),
-        ({"forced": UNK}, [(UNK,)] * 2, False),
-        ({"forced": 3, "unkpen": 2.0, "wanted": [[4], [5]]}, [(3,)] * 2, False),
+        ({}, [EVERY, EVERY]),
+        ({"min_len": 3}, [EVERY, EVERY]),  # three tokens are there
+        ({"min_len": 4}, [(UNK, 3, 4, 5)] * 2),
+        ({"no_repeat_ngram_size": 2}, [(LAST, UNK, 3, 5), EVERY]),
+        ({"no_repeat_ngram_size": 3}, [EVERY, EVERY]),
+        ({"is_last": True}, [(LAST,)] * 2),
+        ({"min_len": 4, "is_last": True, "forced": 5}, [(LAST,)] * 2),
+        ({"forced": 5}, [(5,)] * 2),
+        ({"min_len": 4, "forced": LAST}, [(LAST,)] * 2),
+        ({"forced": UNK}, [(UNK,)] * 2),
+        ({"forced": 3, "unkpen": 2.0, "wanted": [[4], [5]]}, [(3,)] * 2),
         # One more than the best seven, of which the output layer has six: each token once.
-        ({"wanted": [[5, PAD], [UNK, 5]]}, [EVERY, EVERY], False),
+        ({"wanted": [[5, PAD], [UNK, 5]]}, [EVERY, EVERY]),
     ],
 )
-def test_what_is_forced_or_banned(case: dict[str, Any], expected: list[tuple[int, ...]], is_plain: bool) -> None:
+def test_what_is_forced_or_banned(case: dict[str, Any], expected: list[tuple[int, ...]]) -> None:
     assert allowed(**case) == [pytest.approx(of(*tokens, row=row)) for row, tokens in enumerate(expected)]
-    next_tokens, step = choice(**case)
-    assert next_tokens.is_plain(step) == is_plain
 
 
 @pytest.mark.parametrize("penalty", [1.5, -2.0])
 def test_unknown_words_are_penalised(penalty: float) -> None:
-    next_tokens, step = choice(unkpen=penalty)
-    assert not next_tokens.is_plain(step)
     for row, found in enumerate(allowed(unkpen=penalty)):
         assert found == pytest.approx({**of(*EVERY, row=row), UNK: float(LOGITS[row, UNK]) - penalty})
 
@@ -81,3 +81,29 @@ def test_wanted_tokens_are_considered_whatever_their_score(monkeypatch: pytest.M
     monkeypatch.setattr("fairseq_ext.runtime.next_tokens._SPECIAL", 0)
     assert [set(each) for each in allowed(beam=1)] == [{LAST, 3}, {4, 3}]
     assert [set(each) for each in allowed(beam=1, wanted=[[5], [UNK]])] == [{LAST, 3, 5}, {4, 3, UNK}]
+
+
+@pytest.mark.parametrize(
+    ("case", "likely", "expected"),
+    [
+        ({}, (3, 5), 3),
+        ({}, (PAD, 5), 5),
+        ({"min_len": 4}, (LAST, 5), 5),
+        ({"forced": 4}, (3, 5), 4),
+        ({"is_last": True}, (3, 5), LAST),
+        ({"unkpen": 9.0}, (UNK, 5), 5),
+        ({"unkpen": 9.0}, (3, 5), 3),
+        ({"unkpen": -9.0}, (3, UNK), UNK),
+        ({"no_repeat_ngram_size": 2}, (4, 5), 5),
+    ],
+)
+def test_the_best_token_is_the_best_of_those_that_may_follow(
+    case: dict[str, Any], likely: tuple[int, int], expected: int
+) -> None:
+    logits = np.log([[0.1, 0.04, 0.03, 0.02, 0.01, 0.05]]).astype(np.float32)
+    logits[0, list(likely)] = np.log([0.5, 0.3])
+    next_tokens, step = choice(beam=1, **case)
+    tokens, scores = next_tokens.best(logits, replace(step, tokens=TOKENS[:, :1]))
+    assert tokens.tolist() == [expected]
+    penalty = case.get("unkpen", 0) * (expected == UNK)
+    assert scores == pytest.approx(logits[0, [expected]] - penalty)
