@@ -36,7 +36,7 @@ GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
 SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
     "beam": (int, 1, 1000),
     "lenpen": (float, -100, 100),
-    "unkpen": (float, -100, 100),
+    "unkpen": (float, -10_000, 10_000),
     "max_len_a": (float, 0, 100),
     "max_len_b": (int, 0, 10_000),
     "min_len": (int, 0, 10_000),
