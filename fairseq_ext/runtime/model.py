@@ -76,7 +76,11 @@ class State:
             self.moved["totals"] = np.zeros((size, 1, *model.totals[2:]), np.float32)
 
     def advance(self, tokens: np.ndarray) -> dict[str, np.ndarray]:
-        """Run one decoder step on the last token of each hypothesis, B×W (at the first step B×1); return its outputs."""
+        """Run one decoder step, and return its outputs.
+
+        Args:
+            tokens: last token of each hypothesis, B×W; at the first step B×1.
+        """
         if self.keys and self.steps * self.beam + self.beam > self.mask.shape[3]:
             self._grow()
         feed = {**self.fixed, **self.used, **self.moved, "step": np.array([self.steps])}

@@ -163,7 +163,7 @@ class GreedySearch(Search):
         tokens, scores = self.next_tokens.best(states, self._now())
         self.scores[:, 0] += scores
         is_end = tokens == self.vocabulary.last
-        for row in np.flatnonzero(is_end & ~self.is_done):
+        for row in np.flatnonzero(is_end & ~self.is_done).tolist():
             self._end(row, 0, self.scores[row, 0])
         self.tokens = np.concatenate([self.tokens, tokens[:, None, None]], axis=2)
         self.state.follow()

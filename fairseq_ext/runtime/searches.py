@@ -126,9 +126,7 @@ class Searches:
             for row, sentence in zip(given, batch, strict=True):
                 if sentence.domain is not None:
                     row[self._domains.index(sentence.domain)] = 1
-            is_used = given.any(0) if all(sentence.is_forced for sentence in batch) else np.ones(len(given[0]), bool)
-            is_used[0] |= not is_used.any()  # graphs compute one adapter at least
-            route["used"] = np.flatnonzero(is_used)
+            route["used"] = _used(given, all(sentence.is_forced for sentence in batch))
         if self._model.has_gates:
             route["is_forced"] = np.array([[sentence.is_forced] for sentence in batch], np.float32)
         return route
@@ -176,6 +174,16 @@ class Searches:
         shares = shares[:, end - count(marked.text) : end]
         placing = Placing(marked.text, text, list(marked.kept), self._text.spans(tokens), shares, count)
         return placing.text(marked.marks)
+
+
+def _used(given: np.ndarray, is_forced: bool) -> np.ndarray:
+    """Return the adapters that a batch uses: those with weights, or all if gates weight them. Graphs need at least one.
+
+    Shape:
+        given: B×D; result: A
+    """
+    used = np.flatnonzero(given.any(0)) if is_forced else np.arange(given.shape[1])
+    return used if len(used) else np.zeros(1, np.int64)
 
 
 def _batches(lengths: Mapping[_Key, int], most: int) -> Iterator[list[_Key]]:

@@ -14,9 +14,7 @@ from fairseq_ext.inputs.errors import InputError
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
-def make_session(
-    graph: Path, threads: int = 1, device: str = "cpu", constants: Mapping[str, Any] | None = None
-) -> Any:
+def make_session(graph: Path, threads: int = 1, device: str = "cpu", constants: Mapping[str, Any] | None = None) -> Any:
     """Load a graph.
 
     Args:

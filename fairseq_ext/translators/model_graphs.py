@@ -130,7 +130,9 @@ class _Side:
         weight = torch.cat([module.weight * scale for module, scale in scaled])
         zeros = torch.zeros(len(scaled[0][0].weight))
         bias = torch.cat([zeros if module.bias is None else module.bias * scale for module, scale in scaled])
-        parts = self.graph.ops("Split", len(scaled), self.graph.linear(x, weight, bias), axis=1, num_outputs=len(scaled))
+        parts = self.graph.ops(
+            "Split", len(scaled), self.graph.linear(x, weight, bias), axis=1, num_outputs=len(scaled)
+        )
         return [self.beside(x, module, part, scale) for (module, scale), part in zip(scaled, parts, strict=True)]
 
     def project_self(self, x: Value, attention: Any) -> list[Value]:

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from fairseq_ext.patches.models import OUTPUT_BIAS
 from fairseq_ext.runtime.tables import BLOCK
-from fairseq_ext.translators.graph import Graph, Value, to_int8
+from fairseq_ext.translators.graph import Graph, to_int8
+
 
 def write_output(model: Any, logits: Path, best: Path, tables: Path, *, is_int8: bool) -> None:
     """Write the graphs of the output layer and of the choice of tokens, and the tables of a fairseq model."""
@@ -32,7 +33,7 @@ def _write_tables(model: Any, path: Path, is_int8: bool) -> None:
     source, rows = _with_rows_of(model.encoder.embed_tokens.weight, output.weight, output.weight)
     target, rows = _with_rows_of(decoder.embed_tokens.weight, output.weight, rows)
     bias = getattr(decoder, OUTPUT_BIAS, output.bias)
-    arrays = {"source": source, "target": target, "rows": _array(rows)}
+    arrays: dict[str, Any] = {"source": source, "target": target, "rows": _array(rows)}
     arrays["bias"] = _array(torch.zeros(len(output.weight)) if bias is None else bias)
     if is_int8:
         arrays["rows"], arrays["scales"] = to_int8(rows)
