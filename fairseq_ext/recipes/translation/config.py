@@ -20,10 +20,10 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import check_choice
 from fairseq_ext.recipes.config import Experiment, Run, Train, expand, named_run
 from fairseq_ext.recipes.registry import load_as
+from fairseq_ext.recipes.translation.base import Base
 from fairseq_ext.recipes.translation.sections import (
     UNIFORM,
     AnyTeacher,
-    Base,
     Corpora,
     Evaluate,
     Output,
@@ -33,7 +33,7 @@ from fairseq_ext.recipes.translation.sections import (
     as_value_error,
 )
 
-MIX = "mix"  # name of the imported base model among systems
+BASE = "base"  # name of the imported base model among systems
 _CHECKPOINT_OPTIONS = ("finetune-from-model", "restore-file")  # start a training from a checkpoint
 
 
@@ -65,7 +65,7 @@ class Translation(Experiment[TranslationSystem]):
     def subwords_dir(self) -> Path:
         """Directory of the subwords: those of the base, reused ones, or the experiment's own."""
         if self.base:
-            return self.work_dir / "systems" / MIX / "vocabulary"
+            return self.work_dir / "systems" / BASE / "vocabulary"
         return Path(self.subwords.reuse) if self.subwords.reuse else self.work_dir / "subwords"
 
     @property
@@ -89,10 +89,10 @@ class Translation(Experiment[TranslationSystem]):
         if not content.get("base") or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
             return content
         systems = train.get("systems") or {}
-        if MIX in systems:
-            raise ValueError(f"train: systems: {MIX}: is the name of the base; rename this system")
+        if BASE in systems:
+            raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
         none = dict.fromkeys(TranslationSystem.keys() - {"name", "options", "place"})
-        return {**content, "train": {**train, "systems": {MIX: {**none, "arch": "transformer"}, **systems}}}
+        return {**content, "train": {**train, "systems": {BASE: {**none, "arch": "transformer"}, **systems}}}
 
     @model_validator(mode="after")
     def _check_base(self) -> Translation:
@@ -100,14 +100,14 @@ class Translation(Experiment[TranslationSystem]):
             return self
         if self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        options = self.train.systems[MIX].options
+        options = self.train.systems[BASE].options
         options.clear()
         options["arch"] = "transformer"
         return self
 
     def is_base(self, name: str) -> bool:
         """Return whether a system is the pretrained base."""
-        return self.base is not None and name == MIX
+        return self.base is not None and name == BASE
 
     def runs_of(self, name: str) -> list[Run]:
         """Return the runs of a system, or the single run with this name."""

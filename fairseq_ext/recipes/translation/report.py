@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.origin import ORIGIN_FILE, read_origin
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.metrics.plots import heat_map, line_panels
@@ -25,7 +26,7 @@ from fairseq_ext.recipes.report import (
     tuning_tables,
 )
 from fairseq_ext.recipes.translation import analyses, convergence, gates, measurement
-from fairseq_ext.recipes.translation.config import MIX, Translation
+from fairseq_ext.recipes.translation.config import BASE, Translation
 from fairseq_ext.recipes.translation.examples import EXAMPLES_FILE, Example, examples_table
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
@@ -44,6 +45,7 @@ def report(config: Translation) -> Step:
     machine_file = config.work_dir / "analysis/speed" / MACHINE_FILE
     scores = [*measurement.result_files(config), comparisons_file, examples_file]
     sources = [*scores, config.work_dir / measurement.TEACHER_FILE, machine_file, *training_files(config)]
+    sources.append(config.subwords_dir / ORIGIN_FILE)
 
     def make(records: Records) -> Page:
         machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
@@ -94,8 +96,8 @@ def page(
     source, target = config.langs
     scored = {name for metric in metrics_of(records) for name in records.systems(metric)} & config.outputs.keys()
     summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
-    if config.base:
-        summary += f" {MIX} is the unchanged model in {config.base.folder}."
+    if origin := read_origin(config.subwords_dir):
+        summary += f" {BASE} is an unchanged model: {origin.text}."
     compared = chosen_comparisons(config, comparisons)
     name = config.work_dir.name
     return Page(name, summary, sections, compared, list(sections).index("Variants"), advice.headline, advice.details)

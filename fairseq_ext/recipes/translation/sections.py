@@ -20,7 +20,7 @@ from fairseq_ext.classifiers.classifier import TfidfTeacher, TransformersTeacher
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import Count, File, Number, OneOrMore, Section, Several
+from fairseq_ext.inputs.models import Count, Number, OneOrMore, Section, Several
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
 from fairseq_ext.recipes.config import MOST_ENTRIES, NAME_PATTERN, Entry, OptionName, OptionValue, Run, System
 
@@ -59,17 +59,6 @@ class Corpora(Section):
         if self.domains is not None:
             as_value_error(check_domain_names, sorted(self.domains), "domains")
         return self
-
-
-class Base(Section):
-    """A pretrained model. It becomes the system ``mix``, which is then not trained."""
-
-    folder: File = Field(alias="import")
-    """Folder of a Hugging Face translation model, or the output of ``fairseq-ext import hf``."""
-    source_lang: str | None = None
-    """Source language code of the model, such as eng_Latn, if it differs from the experiment's."""
-    target_lang: str | None = None
-    """Target language code of the model, if it differs from the experiment's."""
 
 
 class TranslationSystem(System):
