@@ -293,6 +293,9 @@ def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, 
     }
     if answer.terms:
         found["terms"] = answer.terms
+    for key in ("placeholders", "notes"):
+        if values := getattr(answer, key):
+            found[key] = values
     if len(answer.candidates) > 1:
         found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
     if gates is not None:
