@@ -1,7 +1,6 @@
 """Imported models of Marian compute what real Marian computes; ``record_marian.py`` recorded that."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
