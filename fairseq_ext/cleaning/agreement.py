@@ -12,6 +12,7 @@ from pydantic import Field
 
 from fairseq_ext.cleaning.filters import SIDES, Batch, Filter
 from fairseq_ext.corpora.languages import base_language
+from fairseq_ext.corpora.placeholders import OF_CORPORA, count, parts
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.models import Number
 
@@ -37,14 +38,6 @@ _AFTER_ADDRESS = ".,;:!?)]}'\"*"
 _TAG = re.compile(r"<(/?)([a-z][\w:.-]*+)([^<>]*+)>", re.ASCII | re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"=\s*[\"']")
 _ESCAPED = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'))
-_PLACEHOLDER = re.compile(
-    r"""%(?:\d++\$|\(\w++\))[-#0+]*+\d*+(?:\.\d++)?(?:hh?|ll?|[jtz])?[a-z@]     # %1$s, %(name)s
-    | (?<![\d%])%[-#0+]*+\d*+(?:\.\d++)?(?:hh?|ll?|[jtz])?[sdifgeuxcro@](?![a-z])    # %s, %5.2f, but not 100%d
-    | (?<![\w^\\])\$?\{[ ]?[\w.]*+[ ]?(?:[:!][^{}\s]*+)?\}    # {}, {0}, {{name}}, ${name}, but not e^{x}, \sqrt{x}
-    | (?<![\w$])\$[a-z_]\w*+(?!\$)    # $name, but not $x$
-    """,
-    re.ASCII | re.VERBOSE | re.IGNORECASE,
-)
 
 
 class Agreement(Filter):
@@ -162,13 +155,13 @@ def elements(text: str) -> Counter[str]:
 
 
 def placeholders(text: str) -> Counter[str]:
-    """Count the placeholders of a text, in the syntax of printf, Python, Java, gettext and shells."""
-    return Counter(_PLACEHOLDER.findall(text)) if _may_have_placeholders(text) else Counter()
+    """Count the placeholders of a text."""
+    return count(text, only=OF_CORPORA) if _may_have_placeholders(text) else Counter()
 
 
 def strip_placeholders(text: str) -> str:
     """Return a text without placeholders."""
-    return _PLACEHOLDER.sub(" ", text) if _may_have_placeholders(text) else text
+    return " ".join(parts(text, only=OF_CORPORA)[::2]) if _may_have_placeholders(text) else text
 
 
 def strip_markup(text: str) -> str:

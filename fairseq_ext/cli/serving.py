@@ -5,15 +5,20 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_ext.cli.verbs import CONFIG, Verb, add_dry_run, number
 from fairseq_ext.inputs.errors import InputError
+
+if TYPE_CHECKING:
+    from fairseq_ext.translators.lines import Wanted
 
 _STREAM = "-"
 _TERMS = "terms with required translations: per line, a source and one or more targets, separated by tabs"
 
 
 def _translate_options(parser: ArgumentParser) -> None:
+    from fairseq_ext.corpora.placeholders import ANY, DIALECTS
     from fairseq_ext.translators.formats import FORMATS as DOCUMENTS
     from fairseq_ext.translators.formats import TEXT
     from fairseq_ext.translators.lines import FORMATS
@@ -50,6 +55,13 @@ def _translate_options(parser: ArgumentParser) -> None:
     )
     add("--domains", type=Path, metavar="FILE", help="domains of the lines, one per line; for --route oracle")
     add("--terms", type=Path, metavar="FILE", help=_TERMS)
+    add(
+        "--placeholders",
+        choices=DIALECTS,
+        default=ANY,
+        help="dialect of placeholders such as %%s, all of which the translation keeps; none: translate them and tags "
+        "as words (default: any)",
+    )
     add("--format", choices=FORMATS, default="text", help="output format; jsonl adds scores, routes and weights")
     add("--candidates", type=number(1), default=1, metavar="N", help="number of translations per line, in jsonl")
     add("--beam", type=number(1), metavar="N", help="beam size (default: that of the system)")
@@ -83,7 +95,6 @@ def _translate_test_sets(options: Namespace) -> None:
 
 def _translate_text(options: Namespace) -> None:
     from fairseq_ext.runtime.manifest import ORACLE
-    from fairseq_ext.translators.lines import Wanted
     from fairseq_ext.translators.translate import Job, translate
 
     if options.outputs or options.extra:
@@ -103,7 +114,7 @@ def _translate_text(options: Namespace) -> None:
         route=None if options.route == ORACLE else options.route,
         domains=options.domains,
         terms=options.terms,
-        wanted=Wanted(options.format, options.candidates, options.beam, options.gates, options.gates_by_token),
+        wanted=_wanted(options),
         processes=options.processes,
         block_lines=options.block_lines,
         device=options.device,
@@ -112,6 +123,13 @@ def _translate_text(options: Namespace) -> None:
         every=options.all,
     )
     translate(job)
+
+
+def _wanted(options: Namespace) -> Wanted:
+    from fairseq_ext.translators.lines import Wanted
+
+    gates = (options.gates, options.gates_by_token)
+    return Wanted(options.format, options.candidates, options.beam, *gates, options.placeholders)
 
 
 def _file(name: str | None) -> Path | None:
@@ -213,11 +231,11 @@ def _serve(options: Namespace) -> None:
 
 
 def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
-    from fairseq_ext.runtime.manifest import FLOAT32, GRAPH_FILES
+    from fairseq_ext.runtime.manifest import FLOAT32, PRECISIONS
 
     parser.add_argument(
         "--decoding-precision",
-        choices=list(GRAPH_FILES),
+        choices=PRECISIONS,
         default=FLOAT32,
         help="precision of weights and matrix products (default: float32)",
     )

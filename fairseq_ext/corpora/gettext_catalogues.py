@@ -2,7 +2,7 @@
 
 Catalogues are read from files, folders, wheels and other zips, and tar archives. Only finished translations are used:
 fuzzy, obsolete, plural and untranslated entries are skipped. Stripping messages removes markup, keyboard accelerators
-and line breaks, but keeps placeholders (``%s``, ``%(name)s``, ``{name}``, ``${name}``).
+and line breaks, but keeps :mod:`~fairseq_ext.corpora.placeholders`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import NamedTuple, TypeAlias
 import polib
 
 from fairseq_ext.corpora.files import read_file, read_members
+from fairseq_ext.corpora.gettext_entries import PoFile
+from fairseq_ext.corpora.placeholders import parts
 from fairseq_ext.corpora.raw_text import Markup, canonical
 from fairseq_ext.corpora.text_files import Pair, collapse
 from fairseq_ext.inputs.errors import InputError
@@ -26,9 +28,6 @@ from fairseq_ext.inputs.errors import InputError
 _DEFAULT_TEXT = re.compile(r'Default:\s*"(.*)"', re.DOTALL)
 # Short messages may be the same in both languages ("Name"); longer identical ones are untranslated.
 _MAX_SAME_WORDS = 3
-_CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE)
-_SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\n|\\Z)")
-_WORKFLOW = re.compile("^#=", re.MULTILINE)
 
 Entry: TypeAlias = polib.POEntry | polib.MOEntry
 
@@ -113,23 +112,17 @@ def _english_text(entry: Entry) -> str | None:
 def _entries(catalogue: Catalogue) -> Iterator[Entry]:
     data = catalogue.data
     try:
-        if catalogue.name.endswith(".mo"):
-            _check_compiled(data)
-            yield from polib.mofile(data, encoding=_charset(data))
-        else:
-            # polib splits lines at other characters than line feeds, does not know workflow flags, and would open a
-            # text that is the path of a file; the final line feed rules that out.
-            text = _SEPARATOR.sub(" ", data.decode(_charset(data)).removeprefix("\ufeff"))
-            yield from polib.pofile(_WORKFLOW.sub("#,", text) + "\n")
-    except (OSError, ValueError, LookupError, AttributeError, struct.error) as error:
+        if not catalogue.name.endswith(".mo"):
+            yield from (entry.content for entry in PoFile.read(data).messages)
+            return
+        _check_compiled(data)
+        yield from polib.mofile(data, encoding=polib.detect_encoding(data, binary_mode=True))
+    except InputError as error:
+        raise InputError(f"{catalogue.name}: {error}") from None
+    except (OSError, ValueError, struct.error) as error:
         raise InputError(
             f"{catalogue.name}: cannot be read as a gettext catalogue ({error}); correct it, or download it again"
         ) from None
-
-
-def _charset(data: bytes) -> str:
-    match = _CHARSET.search(data)
-    return match[1].decode("ascii") if match else "utf-8"
 
 
 def _check_compiled(data: bytes) -> None:
@@ -154,11 +147,6 @@ _INLINE = re.compile(rf"</?(?:{_INLINE_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 # Numbers are limited to seven digits, since Python cannot convert thousands of digits.
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]*+);", re.IGNORECASE | re.ASCII)
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff\x00-\x08\x0e-\x1b\x7f]")
-# Possessive quantifiers, and addresses only from a word boundary, since a message may be one very long word.
-_PLACEHOLDER = re.compile(
-    r"(%\(\w++\)[-#0+]*+\d*+(?:\.\d++)?[a-zA-Z]|%[-#0+]*+\d*+(?:\.\d++)?[sdifgexXcru%]|\$?\{[^{}]*+\}"
-    r"|\b\w++://\S++)"
-)
 _KEY = re.compile(r"[a-z][a-z0-9]*(?:_[A-Za-z0-9]+)+")
 
 
@@ -183,7 +171,7 @@ def strip_accelerators(source: str, target: str) -> tuple[str, str]:
         source, target = in_brackets.sub("", source), in_brackets.sub("", target)
         leading = re.compile(rf"(?<![\w{mark}]){mark}(?=[^\W_])")
         inner = re.compile(rf"(?<=[^\W_]){mark}(?=[^\W\d_A-Z])")
-        outside = [" ".join(_PLACEHOLDER.split(text)[::2]) for text in (source, target)]
+        outside = [" ".join(parts(text)[::2]) for text in (source, target)]
         inner_words = [{word for word in text.split() if inner.search(word)} for text in outside]
         both_marked = all(words or leading.search(text) for words, text in zip(inner_words, outside, strict=True))
         source, target = (_substitute(leading, text) for text in (source, target))
@@ -194,7 +182,7 @@ def strip_accelerators(source: str, target: str) -> tuple[str, str]:
 
 def has_letters(text: str) -> bool:
     """Return whether a text has letters outside placeholders."""
-    return any(character.isalpha() for character in _PLACEHOLDER.sub("", text))
+    return any(character.isalpha() for part in parts(text)[::2] for character in part)
 
 
 def is_message_key(text: str) -> bool:
@@ -204,6 +192,6 @@ def is_message_key(text: str) -> bool:
 
 def _substitute(pattern: re.Pattern[str], text: str) -> str:
     """Remove matches outside placeholders."""
-    parts = _PLACEHOLDER.split(text)  # odd positions hold placeholders
-    parts[::2] = [pattern.sub("", part) for part in parts[::2]]
-    return "".join(parts)
+    found = parts(text)
+    found[::2] = [pattern.sub("", part) for part in found[::2]]
+    return "".join(found)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairseq_ext.runtime.pieces import CLOSE, MARK, MOST_TAGS, OPEN
+from fairseq_ext.runtime.pieces import CLOSE, MARK, NO_BREAK, OPEN, without_marks
+from fairseq_ext.runtime.tags import MOST_TAGS
 
+_GAP = "\ufffc"  # stands for a placeholder where it must not be read
 LONGEST_KEPT = 12  # maximum subwords of a placeholder that the model has to repeat
 
 
@@ -37,6 +39,7 @@ class Marked:
     text: str  # text as the model sees it
     marks: list[Mark] = field(default_factory=list)  # marks to insert into the translation
     kept: dict[str, int] = field(default_factory=dict)  # placeholders that the model has to repeat, with their counts
+    words: str = ""  # text without these
 
     @classmethod
     def read(cls, text: str, can_keep: Callable[[str], bool]) -> Marked:
@@ -45,12 +48,13 @@ class Marked:
         Args:
             can_keep: whether the model can repeat a placeholder; other placeholders are treated like tags.
         """
-        plain, end = "", 0
+        plain, words, end = "", "", 0
         kept: dict[str, int] = {}
         # Open pairs, outermost first. The first entry stands for the whole text.
         stack = [Mark("", 0, 0)]
         for found in MARK.finditer(text):
             plain += text[end : found.start()]
+            words += text[end : found.start()]
             end = found.end()
             placeholder, tag = found[1], found[2]
             if placeholder and can_keep(placeholder):
@@ -65,11 +69,39 @@ class Marked:
                 mark.closing, mark.end = tag, len(plain)
             elif tag or placeholder:
                 stack[-1].inner.append(Mark(tag or placeholder, len(plain), len(plain)))
+            if placeholder and NO_BREAK.fullmatch(placeholder):
+                plain, words = f"{plain} ", f"{words} "
+            elif placeholder:
+                words += _GAP
         while len(stack) > 1:  # a pair may be split between sentences: an unclosed tag stands alone
             half = stack.pop()
             stack[-1].inner += half.inner
             half.inner = []
-        return cls(text, plain + text[end:], stack[0].inner, kept)
+        return cls(text, plain + text[end:], stack[0].inner, kept, words + text[end:])
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """All placeholders, in order."""
+        return tuple(each[1] for each in MARK.finditer(self.original) if (each[1] or "").strip())
+
+    def spaced(self, target: str) -> str:
+        """Return the translation with the blanks that the source has beside placeholders, where words are in them."""
+        source, end, places = without_marks(self.original), 0, {}
+        for found in MARK.finditer(self.original):
+            if (placeholder := found[1]) and not placeholder.isspace():
+                begin = source.index(placeholder, end)
+                end = begin + len(placeholder)
+                places[placeholder] = (source[begin - 1 : begin].isspace(), source[end : end + 1].isspace())
+        if not places:
+            return target
+
+        def spaced(found: re.Match[str]) -> str:
+            before, after = places[found[0]]
+            is_close = target[: found.start()][-1:].isalnum(), target[found.end() :][:1].isalnum()
+            return " " * (before and is_close[0]) + found[0] + " " * (after and is_close[1])
+
+        longest = sorted(places, key=len, reverse=True)
+        return re.sub("|".join(map(re.escape, longest)), spaced, target)
 
 
 class Placing:
@@ -116,7 +148,7 @@ class Placing:
             if place < len(self._words):
                 end = self._words[place][1]
                 text += self._target[begin:end]
-        return text
+        return re.sub(f" *({NO_BREAK.pattern}) *", r"\1", text)
 
     def _place(self, marks: Sequence[Mark], low: int, high: int) -> None:
         """Place marks and their inner marks among the words ``low`` to ``high``."""

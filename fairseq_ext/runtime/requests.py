@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fairseq_ext.corpora.placeholders import ANY, NONE
+from fairseq_ext.runtime.pieces import PRIVATE, split
+from fairseq_ext.runtime.tags import HTML, PLAIN
 from fairseq_ext.runtime.terms import Glossary
+
+# Notes of answers.
+IN_PARTS, UNTRANSLATED, REPETITION, LENGTH = "parts", "untranslated", "repetition", "length"
 
 
 @dataclass(frozen=True)
@@ -14,18 +21,34 @@ class Request:
     """A text to translate.
 
     Attributes:
-        text: raw text, neither normalised nor tokenised. It may contain marks of tags and placeholders, see
+        text: raw text, neither normalised nor tokenised, or a text with marks of tags and placeholders from
             :mod:`fairseq_ext.runtime.pieces`.
         route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's default route.
         prefix: text with which the translation begins. If the text is split into sentences, it applies to each.
         terms: terms with required translations, in addition to those of the translator. They override terms with the
             same source.
+        dialect: dialect of placeholders, one of :data:`fairseq_ext.corpora.placeholders.DIALECTS`. The translation has
+            the placeholders of the text, and no others. ``none``: the text has neither placeholders nor tags.
+        markup: whether the text is HTML or XML, where ``&`` is written as ``&amp;``.
     """
 
     text: str
     route: str | None = None
     prefix: str = ""
     terms: Glossary | None = None
+    dialect: str = ANY
+    markup: bool = False
+
+    def divided(self) -> tuple[list[Request], Callable[[list[str]], str]]:
+        """Return requests for the parts of a raw text that are translated alone, and a function that joins the results.
+
+        A text without words has one part, which is empty.
+        """
+        if self.dialect == NONE or re.search(PRIVATE, self.text):
+            return [self], "".join
+        pieces = split(self.text, HTML if self.markup else PLAIN, self.dialect)
+        parts = [replace(self, text=text, markup=False) for text in pieces.texts or [""]]
+        return parts, pieces.join if pieces.texts else lambda _: self.text
 
 
 @dataclass(frozen=True)
@@ -77,6 +100,10 @@ class Answer:
         tokens: gate weights at each subword of the best translation; None in the same cases as ``gates``.
         terms: by source term, the translation of it that the best candidate contains; None if it contains none of
             the required ones.
+        placeholders: the placeholders of the text, all of which each candidate contains.
+        notes: reasons to review the translation: ``parts`` (the text between placeholders was translated in parts),
+            ``untranslated`` (a part of the text was left as it is, since no translation kept its placeholders),
+            ``repetition`` and ``length`` (the model repeated itself, or wrote far too much, and was asked again).
     """
 
     candidates: tuple[Candidate, ...]
@@ -86,22 +113,31 @@ class Answer:
     weights: list[float] | None = None
     tokens: TokenGates | None = None
     terms: Mapping[str, str | None] = field(default_factory=dict)
+    placeholders: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def join_answers(answers: Sequence[Answer]) -> Answer:
+def join_answers(answers: Sequence[Answer], join: Callable[[list[str]], str] = " ".join) -> Answer:
     """Join the answers to the parts of a text: best translations with best, second with second; see :class:`Answer`.
 
     The classifier may predict a different domain for each part. The joined answer has the domain of the first.
+
+    Args:
+        join: function that returns the whole translation, given those of the parts.
     """
-    first = answers[0]
-    if len(answers) == 1:
-        return first
     ranks = zip(*(answer.candidates for answer in answers), strict=False)
     candidates = tuple(
-        Candidate(" ".join(each.text for each in rank), sum(each.score for each in rank) / len(rank)) for rank in ranks
+        Candidate(join([each.text for each in rank]), sum(each.score for each in rank) / len(rank)) for rank in ranks
     )
-    terms = {term: kept for answer in answers for term, kept in answer.terms.items()}
-    joined = replace(first, candidates=candidates, terms=terms)
+    joined = replace(
+        answers[0],
+        candidates=candidates,
+        terms={term: kept for answer in answers for term, kept in answer.terms.items()},
+        placeholders=tuple(each for answer in answers for each in answer.placeholders),
+        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+    )
+    if len(answers) == 1:
+        return joined
     if weights := [answer.weights for answer in answers if answer.weights is not None]:
         joined = replace(joined, weights=_mean(weights))
     if gates := [answer.gates for answer in answers if answer.gates is not None]:

@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 
+from fairseq_ext.corpora.placeholders import keeps
 from fairseq_ext.runtime.model import Model, Route, attend, padded
-from fairseq_ext.runtime.pieces import PLACEHOLDER
+from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.placing import Marked, Placing
-from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search
+from fairseq_ext.runtime.requests import LENGTH, REPETITION
+from fairseq_ext.runtime.search import Found, GreedySearch, Hypothesis, Search
+from fairseq_ext.runtime.shortlist import Shortlist
+from fairseq_ext.runtime.tables import Output
 from fairseq_ext.runtime.terms import Constraint, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
 # Source tokens of a batch, including padding, times the beam size. With more, the states do not fit the caches.
 _BATCH_TOKENS = 4000
 _TERM_BEAM = 8  # minimum beam size of a search with constraints
+# Characters of placeholders, which translations without any do not need.
+_SYNTAX = "%{}$#@\\|<>[]"
+# A translation repeats itself if so many tokens are the same few, so many times more than the source does.
+_REPEATED, _TIMES, _LONGEST_REPEATED = 12, 4, 6
+_MOST_LENGTH, _SPARE_LENGTH = 3, 20  # tokens of a translation for each of the source, and in addition
+_NO_REPEAT = 3  # n-grams of this size do not occur twice in a search after a repetition
 _Key = TypeVar("_Key")
 
 
@@ -34,55 +45,86 @@ class Sentence:
     is_forced: bool  # whether this adapter replaces the gates
     terms: Mapping[str, Constraint]  # constraints of terms, by source term
     kept: Sequence[Constraint]  # constraints of placeholders
+    dialect: str  # dialect of placeholders
 
     @property
     def constraints(self) -> list[Constraint]:
         return [*self.terms.values(), *self.kept]
 
+    @property
+    def needed(self) -> Iterator[int]:
+        """Target tokens of the prefix, terms and placeholders."""
+        yield from self.prefix
+        for constraint in self.constraints:
+            yield from chain(*constraint.forms, *constraint.first_forms)
+
+    def is_kept(self, text: str) -> bool:
+        """Return whether a translation without hidden placeholders has exactly those of the source."""
+        return keeps(self.marked.text, self.marked.spaced(text), self.dialect)
+
+    def fault_of(self, tokens: np.ndarray) -> str | None:
+        """Return ``REPETITION`` or ``LENGTH`` if a translation, including its end, has such a fault."""
+        times = max(_times_repeated(self.tokens.tolist()), 1)
+        if _times_repeated(tokens.tolist()) >= _TIMES * times:
+            return REPETITION
+        return LENGTH if len(tokens) > _MOST_LENGTH * len(self.tokens) + _SPARE_LENGTH else None
+
 
 class Searches:
     """Searches with one model. Several threads translate batches in parallel."""
 
-    def __init__(self, model: Model, text: Text, domains: Sequence[str], threads: int) -> None:
-        self._model, self._text, self._domains = model, text, domains
+    def __init__(
+        self, model: Model, text: Text, domains: Sequence[str], threads: int, shortlist: Shortlist | None = None
+    ) -> None:
+        self._model, self._text, self._domains, self._shortlist = model, text, domains, shortlist
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def translate(
         self, sentences: Sequence[Sentence], options: Options, candidates: int, *, with_gates: bool
-    ) -> list[tuple[Found, list[str]]]:
-        """Return the hypotheses of each sentence, and the texts of its best translations."""
+    ) -> list[tuple[Found, list[str], str | None]]:
+        """Return the hypotheses of each sentence, the texts of the best ones, and the fault of the first search.
+
+        A sentence whose placeholders are not kept is searched again with hidden placeholders, and one whose
+        translation repeats itself or is too long, without repeated n-grams.
+        """
         sentences = list(sentences)
-        found = self._search(sentences, options, with_gates)
-        spoilt = [row for row, own in enumerate(found) if self._spoils(sentences[row], own)]
-        for row in spoilt:
-            sentences[row] = self._without_placeholders(sentences[row])
-        again = self._search([sentences[row] for row in spoilt], options, with_gates)
-        for row, own in zip(spoilt, again, strict=True):
-            found[row] = own
-        texts = self._texts(sentences, [own.hypotheses[:candidates] for own in found])
-        return list(zip(found, texts, strict=True))
-
-    def _search(self, sentences: Sequence[Sentence], options: Options, with_gates: bool) -> list[Found]:
-        """Return the hypotheses of each sentence. If constraints are not met, search again with them."""
-
-        def search(rows: list[int]) -> list[Found]:
-            return self._search_of(Search, [sentences[row] for row in rows], options, with_gates).run()
-
-        found = self._in_batches(range(len(sentences)), sentences, search, options.beam)
         wide = replace(options, beam=max(options.beam, _TERM_BEAM))
 
-        def search_again(rows: list[int]) -> list[Found]:
+        search_kind = GreedySearch if options.beam == 1 else Search
+
+        def search(rows: list[int]) -> list[Found]:
+            return self._search_of(search_kind, [sentences[row] for row in rows], options, with_gates).run()
+
+        def search_again(rows: list[int], options: Options = wide, banned: np.ndarray | None = None) -> list[Found]:
             kind = partial(
                 TermSearch,
                 constraints=[sentences[row].constraints for row in rows],
                 lengths=[len(found[row].hypotheses[0].tokens) for row in rows],
                 decode=self._text.decode,
+                banned=banned,
             )
-            return self._search_of(kind, [sentences[row] for row in rows], wide, with_gates).run()
+            return self._search_of(kind, [sentences[row] for row in rows], options, with_gates).run()
 
-        lacking = [row for row, sentence in enumerate(sentences) if self._lacks(sentence.constraints, found[row])]
+        found = self._in_batches(range(len(sentences)), sentences, search, options.beam)
+        faults = [each.fault_of(found[row].hypotheses[0].tokens) for row, each in enumerate(sentences)]
+        self._prefer_kept(sentences, found)
+        lacking = [row for row, each in enumerate(sentences) if self._lacks(each.constraints, found[row])]
         found |= self._in_batches(lacking, sentences, search_again, wide.beam)
-        return [found[row] for row in range(len(sentences))]
+        self._prefer_kept(sentences, found)
+        spoilt = [row for row, each in enumerate(sentences) if not self._keeps(each, found[row].hypotheses[0])]
+        for row in spoilt:
+            sentences[row] = self._without_placeholders(sentences[row])
+        search_free = partial(search_again, banned=self._text.targets_with(_SYNTAX) if spoilt else None)
+        again = self._in_batches(spoilt, sentences, search_free, wide.beam)
+        found |= {row: own for row, own in again.items() if self._keeps_any(sentences[row], own)}
+        repeating = [row for row, fault in enumerate(faults) if fault]
+        no_repeat = partial(search_again, options=replace(wide, no_repeat_ngram_size=_NO_REPEAT))
+        again = self._in_batches(repeating, sentences, no_repeat, wide.beam)
+        found |= {
+            row: own for row, own in again.items() if own.hypotheses and self._keeps(sentences[row], own.hypotheses[0])
+        }
+        texts = self._texts(sentences, [found[row].hypotheses[:candidates] for row in range(len(sentences))])
+        return [(found[row], texts[row], fault) for row, fault in enumerate(faults)]
 
     def _in_batches(
         self,
@@ -106,6 +148,7 @@ class Searches:
     ) -> Search:
         return kind(
             self._model,
+            self._output(batch),
             [sentence.tokens for sentence in batch],
             self._route(batch),
             options,
@@ -114,6 +157,26 @@ class Searches:
             with_gates=with_gates and self._model.has_gates,
         )
 
+    def _output(self, batch: Sequence[Sentence]) -> Output:
+        """Return the choice of the next token for a batch, among its shortlist if there is one."""
+        if self._shortlist is not None:
+            needed = {token for sentence in batch for token in sentence.needed}
+            sources = [sentence.tokens for sentence in batch]
+            tokens = self._shortlist.tokens(sources, self._domains_of(batch), needed)
+            if tokens is not None:
+                return self._model.output(self._text.vocabulary.pad, tokens)
+        return self._full_output
+
+    @cached_property
+    def _full_output(self) -> Output:
+        return self._model.output(self._text.vocabulary.pad)
+
+    def _domains_of(self, batch: Sequence[Sentence]) -> set[str]:
+        """Return the domains whose adapters may be used; gates use all."""
+        if self._model.has_gates and not all(sentence.is_forced for sentence in batch):
+            return set(self._domains)
+        return {sentence.domain for sentence in batch if sentence.domain is not None}
+
     def _route(self, batch: Sequence[Sentence]) -> Route:
         route = {}
         if self._model.num_adapters:
@@ -121,6 +184,7 @@ class Searches:
             for row, sentence in zip(given, batch, strict=True):
                 if sentence.domain is not None:
                     row[self._domains.index(sentence.domain)] = 1
+            route["used"] = _used(given, all(sentence.is_forced for sentence in batch))
         if self._model.has_gates:
             route["is_forced"] = np.array([[sentence.is_forced] for sentence in batch], np.float32)
         return route
@@ -129,13 +193,18 @@ class Searches:
         text = self._text.decode(found.hypotheses[0].tokens) if constraints else ""
         return any(each.found_in(text) is None for each in constraints)
 
-    def _spoils(self, sentence: Sentence, found: Found) -> bool:
-        """Return whether a translation's placeholders differ from those of its sentence."""
-        if not sentence.kept:
-            return False
-        text = self._text.decode(found.hypotheses[0].tokens)
-        others = (each[0] for each in PLACEHOLDER.finditer(text) if each[0] not in sentence.marked.kept)
-        return self._lacks(sentence.kept, found) or any(others)
+    def _keeps(self, sentence: Sentence, hypothesis: Hypothesis) -> bool:
+        return sentence.is_kept(self._text.decode(hypothesis.tokens))
+
+    def _keeps_any(self, sentence: Sentence, found: Found) -> bool:
+        return any(self._keeps(sentence, each) for each in found.hypotheses[:1])
+
+    def _prefer_kept(self, sentences: Sequence[Sentence], found: Mapping[int, Found]) -> None:
+        """Put hypotheses that keep placeholders before others."""
+        for row, sentence in enumerate(sentences):
+            hypotheses = found[row].hypotheses
+            if not self._keeps(sentence, hypotheses[0]):
+                hypotheses.sort(key=lambda each: not self._keeps(sentence, each))  # noqa: B023
 
     def _without_placeholders(self, sentence: Sentence) -> Sentence:
         """Return the sentence with its placeholders hidden from the model."""
@@ -157,7 +226,7 @@ class Searches:
             shares = attend(self._model, sources, self._route(own), targets, self._text.vocabulary.first)
             for (row, rank), tokens, share in zip(batch, targets, shares, strict=True):
                 texts[row][rank] = self._with_marks(sentences[row], texts[row][rank], tokens, share)
-        return texts
+        return [[each.marked.spaced(text) for text in own] for each, own in zip(sentences, texts, strict=True)]
 
     def _with_marks(self, sentence: Sentence, text: str, tokens: np.ndarray, shares: np.ndarray) -> str:
         def count(part: str) -> int:
@@ -168,6 +237,16 @@ class Searches:
         shares = shares[:, end - count(marked.text) : end]
         placing = Placing(marked.text, text, list(marked.kept), self._text.spans(tokens), shares, count)
         return placing.text(marked.marks)
+
+
+def _used(given: np.ndarray, is_forced: bool) -> np.ndarray:
+    """Return the adapters that a batch uses: those with weights, or all if gates weight them. Graphs need at least one.
+
+    Shape:
+        given: B×D; result: A
+    """
+    used = np.flatnonzero(given.any(0)) if is_forced else np.arange(given.shape[1])
+    return used if len(used) else np.zeros(1, np.int64)
 
 
 def _batches(lengths: Mapping[_Key, int], most: int) -> Iterator[list[_Key]]:
@@ -183,3 +262,15 @@ def _batches(lengths: Mapping[_Key, int], most: int) -> Iterator[list[_Key]]:
         batch.append(key)
     if batch:
         yield batch
+
+
+def _times_repeated(tokens: list[int]) -> int:
+    """Return how often the most repeated n-gram occurs in a row, among those that fill ``_REPEATED`` tokens; or 0."""
+    most = 0
+    for size in range(1, _LONGEST_REPEATED + 1):
+        same = 0  # tokens in a row that equal the one ``size`` places before
+        for one, other in zip(tokens, tokens[size:], strict=False):
+            same = same + 1 if one == other else 0
+            if same + size >= _REPEATED:
+                most = max(most, 1 + same // size)
+    return most

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from fairseq_ext.runtime.pieces import stow, unstow
+
 # Sentence-final punctuation with closing quotes and brackets, then blanks; for CJK punctuation, blanks are optional.
 _MARKS = "\U000f0000-\U000fffff"  # marks of tags and placeholders, see fairseq_ext.runtime.pieces
 _END = re.compile(rf"""[.!?…]+["'”’»)\]{_MARKS}]*\s+|[。！？]+["'”’」』）{_MARKS}]*\s*""")
@@ -31,10 +33,14 @@ def cut(text: str, most: int, count: Callable[[str], int]) -> Iterator[tuple[str
     if length <= most:
         yield text, length
         return
+    text, held = stow(text)
+
+    def own_count(part: str) -> int:
+        return count(unstow(part, held))
+
     for sentence in split_sentences(text) or [text]:
-        length = count(sentence)
-        parts = [sentence] if length <= most else _cut_between_words(sentence, most, count)
-        yield from ((part, count(part)) for part in parts)
+        parts = [sentence] if own_count(sentence) <= most else _cut_between_words(sentence, most, own_count)
+        yield from ((unstow(part, held), own_count(part)) for part in parts)
 
 
 def _cut_between_words(sentence: str, most: int, count: Callable[[str], int]) -> list[str]:

@@ -169,6 +169,7 @@ class TermSearch(Search):
         lengths: length of each sentence's translation without constraints, in tokens. It limits the length with
             constraints: a long translation can have the better mean score, since forced tokens weigh less in it.
         decode: function that returns the text of tokens.
+        banned: tokens that no translation may contain.
     """
 
     def __init__(
@@ -177,10 +178,11 @@ class TermSearch(Search):
         constraints: Sequence[Sequence[Constraint]],
         lengths: Sequence[int],
         decode: Decode,
+        banned: np.ndarray | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*given, **options)
-        self._constraints, self._lengths, self._decode = constraints, lengths, decode
+        self._constraints, self._lengths, self._decode, self._banned = constraints, lengths, decode, banned
         longest = [
             length + _SPARE + sum(each.longest for each in own)
             for length, own in zip(lengths, constraints, strict=True)
@@ -213,6 +215,8 @@ class TermSearch(Search):
         lacks = np.array([self._lacks(row, own) for row, own in self._hypotheses()]).reshape(self.scores.shape)
         may_not_end = (lacks > 0) & (self.step < self.limits)[:, None]
         totals[may_not_end[:, :, None] & (tokens == self.vocabulary.last)] = -np.inf
+        if self._banned is not None:
+            totals[np.isin(tokens, self._banned)] = -np.inf
         is_wanted = np.arange(totals.shape[2]) >= totals.shape[2] - self._num_wanted
         is_looked_at = is_wanted | (totals == totals.max(2, keepdims=True))
         orders = super()._order(totals, tokens)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 from fairseq_ext.classifiers.classifier import load_classifier
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.corpora.normalise import normalise_lines
+from fairseq_ext.corpora.placeholders import keeps
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.runtime.manifest import (
@@ -22,21 +25,29 @@ from fairseq_ext.runtime.manifest import (
     CLASSIFIER_FOLDER,
     FLOAT32,
     GATES,
-    GRAPH_FILES,
+    PRECISIONS,
     Manifest,
     verify,
 )
 from fairseq_ext.runtime.model import Model
-from fairseq_ext.runtime.pieces import without_marks
+from fairseq_ext.runtime.next_tokens import Options
+from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, unstow, without_marks
+from fairseq_ext.runtime.pieces import cut as split_at
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
-from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates, join_answers
-from fairseq_ext.runtime.search import Found, Options
+from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Answer, Candidate, Request, TokenGates, join_answers
+from fairseq_ext.runtime.search import Found
 from fairseq_ext.runtime.searches import Searches, Sentence
 from fairseq_ext.runtime.sentences import cut
+from fairseq_ext.runtime.shortlist import NONE, SYSTEM, Shortlist, read_shortlist
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term
 from fairseq_ext.runtime.vocabulary import Text
 
 _MOST_CANDIDATES = 100
+# A word, or a symbol with its modifiers, such as an emoji of several characters. In CJK scripts, a character.
+_UNIT = re.compile(
+    "[\u2e80-\ufaff]|[^\\W\u2e80-\ufaff][\\w\u0300-\u036f]*"
+    "|[^\\w\\s](?:[\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\w\\s]?)*"
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,9 @@ class _Question:
     text: str
     route: str
     domain: str | None
-    sentences: list[Sentence]
+    request: Request
+    glossaries: Sequence[Glossary]
+    sentences: list[Sentence] = field(default_factory=list)
 
 
 class SystemTranslator:
@@ -55,11 +68,19 @@ class SystemTranslator:
     Create it with :meth:`load`. Several threads may share one instance.
     """
 
-    def __init__(self, manifest: Manifest, model: Model, text: Text, classifier: Any, threads: int = 1) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        model: Model,
+        text: Text,
+        classifier: Any,
+        threads: int = 1,
+        shortlist: Shortlist | None = None,
+    ) -> None:
         self.manifest, self.model, self.text, self.classifier = manifest, model, text, classifier
         self.options = Options(**manifest.generation)
         self.terms = Glossary()
-        self._searches = Searches(model, text, manifest.domains, threads)
+        self._searches = Searches(model, text, manifest.domains, threads, shortlist)
         self._has_tags = text.vocabulary.has_tags
         self._takes_domains = model.num_adapters > 0 or self._has_tags
 
@@ -72,6 +93,7 @@ class SystemTranslator:
         decoding_precision: str = FLOAT32,
         threads: int = 1,
         terms: Path | None = None,
+        shortlist: str = SYSTEM,
     ) -> SystemTranslator:
         """Load an exported system. The checksums of all its files are verified first.
 
@@ -80,6 +102,8 @@ class SystemTranslator:
             device: ``cpu``, or ``cuda`` if ONNX Runtime supports it.
             decoding_precision: precision of weights and matrix products: ``float32`` or ``int8``.
             threads: number of batches to translate in parallel, each in one thread.
+            shortlist: ``system`` to choose words among those that the system's lexicons have for the text, which is
+                faster, or ``none`` to choose among all.
             terms: glossary file whose terms apply to every translation; see :meth:`Glossary.read`.
 
         Raises:
@@ -87,13 +111,15 @@ class SystemTranslator:
         """
         directory = Path(directory)
         manifest = verify(directory)
-        check_choice(decoding_precision, list(GRAPH_FILES), "decoding_precision")
-        encoder, decoder = (directory / name for name in GRAPH_FILES[decoding_precision])
+        check_choice(decoding_precision, PRECISIONS, "decoding_precision")
         text = Text.read(directory, manifest.languages[1])
         classifier = None
         if manifest.classifier is not None:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
-        translator = cls(manifest, Model(encoder, decoder, 1, device), text, classifier, threads)
+        check_choice(shortlist, (SYSTEM, NONE), "shortlist")
+        lexicons = read_shortlist(directory, text.vocabulary) if shortlist == SYSTEM else None
+        model = Model(directory, decoding_precision, 1, device)
+        translator = cls(manifest, model, text, classifier, threads, lexicons)
         translator.terms = translator.spelled(Glossary.read(terms) if terms else None)
         return translator
 
@@ -110,6 +136,11 @@ class SystemTranslator:
     def domains(self) -> list[str]:
         """Domain names, in the order of the weights."""
         return list(self.manifest.domains)
+
+    @property
+    def base(self) -> str | None:
+        """Origin and licence of the pretrained base, on one line; None if the base was trained from nothing."""
+        return self.manifest.base.text if self.manifest.base else None
 
     @property
     def routes(self) -> list[str]:
@@ -160,19 +191,15 @@ class SystemTranslator:
                 f"candidates is {candidates}, beam {options.beam}; both must be from 1 to {_MOST_CANDIDATES}, and "
                 "candidates at most beam"
             )
-        questions = self._read(requests, label)
-        sentences = [sentence for question in questions for sentence in question.sentences]
-        found = iter(self._searches.translate(sentences, options, candidates, with_gates=with_gates))
-        return [
-            join_answers([self._answer(question, each, *next(found), with_gates) for each in question.sentences])
-            if question.sentences
-            else Answer((Candidate(question.text, 0.0),), question.route, question.domain)
-            for question in questions
-        ]
+        divided = [request.divided() for request in requests]
+        parts = [(index, part) for index, (own, _) in enumerate(divided) for part in own]
+        questions = self._read([part for _, part in parts], lambda place: label(parts[place][0]))
+        answers = iter(self._answers(questions, options, candidates, with_gates=with_gates))
+        return [join_answers(list(islice(answers, len(own))), join) for own, join in divided]
 
     def check(self, request: Request, label: str = "request") -> None:
         """Check that a request can be translated, and raise :class:`InputError` otherwise."""
-        self._read([request], lambda _: label)
+        self._read(request.divided()[0], lambda _: label)
 
     def count_pieces(self, text: str) -> int:
         """Return the approximate length of a text in subwords, including the end of the sentence."""
@@ -197,23 +224,21 @@ class SystemTranslator:
         )
 
     def _read(self, requests: Sequence[Request], label: Callable[[int], str]) -> list[_Question]:
-        texts = self.normalise([request.text for request in requests])
+        stowed = [stow(request.text) for request in requests]
+        normal = self.normalise([text for text, _ in stowed])
+        texts = [unstow(text, held) for text, (_, held) in zip(normal, stowed, strict=True)]
         routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
         domains = self._domains([without_marks(text) for text in texts], routes)
         given = {id(request.terms): request.terms for request in requests}  # requests may share a glossary
         spelled = {key: self.spelled(terms) for key, terms in given.items()}
         questions = []
         for index, (request, text, route, domain) in enumerate(zip(requests, texts, routes, domains, strict=True)):
-            prefix = [*self.text.vocabulary.prefix, *self.text.encode_prefix(request.prefix)]
-            glossaries = (self.terms, spelled[id(request.terms)])
+            own = _Question(text, route, domain, request, (self.terms, spelled[id(request.terms)]))
             try:
-                sentences = [
-                    Sentence(part, tokens, prefix, domain, route != GATES, *self._constraints(part, glossaries))
-                    for part, tokens in self._parts(text, domain)
-                ]
+                own.sentences.extend(self._sentence(own, part) for part in self._parts(text, domain))
             except InputError as error:
                 raise InputError(f"{label(index)}: {error}") from None
-            questions.append(_Question(text, route, domain, sentences))
+            questions.append(own)
         return questions
 
     def _route(self, request: Request, label: str) -> str:
@@ -234,38 +259,108 @@ class SystemTranslator:
                 found[index] = self.domains[number]
         return found
 
-    def _parts(self, text: str, domain: str | None) -> Iterator[tuple[Marked, np.ndarray]]:
-        """Yield a text with its tokens, in parts if it is too long for the model. Empty text yields nothing."""
+    def _parts(self, text: str, domain: str | None) -> Iterator[Marked]:
+        """Yield a text, in parts if it is too long for the model. Empty text yields nothing."""
         if not without_marks(text).strip():
             return
         room = self.text.vocabulary.longest_source - len(self.text.encode("", domain))
         for part, _ in cut(text, room, lambda part: len(self.text.pieces(self._marked(part).text))):
-            marked = self._marked(part)
-            yield marked, self.text.encode(marked.text, domain)
+            yield self._marked(part)
 
     def _marked(self, text: str) -> Marked:
+        """Read a text with marks. Symbols and words that the model does not know are kept like placeholders."""
+        if not text.isascii():
+            parts = [
+                _UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)
+            ]
+            text = "".join(parts)
         return Marked.read(text, lambda placeholder: 0 < len(self.text.encode_exactly(placeholder)) <= LONGEST_KEPT)
+
+    def _kept_if_unknown(self, unit: re.Match[str]) -> str:
+        return keep(unit[0]) if not unit[0].isascii() and self.text.is_unknown(unit[0]) else unit[0]
+
+    def _sentence(self, question: _Question, marked: Marked) -> Sentence:
+        prefix = [*self.text.vocabulary.prefix, *self.text.encode_prefix(question.request.prefix)]
+        tokens = self.text.encode(marked.text, question.domain)
+        constraints = self._constraints(marked, question.glossaries)
+        is_forced = question.route != GATES
+        return Sentence(marked, tokens, prefix, question.domain, is_forced, *constraints, question.request.dialect)
 
     def _constraints(
         self, marked: Marked, glossaries: Sequence[Glossary]
     ) -> tuple[dict[str, Constraint], list[Constraint]]:
         """Return the constraints on a translation: those of terms, by source term, and those of placeholders."""
         encode, is_spaced = self.text.encode_exactly, has_spaces(self.languages[1])
-        terms = {term.source: term.targets for glossary in glossaries for term in glossary.found_in(marked.text)}
+        terms = {term.source: term.targets for glossary in glossaries for term in glossary.found_in(marked.words)}
         return (
             {term: Constraint.of(own, encode, has_spaces=is_spaced) for term, own in terms.items()},
             [Constraint.exactly(each, count, encode(each)) for each, count in marked.kept.items()],
         )
 
+    def _answers(
+        self, questions: Sequence[_Question], options: Options, candidates: int, *, with_gates: bool
+    ) -> list[Answer]:
+        asked = [(question, sentence) for question in questions for sentence in question.sentences]
+        found = self._searches.translate([each for _, each in asked], options, candidates, with_gates=with_gates)
+        answers = [
+            self._answer(question, sentence, own, texts, fault, with_gates)
+            for (question, sentence), (own, texts, fault) in zip(asked, found, strict=True)
+        ]
+        spoilt = [place for place, answer in enumerate(answers) if not answer.candidates]
+        again = self._in_parts([asked[place] for place in spoilt], options, candidates, with_gates=with_gates)
+        for place, answer in zip(spoilt, again, strict=True):
+            answers[place] = answer
+        left = iter(answers)
+        return [
+            join_answers(list(islice(left, len(question.sentences))))
+            if question.sentences
+            else Answer((Candidate(question.text, 0.0),), question.route, question.domain)
+            for question in questions
+        ]
+
+    def _in_parts(
+        self, asked: Sequence[tuple[_Question, Sentence]], options: Options, candidates: int, *, with_gates: bool
+    ) -> list[Answer]:
+        """Translate the words between the marks of sentences. Where that does not help, the sentence stays as it is."""
+        divided = [between_marks(sentence.marked.original) for _, sentence in asked]
+        parts = [
+            replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
+            for (question, sentence), pieces in zip(asked, divided, strict=True)
+            if sentence.marked.original != "".join(pieces.texts)
+            for text in pieces.texts
+        ]
+        left = iter(self._answers(parts, options, candidates, with_gates=with_gates) if parts else [])
+        answers = []
+        for (question, sentence), pieces in zip(asked, divided, strict=True):
+            original = sentence.marked.original
+            answer = Answer((), question.route, question.domain)
+            if original != "".join(pieces.texts):
+                joined = join_answers(list(islice(left, len(pieces.texts))), pieces.join)
+                answer = _kept(replace(joined, notes=(*joined.notes, IN_PARTS)), sentence)
+            if not answer.candidates:
+                text = MARK.sub(lambda mark: mark[1] or mark[0], original)
+                answer = replace(answer, candidates=(Candidate(text, 0.0),), notes=(UNTRANSLATED,))
+            answers.append(replace(answer, placeholders=sentence.marked.placeholders))
+        return answers
+
     def _answer(
-        self, question: _Question, sentence: Sentence, found: Found, texts: Sequence[str], with_gates: bool
+        self,
+        question: _Question,
+        sentence: Sentence,
+        found: Found,
+        texts: Sequence[str],
+        fault: str | None,
+        with_gates: bool,
     ) -> Answer:
+        """Return the answer to a sentence, with the candidates that keep its placeholders."""
         # fairseq prints logarithms to base 2.
         candidates = tuple(
             Candidate(text, own.score / math.log(2)) for text, own in zip(texts, found.hypotheses, strict=False)
         )
         terms = {term: each.found_in(without_marks(texts[0])) for term, each in sentence.terms.items()}
-        answer = Answer(candidates, question.route, question.domain, terms=terms)
+        kept, notes = sentence.marked.placeholders, (fault,) if fault else ()
+        answer = Answer(candidates, question.route, question.domain, terms=terms, placeholders=kept, notes=notes)
+        answer = _kept(answer, sentence)
         best = found.hypotheses[0]
         if not with_gates or not self.model.num_adapters:
             return answer
@@ -278,3 +373,14 @@ class SystemTranslator:
             weights=layers.mean(0).tolist(),
             tokens=TokenGates(self.text.symbols(best.tokens), best.gates.mean(1).tolist()),
         )
+
+
+def _kept(answer: Answer, sentence: Sentence) -> Answer:
+    """Return an answer with only the candidates that keep the placeholders of a sentence."""
+    source = without_marks(sentence.marked.original)
+    return replace(
+        answer,
+        candidates=tuple(
+            each for each in answer.candidates if keeps(source, without_marks(each.text), sentence.dialect)
+        ),
+    )

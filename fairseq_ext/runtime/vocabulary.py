@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,6 +93,20 @@ class Text:
         """Return the tokens of a part of a translation, or an empty list if the vocabulary cannot represent it."""
         numbers = self.encode_prefix(text)
         return numbers if self.decode(numbers) == text else []
+
+    def targets_with(self, characters: str) -> np.ndarray:
+        """Return the target tokens that are written with any of some characters."""
+        return np.array(
+            [token for token in range(len(self.vocabulary.target)) if {*self._written(token)} & {*characters}]
+        )
+
+    def is_unknown(self, text: str) -> bool:
+        """Return whether a text has a character that no source subword has. Without subwords, symbols are words."""
+        return self._subwords is not None and not all(map(self._knows, text))
+
+    @cache  # noqa: B019
+    def _knows(self, character: str) -> bool:
+        return all(piece in self._numbers for piece in _cut(character, self._subwords))
 
     def symbols(self, tokens: Sequence[int] | np.ndarray) -> list[str]:
         """Return the subwords of a translation, including the end of the sentence."""

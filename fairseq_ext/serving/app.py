@@ -207,7 +207,7 @@ class Service:
         return await self.info(request)
 
     async def info(self, _: Request) -> Response:
-        """``GET /info``: languages, domains, routes and limits."""
+        """``GET /info``: languages, domains, routes, limits and the base's origin."""
         system, limits = self.system, self._limits
         return JSONResponse(
             {
@@ -216,6 +216,7 @@ class Service:
                 "domains": system.domains,
                 "routes": system.routes,
                 "default_route": system.default_route,
+                "base": system.base,
                 "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
             }
         )
@@ -292,6 +293,9 @@ def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, 
     }
     if answer.terms:
         found["terms"] = answer.terms
+    for key in ("placeholders", "notes"):
+        if values := getattr(answer, key):
+            found[key] = values
     if len(answer.candidates) > 1:
         found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
     if gates is not None:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
@@ -42,6 +43,7 @@ class _Job:
     order: Order
     system: SystemTranslator
     parts: list[_Part] = field(default_factory=list)
+    joins: list[Callable[[list[str]], str]] = field(default_factory=list)  # for each text, joins its pieces
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
     future: Future[Outcome] = field(default_factory=Future)
@@ -67,16 +69,19 @@ class _Job:
 
     def joined(self) -> list[Answer]:
         """Return one answer per text."""
-        by_text = groupby(self.parts, lambda part: part.text)
-        return [join_answers([part.answer for part in parts if part.answer]) for _, parts in by_text]
+        pieces: list[list[Answer]] = [[] for _ in self.joins]
+        for (text, _), parts in groupby(self.parts, lambda part: (part.text, part.piece)):
+            pieces[text].append(join_answers([part.answer for part in parts if part.answer]))
+        return [join_answers(own, join) for own, join in zip(pieces, self.joins, strict=True)]
 
 
 @dataclass(eq=False)
 class _Part:
-    """A unit of translation: a text of an order, or a part of a text that is too long for a batch."""
+    """A unit of translation: a piece of a text, or a part of a piece that is too long for a batch."""
 
     job: _Job
     text: int  # index of the text in the order
+    piece: int  # index of the piece between line breaks or tags
     request: Request
     cost: int  # source tokens times beam size
     waits: bool = True  # whether it has not yet been put into a batch
@@ -143,11 +148,12 @@ class Batcher:
         """Return an order with its parts. Texts that would make a batch slow are split into sentences."""
         job, beam = _Job(order, self.system), order.beam or USUAL_BEAM
         most = max(_SHORTEST_PART, self._limits.batch_cost // beam // 2)  # the search takes one step per token
-        job.parts = [
-            _Part(job, number, replace(request, text=text), pieces * beam)
-            for number, request in enumerate(order.requests)
-            for text, pieces in cut(request.text, most, job.system.count_pieces)
-        ]
+        for number, request in enumerate(order.requests):
+            pieces, join = request.divided()
+            job.joins.append(join)
+            for place, piece in enumerate(pieces):
+                for text, tokens in cut(piece.text, most, job.system.count_pieces):
+                    job.parts.append(_Part(job, number, place, replace(piece, text=text), tokens * beam))
         return job
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from fairseq_ext.corpora.placeholders import ANY, DIALECTS
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.terms import Glossary, make_term
@@ -25,6 +26,7 @@ class _Routed(BaseModel):
 
     domain: str | None = None
     route: str | None = None
+    placeholders: str | None = None
 
 
 class _Text(_Routed):
@@ -87,7 +89,9 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
         raise RefusedError(422, f"{where}: {first['msg']}, got {shown(first['input'])}") from None
     route = _route(body, "the body", system) or domain
     terms = None if body.terms is None else _glossary(body.terms, limits)
-    requests = [_request(text, f"texts[{index}]", route, terms, system) for index, text in enumerate(body.texts)]
+    dialect = body.placeholders or ANY
+    common = (route, terms, dialect, system)
+    requests = [_request(text, f"texts[{index}]", *common) for index, text in enumerate(body.texts)]
     check_size([request.text for request in requests], limits, "texts")
     if body.beam is not None:
         check_count(body.beam, "beam", 1, limits.max_beam)
@@ -115,6 +119,13 @@ def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
     """Check that a system has a domain."""
     if domain not in domains_of(system):
         raise _unknown(f'{where}: unknown "domain" {shown(domain)}', domains_of(system))
+
+
+def check_dialect(dialect: Any) -> str:
+    """Return a dialect of placeholders after checking it."""
+    if dialect not in DIALECTS:
+        raise RefusedError(422, f'"placeholders" is {shown(dialect)}; give one of {", ".join(DIALECTS)}')
+    return dialect
 
 
 def domains_of(system: SystemTranslator) -> list[str]:
@@ -147,11 +158,11 @@ def _glossary(given: dict[str, str | list[str]], limits: Limits) -> Glossary:
         raise RefusedError(422, line_of(error)) from None
 
 
-def _request(own: _Text, where: str, route: str | None, terms: Glossary | None, system: SystemTranslator) -> Request:
+def _request(
+    own: _Text, where: str, route: str | None, terms: Glossary | None, dialect: str, system: SystemTranslator
+) -> Request:
     route = _route(own, where, system) or route or default_route(system, where)
-    if len(own.text.splitlines()) > 1:
-        raise RefusedError(422, f"{where} has several lines; send each as a separate text")
-    return Request(own.text, route, terms=terms)
+    return Request(own.text, route, terms=terms, dialect=check_dialect(own.placeholders or dialect))
 
 
 def _route(given: _Routed, where: str, system: SystemTranslator) -> str | None:

@@ -8,10 +8,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.corpora.languages import base_language
+from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import shown
-from fairseq_ext.runtime.pieces import split
 from fairseq_ext.runtime.requests import Answer, Request
-from fairseq_ext.serving.body import Order, check_count, check_domain, check_size, default_route, domains_of
+from fairseq_ext.serving.body import (
+    Order,
+    check_count,
+    check_dialect,
+    check_domain,
+    check_size,
+    default_route,
+    domains_of,
+)
 from fairseq_ext.serving.limits import USUAL_BEAM, Limits
 from fairseq_ext.serving.refusals import RefusedError
 
@@ -51,28 +59,13 @@ def _read_texts(
     key: str,
     route: str | None,
     markup: bool = False,
+    dialect: Any = None,
     **options: Any,
-) -> tuple[Order, Callable[[Sequence[Answer]], list[list[str]]]]:
-    """Split texts with line breaks, tags and placeholders into parts to translate and parts to keep.
-
-    Returns:
-        The order to translate, and a function that converts the answers to the translations of each text, best first.
-    """
+) -> Order:
+    """Return the order to translate texts."""
     _check_texts(texts, limits, key)
-    pieces = [split(text, markup=markup) for text in texts]
-    route = route or default_route(system, key)
-    order = Order(tuple(Request(text, route) for each in pieces for text in each.texts), **options)
-
-    def fill(answers: Sequence[Answer]) -> list[list[str]]:
-        left = iter(answers)
-        found = []
-        for each in pieces:
-            own = [next(left).candidates for _ in each.texts]
-            count = min([order.candidates, *map(len, own)])
-            found.append([each.join([candidates[rank].text for candidates in own]) for rank in range(count)])
-        return found
-
-    return order, fill
+    route, dialect = route or default_route(system, key), check_dialect(dialect or ANY)
+    return Order(tuple(Request(text, route, markup=markup, dialect=dialect) for text in texts), **options)
 
 
 def _check_texts(texts: Sequence[Any], limits: Limits, key: str) -> None:
@@ -104,24 +97,24 @@ def read_libretranslate(
     wanted = content.get("alternatives") or 0
     wanted = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) < 9 else wanted  # form data
     alternatives = check_count(wanted, "alternatives", 0, limits.max_beam - 1)
-    order, fill = _read_texts(
+    order = _read_texts(
         q if is_list else [q],
         system,
         limits,
         key="q",
         route=own_domain or domain,
         markup=form == "html",
+        dialect=content.get("placeholders"),
         candidates=alternatives + 1,
         beam=max(alternatives + 1, min(USUAL_BEAM, limits.max_beam)) if alternatives else None,
     )
 
     def write(answers: Sequence[Answer]) -> dict[str, Any]:
-        found = fill(answers)
-        answer: dict[str, Any] = {"translatedText": [each[0] for each in found]}
+        answer: dict[str, Any] = {"translatedText": [each.candidates[0].text for each in answers]}
         if alternatives:
-            answer["alternatives"] = [each[1:] for each in found]
+            answer["alternatives"] = [[other.text for other in each.candidates[1:]] for each in answers]
         if is_auto:
-            answer["detectedLanguage"] = [{"confidence": 100, "language": source} for _ in found]
+            answer["detectedLanguage"] = [{"confidence": 100, "language": source} for _ in answers]
         return answer if is_list else {key: value[0] for key, value in answer.items()}
 
     return order, write
@@ -203,8 +196,8 @@ def read_opus_cat(
     tag = query.get("modelTag") or None
     if tag is not None:
         check_domain(tag, "modelTag", system)
-    order, fill = _read_texts([query.get("input", "")], system, limits, key="input", route=tag or domain)
-    return order, lambda answers: {"translation": fill(answers)[0][0]}
+    order = _read_texts([query.get("input", "")], system, limits, key="input", route=tag or domain)
+    return order, lambda answers: {"translation": answers[0].candidates[0].text}
 
 
 def _check_languages(query: Mapping[str, str], system: SystemTranslator) -> None:

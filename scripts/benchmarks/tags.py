@@ -25,14 +25,14 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def measure(options: Namespace) -> dict[str, Any]:
-    from fairseq_ext.runtime.pieces import PLACEHOLDER
+    from fairseq_ext.corpora.placeholders import count
     from fairseq_ext.runtime.translator import SystemTranslator
 
     translator, rng = SystemTranslator.load(options.system, decoding_precision=options.precision), random.Random(1)
     lines, references = (path.read_text(encoding="utf-8").splitlines() for path in (options.text, options.references))
     pairs = [pair for pair in zip(lines, references, strict=True) if not set("<>&") & set(pair[0])]
     tagged = rng.sample([pair for pair in pairs if len(pair[0].split()) > 3], options.sentences)
-    own = [pair for pair in pairs if PLACEHOLDER.search(pair[0])][: options.sentences]
+    own = [pair for pair in pairs if count(pair[0])][: options.sentences]
     return {
         "tags": _figures(translator, [_tagged(line, rng) for line, _ in tagged], [other for _, other in tagged]),
         "placeholders": _figures(translator, [line for line, _ in own], [other for _, other in own]),
@@ -58,27 +58,26 @@ def _tagged(line: str, rng: random.Random) -> str:
 def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     import sacrebleu
 
-    from fairseq_ext.runtime.pieces import split
+    from fairseq_ext.corpora.placeholders import ANY, NONE
     from fairseq_ext.runtime.requests import Request
 
     def chrf(texts: Sequence[str]) -> float:
         texts = [" ".join(_TAG.sub("", text).split()) for text in texts]
         return round(sacrebleu.corpus_chrf(texts, [references]).score, 2)
 
-    def translated(texts: Sequence[Sequence[str]]) -> list[list[str]]:
-        requests = [Request(text) for own in texts for text in own]
+    def translated(texts: Sequence[Sequence[str]], dialect: str = ANY) -> list[list[str]]:
+        requests = [Request(text, dialect=dialect) for own in texts for text in own]
         answers = iter(translator.translate(requests, with_gates=False))
         return [[next(answers).candidates[0].text for _ in own] for own in texts]
 
-    pieces = [split(line) for line in lines]
-    found = [own.join(texts) for own, texts in zip(pieces, translated([own.texts for own in pieces]), strict=True)]
+    found = [text for [text] in translated([[line] for line in lines])]
     cut_up = [list(_cut_up(line)) for line in lines]
     texts = translated([[part for part, is_text in parts if is_text] for parts in cut_up])
     between = [
         "".join(next(left) if is_text else part for part, is_text in parts)
         for parts, left in zip(cut_up, map(iter, texts), strict=True)
     ]
-    plain = [text for [text] in translated([[" ".join(_TAG.sub("", line).split())] for line in lines])]
+    plain = [text for [text] in translated([[" ".join(_TAG.sub("", line).split())] for line in lines], NONE)]
     return {
         "sentences": len(lines),
         "kept": sum(map(_is_kept, lines, found)),
@@ -91,22 +90,22 @@ def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -
 
 def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts between marks, which are translated separately."""
-    from fairseq_ext.runtime.pieces import MARKUP, PLACEHOLDER, cut
+    from fairseq_ext.corpora.placeholders import parts
+    from fairseq_ext.runtime.tags import PLAIN, cut
 
-    for outer, is_outside in cut(MARKUP, line):
-        for part, is_text in cut(PLACEHOLDER, outer) if is_outside else [(outer, False)]:
-            has_words = is_text and any(map(str.isalpha, part))
+    for outer, is_outside in cut(PLAIN.markup, line):
+        for number, part in enumerate(parts(outer) if is_outside else ["", outer]):
+            has_words = number % 2 == 0 and any(map(str.isalpha, part))
             yield from [(" ", False), (part, True), (" ", False)] if has_words else [(part, False)]
 
 
 def _is_kept(source: str, found: str) -> bool:
     """Return whether each mark occurs as often as in the source, and tags are nested."""
-    from fairseq_ext.runtime.pieces import PLACEHOLDER
+    from fairseq_ext.corpora.placeholders import keeps
 
-    marks = [Counter(_TAG.findall(text) + [each[0] for each in PLACEHOLDER.finditer(text)]) for text in (source, found)]
-    depth = 0
+    tags, depth = [Counter(_TAG.findall(text)) for text in (source, found)], 0
     for tag in _TAG.findall(found):
         depth += {"<g": 1, "</": -1}.get(tag[:2], 0)
         if depth < 0:
             return False
-    return marks[0] == marks[1] and not depth
+    return tags[0] == tags[1] and keeps(source, found) and not depth

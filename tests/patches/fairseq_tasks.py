@@ -25,6 +25,8 @@ ENCODER, DECODER = (
 COMMON = [
     *("--cpu", "--batch-size", "4", "--optimizer", "adam", "--lr", "0.01", "--seed", "3", "--num-workers", "0"),
     *("--no-progress-bar", "--dropout", "0.1", "--no-epoch-checkpoints"),
+    # A thread that makes batches would draw random numbers of denoising between those of dropout.
+    *("--data-buffer-size", "0"),
 ]
 PAIR = ["--source-lang", "a", "--target-lang", "b"]
 TRANSFORMER = ["--arch", "transformer", *ENCODER, *DECODER]
@@ -150,7 +152,7 @@ def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str
         results[f"weights after {updates}"] = hashlib.sha256(content.getvalue()).hexdigest()
     criterion = options[options.index("--criterion") :][:2] if "--criterion" in options else []
     valid = _command(validate.cli_main, [*place, "--cpu", "--batch-size", "4", "--path", str(path), *task, *criterion])
-    results["validation"] = [line for line in valid.splitlines() if "loss" in line]
+    results["validation"] = [line.partition(" | ")[2] for line in valid.splitlines() if "loss" in line]
     if name in DECODED:
         languages = [word for word in options if word in ("--langs", "--lang-pairs", "--encoder-langtok")]
         kept = [word for option in languages for word in (option, options[options.index(option) + 1])]

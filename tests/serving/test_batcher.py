@@ -72,7 +72,7 @@ def test_orders_that_search_otherwise_come_after() -> None:
 
 def test_a_batch_has_so_many_tokens_of_texts_of_like_length() -> None:
     held = Held(max_tokens=8)  # of the fake system, a word has two
-    long = "f " * 10
+    long = ("f " * 10).strip()
     futures = [held.submit("a", "b", long, "c c"), held.submit("d"), held.submit(long), held.submit("e e", "g")]
     # The turn of the oldest; of what needs least; of the oldest; of what is left.
     assert [sorted(batch) for batch in held.release()] == [["a", "b", "d", "g"], ["c c", "e e"], [long], [long]]

@@ -67,7 +67,7 @@ def test_what_is_no_json_or_too_much_is_refused(status: int, data: bytes | dict[
         (b"[]", "the body: "),
         ({"texts": []}, "texts: "),
         ({"texts": ["a", {}]}, "texts: 1: text: "),
-        ({"texts": ["a\nb"]}, "texts[0] has several lines"),
+        ({"texts": ["a"], "placeholders": "d"}, "\"placeholders\" is 'd'; give one of any, none, c"),
         ({"texts": ["a"], "domain": "law", "route": "base"}, 'has a "domain" and a "route"'),
         ({"texts": ["a"], "beam": 9}, '"beam" is 9'),
         (b'{"texts": ["a"], "beam": NaN}', "beam: "),
