@@ -26,12 +26,12 @@ _STOWED = range(0xFD000, 0xFFFFE)
 MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
 # Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
-# including the inline codes of XLIFF and TMX; tags, also numbered as React's and escaped. Domain tags are words, which
-# the vocabulary refuses. The bound keeps the time linear.
+# including the inline codes of XLIFF and TMX; tags, also numbered as React's and escaped. Ruby's %<name>s is none, and
+# domain tags are words, which the vocabulary refuses. The bound keeps the time linear.
 _TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?[a-z].*?(?:\?>|\Z)
     |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
     |<(?P<code>ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.{{0,5000}}?</(?P=code)\s*>
-    |<(?!domain:)[!/]?[a-z]{_REST}>|</?\d++\s*+/?>|&lt;/?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{PRIVATE}"""
+    |(?<!%)<(?!domain:|PRI\w+>)[!/]?[a-z]{_REST}>|</?\d++\s*+/?>|&lt;/?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{PRIVATE}"""
 MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE | re.VERBOSE)
 NO_BREAK = re.compile("[\u00a0\u202f]")
 # A bar separates the plural forms of Symfony and Laravel.
@@ -127,15 +127,15 @@ def split(text: str, *, markup: bool = False, dialect: str = ANY) -> Pieces:
 
 
 def between_marks(text: str) -> Pieces:
-    """Split a text with marks at every mark. Marks of placeholders are removed, those of tags are kept."""
+    """Split a text with marks at all but no-break spaces. Marks of placeholders are removed, those of tags are kept."""
     parts, kept = [], ""
-    for part, is_text in cut(MARK, text):
+    for part, is_text in cut(re.compile(f"(?!{_BEGIN}{NO_BREAK.pattern})(?:{MARK.pattern})"), text):
         before, words, after = _EDGES.fullmatch(part).groups()  # type: ignore[union-attr]
         if is_text and any(map(str.isalpha, words)):
             parts += [kept + before, words]
             kept = after
         else:
-            kept += part.strip(_BEGIN + _END)
+            kept += re.sub(f"[{_BEGIN}{_END}]", "", part)
     return Pieces((*parts, kept), ({},) * (len(parts) // 2), is_markup=False)
 
 
@@ -221,7 +221,7 @@ def _protected(text: str, markup: bool, dialect: str) -> str:
     parts = placeholder_parts(html.unescape(text) if markup else text, dialect)
     parts[::2] = [NO_BREAK.sub(lambda blank: keep(blank[0]), part) for part in parts[::2]]
     parts[1::2] = map(keep, parts[1::2])
-    return "".join(parts)
+    return "".join(parts).replace(_END + _BEGIN, "")  # %d%% stays together
 
 
 def _marks(run: _Run) -> list[str]:
