@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 import polib
 
 from fairseq_ext.corpora.files import read_file, read_members
+from fairseq_ext.corpora.gettext_entries import PoFile
 from fairseq_ext.corpora.placeholders import parts
 from fairseq_ext.corpora.raw_text import Markup, canonical
 from fairseq_ext.corpora.text_files import Pair, collapse
@@ -27,9 +28,6 @@ from fairseq_ext.inputs.errors import InputError
 _DEFAULT_TEXT = re.compile(r'Default:\s*"(.*)"', re.DOTALL)
 # Short messages may be the same in both languages ("Name"); longer identical ones are untranslated.
 _MAX_SAME_WORDS = 3
-_CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE)
-_SEPARATOR = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r(?!\n|\\Z)")
-_WORKFLOW = re.compile("^#=", re.MULTILINE)
 
 Entry: TypeAlias = polib.POEntry | polib.MOEntry
 
@@ -114,23 +112,17 @@ def _english_text(entry: Entry) -> str | None:
 def _entries(catalogue: Catalogue) -> Iterator[Entry]:
     data = catalogue.data
     try:
-        if catalogue.name.endswith(".mo"):
-            _check_compiled(data)
-            yield from polib.mofile(data, encoding=_charset(data))
-        else:
-            # polib splits lines at other characters than line feeds, does not know workflow flags, and would open a
-            # text that is the path of a file; the final line feed rules that out.
-            text = _SEPARATOR.sub(" ", data.decode(_charset(data)).removeprefix("\ufeff"))
-            yield from polib.pofile(_WORKFLOW.sub("#,", text) + "\n")
-    except (OSError, ValueError, LookupError, AttributeError, struct.error) as error:
+        if not catalogue.name.endswith(".mo"):
+            yield from (entry.content for entry in PoFile.read(data).messages)
+            return
+        _check_compiled(data)
+        yield from polib.mofile(data, encoding=polib.detect_encoding(data, binary_mode=True))
+    except InputError as error:
+        raise InputError(f"{catalogue.name}: {error}") from None
+    except (OSError, ValueError, struct.error) as error:
         raise InputError(
             f"{catalogue.name}: cannot be read as a gettext catalogue ({error}); correct it, or download it again"
         ) from None
-
-
-def _charset(data: bytes) -> str:
-    match = _CHARSET.search(data)
-    return match[1].decode("ascii") if match else "utf-8"
 
 
 def _check_compiled(data: bytes) -> None:

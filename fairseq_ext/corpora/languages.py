@@ -11,6 +11,21 @@ _CODE = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}(?:[-_@][A-Za-z0-9]{1,16}){0,3}")
 # Codes with two and with three letters.
 _CHINESE = frozenset({"cmn", "yue", "zh", "zho"})
 _WITHOUT_SPACES = _CHINESE | {"bo", "bod", "dz", "dzo", "ja", "jpn", "khm", "km", "lao", "lo", "my", "mya", "th", "tha"}
+# ISO 639-2's codes, and the two letters of ISO 639-1, of languages that have both.
+_TWO_LETTERS = dict(
+    re.findall(
+        r"(\w{3}) (\w\w)",
+        """
+afr af alb sq sqi sq amh am ara ar arm hy hye hy aze az baq eu eus eu bel be ben bn bos bs bul bg bur my mya my cat ca
+ces cs cze cs chi zh zho zh cmn zh cym cy wel cy dan da deu de ger de dut nl nld nl ell el gre el eng en epo eo est et
+fao fo fas fa per fa fin fi fra fr fre fr fry fy geo ka kat ka gla gd gle ga glg gl guj gu hau ha heb he hin hi hrv hr
+hun hu ice is isl is ibo ig ind id ita it jav jv jpn ja kan kn kaz kk khm km kir ky kor ko kur ku lao lo lat la lav lv
+lit lt ltz lb mac mk mkd mk mal ml mao mi mri mi mar mr may ms msa ms mlg mg mlt mt mon mn nep ne nno nn nob nb nor no
+oci oc pan pa pol pl por pt pus ps ron ro rum ro rus ru sin si slk sk slo sk slv sl som so spa es srp sr sun su swa sw
+swe sv tam ta tel te tgk tg tgl tl tha th tib bo bod bo tur tr uig ug ukr uk urd ur uzb uz vie vi xho xh yid yi yor yo
+zul zu""",
+    )
+)
 
 
 def check_language(code: str, where: str) -> None:
@@ -22,6 +37,12 @@ def check_language(code: str, where: str) -> None:
 def base_language(code: str) -> str:
     """Return the language of a code without region or script: ``pt`` for ``pt_BR``, ``sr`` for ``sr@latin``."""
     return re.split("[-_@]", code)[0].lower()
+
+
+def is_same_language(code: str, other: str) -> bool:
+    """Return whether two codes are of one language: ``de``, ``DE-at``, ``de_DE.UTF-8`` and ``deu`` are."""
+    one, two = (base_language(each.partition(".")[0]) for each in (code, other))
+    return _TWO_LETTERS.get(one, one) == _TWO_LETTERS.get(two, two)
 
 
 def has_spaces(code: str) -> bool:

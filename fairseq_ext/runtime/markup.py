@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fairseq_ext.inputs.errors import InputError
 
 _TOKEN = re.compile(
     r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>
-    |<[/A-Za-z_](?:[^<>"']|"[^"]*"|'[^']*')*>|[^<]+""",
+    |<[^\s!?<>=](?:[^<>"']|"[^"]*"|'[^']*')*>|[^<]+""",
     re.VERBOSE | re.DOTALL,
 )
 _NAME = re.compile(r"</?([^\s/>]+)")
-_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 
 
-def tokens(text: str) -> Iterator[str]:
-    """Yield tags, comments and the text between them. Joined, they give the document."""
-    end = 0
-    while end < len(text):
-        found = _TOKEN.match(text, end)
+def tokens(chunks: Iterable[str]) -> Iterator[str]:
+    """Yield tags, comments and the text between them. Joined, they give the document, which is given in chunks."""
+    text = ""
+    for chunk in chunks:
+        text, end = text + chunk, 0
+        # A token at the end may go on in the next chunk.
+        while (found := _TOKEN.match(text, end)) and found.end() < len(text):
+            yield found[0]
+            end = found.end()
+        text = text[end:]
+    while text:
+        found = _TOKEN.match(text)
         if found is None:
-            raise InputError(f"has a tag without an end: {text[end : end + 40]!r}; give an XML or HTML file")
+            raise InputError(f"has a tag without an end: {text[:40]!r}; give an XML or HTML file")
         yield found[0]
-        end = found.end()
+        text = text[found.end() :]
 
 
 def name_of(token: str) -> str:
@@ -48,14 +55,17 @@ def is_empty(token: str) -> bool:
 
 def attribute(tag: str, name: str) -> str | None:
     """Return the value of an attribute as written, or None."""
-    return next((found[2] or found[3] or "" for found in _ATTRIBUTE.finditer(tag) if found[1] == name), None)
+    return next((found[2] or found[3] or found[4] or "" for found in _attributes(tag, name)), None)
+
+
+def _attributes(tag: str, name: str) -> Iterator[re.Match[str]]:
+    return (found for found in _ATTRIBUTE.finditer(tag) if found[1].lower() == name.lower())
 
 
 def with_attribute(tag: str, name: str, value: str) -> str:
     """Return a start tag with an attribute set."""
-    for found in _ATTRIBUTE.finditer(tag):
-        if found[1] == name:
-            return f'{tag[: found.start()]}{name}="{value}"{tag[found.end() :]}'
+    for found in _attributes(tag, name):
+        return f'{tag[: found.start()]}{found[1]}="{value}"{tag[found.end() :]}'
     end = len(tag) - (2 if is_empty(tag) else 1)
     return f'{tag[:end].rstrip()} {name}="{value}"{tag[end:]}'
 
@@ -82,17 +92,17 @@ def element(unit: Sequence[str], name: str) -> tuple[int, int] | None:
     return None
 
 
-def units(stream: Iterator[str], name: str) -> Iterator[str | list[str]]:
-    """Yield tokens one by one, except elements with a given name, which are yielded as lists of tokens."""
+def units(stream: Iterator[str], names: Sequence[str]) -> Iterator[str | list[str]]:
+    """Yield tokens one by one, except elements with given names, which are yielded as lists of tokens."""
     for token in stream:
-        if not is_start(token) or name_of(token) != name or is_empty(token):
+        if not is_start(token) or name_of(token) not in names or is_empty(token):
             yield token
             continue
         unit, depth = [token], 1
         while depth:
             token = next(stream, "")
             if not token:
-                raise InputError(f"<{name}> is not closed: {unit[0][:80]!r}")
+                raise InputError(f"{unit[0][:80]} is not closed; give the whole document")
             unit.append(token)
             if is_start(token):
                 depth += not is_empty(token)

@@ -9,43 +9,23 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairseq_ext.corpora.placeholders import ANY, message_syntax
+from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.corpora.placeholders import parts as placeholder_parts
-from fairseq_ext.runtime.markup import is_empty, is_end, name_of
+from fairseq_ext.runtime.tags import MOST_TAGS, PLAIN, PREFORMATTED_XML, XML, Run, Syntax, cut, pair_up, runs
 
-MOST_TAGS = 0x4000  # per text
 OPEN, CLOSE, ALONE = ((chr(0xF0000 + kind * MOST_TAGS), chr(0xF0000 + (kind + 1) * MOST_TAGS - 1)) for kind in range(3))
 _BEGIN, _END = "\U000fc000", "\U000fc001"  # around a placeholder
 PRIVATE = f"[{OPEN[0]}-{_END}]"
-_PLACEHOLDER = re.compile(f"{_BEGIN}[^{_BEGIN}{_END}]*{_END}")
-_STOWED = range(0xFD000, 0xFFFFE)
 # A placeholder, a tag, or a stray private-use character.
 MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
-_REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
-# Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
-# including the inline codes of XLIFF and TMX; tags, also numbered as React's and escaped. Ruby's %<name>s is none, and
-# domain tags are words, which the vocabulary refuses. The bound keeps the time linear.
-_TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?[a-z].*?(?:\?>|\Z)
-    |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
-    |<(?P<code>ph|bpt|ept|it|ut)\b{_REST}(?<!/)>.{{0,5000}}?</(?P=code)\s*>
-    |(?<!%)<(?!domain:|PRI\w+>)[!/]?[a-z]{_REST}>|</?\d++\s*+/?>|&lt;/?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{PRIVATE}"""
-MARKUP = re.compile(_TAG, re.DOTALL | re.IGNORECASE | re.VERBOSE)
+_PLACEHOLDER = re.compile(f"{_BEGIN}[^{_BEGIN}{_END}]*{_END}")
+_STOWED = range(0xFD000, 0xFFFFE)
 NO_BREAK = re.compile("[\u00a0\u202f]")
-# A bar separates the plural forms of Symfony and Laravel.
-_BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029|]+")
-# HTML tags that end a sentence. All other tags are inline.
-_BLOCK = re.compile(
-    r"""address|article|aside|audio|base|blockquote|body|br|button|canvas|caption|col|colgroup|dd|details|dialog|div|dl|dt
-    |fieldset|figcaption|figure|footer|form|h[1-6]|head|header|hr|html|iframe|input|legend|li|link|main|menu|meta|nav
-    |object|ol|optgroup|option|p|pre|script|section|select|style|summary|table|tbody|td|template|textarea|tfoot|th|thead
-    |title|tr|ul|video""",
-    re.VERBOSE | re.IGNORECASE,
-)
-# Elements of XLIFF and TMX that stand for the opening and closing half of a pair of tags.
-_OPENING, _CLOSING = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_LINE_BREAK = re.compile(r"[ \t\r\n\f]*[\r\n][ \t\r\n\f]*")
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 
@@ -91,6 +71,7 @@ class Pieces:
     parts: tuple[str, ...]  # even indices: parts to keep; odd indices: texts to translate, with marks
     tags: tuple[dict[str, str], ...]  # tags of each text to translate, by mark
     is_markup: bool  # whether the text is HTML or XML, where & is written as &amp;
+    dialect: str = ANY  # dialect of placeholders
 
     @property
     def texts(self) -> list[str]:
@@ -108,22 +89,23 @@ class Pieces:
         return re.sub(PRIVATE, lambda mark: tags.get(mark[0], ""), text)
 
 
-def split(text: str, *, markup: bool = False, dialect: str = ANY) -> Pieces:
+def split(text: str, syntax: Syntax = PLAIN, dialect: str = ANY) -> Pieces:
     """Split a text at line breaks, at tags that end a sentence, and at the syntax of ICU messages.
 
     Args:
-        markup: whether the text is HTML or XML, where ``&`` is written as ``&amp;``.
-        dialect: one of :data:`fairseq_ext.corpora.placeholders.DIALECTS`.
+        dialect: dialect of placeholders, one of :data:`fairseq_ext.corpora.placeholders.DIALECTS`.
     """
+    if syntax in (XML, PREFORMATTED_XML):
+        text = _CDATA.sub(lambda found: html.escape(found[1], quote=False), text)
     parts, tags, kept = [], [], ""
-    for run, end in runs(text, dialect):
-        before, words, after, own = _words_of(run, markup, dialect)
+    for run, end in runs(text, syntax, dialect):
+        before, words, after, own = _words_of(run, syntax, dialect)
         if words:
             parts += [kept + before, words]
             tags.append(own)
             kept = ""
-        kept += after + end
-    return Pieces((*parts, kept), tuple(tags), markup)
+        kept += after + end.raw
+    return Pieces((*parts, kept), tuple(tags), syntax.is_escaped, dialect)
 
 
 def between_marks(text: str) -> Pieces:
@@ -139,118 +121,44 @@ def between_marks(text: str) -> Pieces:
     return Pieces((*parts, kept), ({},) * (len(parts) // 2), is_markup=False)
 
 
-# Text and tags, each with a flag that is True for text.
-_Run = list[tuple[str, bool]]
-
-
-def runs(text: str, dialect: str = ANY) -> Iterator[tuple[_Run, str]]:
-    """Yield each run of text and inline tags, and the tag, line break or syntax of a message that ends it."""
-    run: _Run = []
-    breaks, start = _breaks(text, dialect), 0
-    for part, is_text in cut(MARKUP, text):
-        for inner, goes_on in _cut_at(breaks, part, start) if is_text else [(part, _is_inline(part))]:
-            if goes_on and len(run) < MOST_TAGS:
-                run.append((inner, is_text))
-            else:
-                yield run, inner
-                run = []
-        start += len(part)
-    yield run, ""
-
-
-def _breaks(text: str, dialect: str) -> list[tuple[int, int]]:
-    """Return the spans outside of tags and placeholders that end a sentence, last first."""
-    text = MARKUP.sub(lambda tag: "\0" * len(tag[0]), text)
-    spans = message_syntax(text)
-    branches = [place for span in ((0, 0), *spans, (len(text), len(text))) for place in span]
-    for begin, end in zip(branches[1::2], branches[2::2], strict=False):
-        for number, part in enumerate(placeholder_parts(text[begin:end], dialect)):
-            spans += [(begin + each.start(), begin + each.end()) for each in _BREAK.finditer(part) if not number % 2]
-            begin += len(part)
-    return sorted(spans, reverse=True)
-
-
-def _cut_at(breaks: list[tuple[int, int]], part: str, start: int) -> Iterator[tuple[str, bool]]:
-    """Yield the text between breaks with True and breaks with False, and remove these breaks from the list.
-
-    Args:
-        start: place of the part in the whole text.
-    """
-    end = 0
-    while breaks and breaks[-1][0] < start + len(part):
-        first, last = breaks.pop()
-        yield part[end : first - start], True
-        end = last - start
-        yield part[first - start : end], False
-    yield part[end:], True
-
-
-def _is_inline(tag: str) -> bool:
-    return not _BLOCK.fullmatch(name_of(_plain(tag))) and not tag.lower().startswith("<!doctype")
-
-
-def _plain(tag: str) -> str:
-    return html.unescape(tag) if tag.startswith("&") else tag
-
-
-def _words_of(run: _Run, markup: bool, dialect: str) -> tuple[str, str, str, dict[str, str]]:
+def _words_of(run: Run, syntax: Syntax, dialect: str) -> tuple[str, str, str, dict[str, str]]:
     """Return the text before, the text to translate, the text after, and the tags by mark."""
     marks = _marks(run)
     begin, end = 0, len(run)
     while begin < end:  # tags and blanks at the edges need no alignment with the translation
         first, last = marks[begin], marks[end - 1]
-        if is_alone(first) or not (first or run[begin][0].strip()):
+        if is_alone(first) or not (first or run[begin].raw.strip()):
             begin += 1
-        elif is_alone(last) or not (last or run[end - 1][0].strip()):
+        elif is_alone(last) or not (last or run[end - 1].raw.strip()):
             end -= 1
         elif first and last and ord(last) - ord(first) == MOST_TAGS:
             begin, end = begin + 1, end - 1
         else:
             break
-    original = [part for part, _ in run]
-    texts = [_protected(part, markup, dialect) if is_text else "" for part, is_text in run[begin:end]]
+    texts = ["" if part.tag else _protected(part.raw, syntax, dialect) for part in run[begin:end]]
     if not any(map(str.isalpha, MARK.sub("", "".join(texts)))):
-        return "", "", "".join(original), {}
+        return "", "", "".join(part.raw for part in run), {}
     marked = "".join(text or mark for text, mark in zip(texts, marks[begin:end], strict=True))
     before, words, after = _EDGES.fullmatch(marked).groups()  # type: ignore[union-attr]
-    tags = {mark: tag for mark, tag in zip(marks, original, strict=True) if mark}
-    return "".join(original[:begin]) + before, words, after + "".join(original[end:]), tags
+    words = _LINE_BREAK.sub(" ", words)  # where line breaks are kept, there are none
+    tags = {mark: part.raw for mark, part in zip(marks, run, strict=True) if mark}
+    outside = ["".join(part.raw for part in own) for own in (run[:begin], run[end:])]
+    return outside[0] + before, words, after + outside[1], tags
 
 
-def _protected(text: str, markup: bool, dialect: str) -> str:
-    parts = placeholder_parts(html.unescape(text) if markup else text, dialect)
+def _protected(text: str, syntax: Syntax, dialect: str) -> str:
+    parts = placeholder_parts(html.unescape(text) if syntax.is_escaped else text, dialect)
     parts[::2] = [NO_BREAK.sub(lambda blank: keep(blank[0]), part) for part in parts[::2]]
     parts[1::2] = map(keep, parts[1::2])
     return "".join(parts).replace(_END + _BEGIN, "")  # %d%% stays together
 
 
-def _marks(run: _Run) -> list[str]:
-    """Return the mark of each tag, empty for text. Properly nested pairs get opening and closing marks."""
-    marks = [""] * len(run)
-    waiting: list[tuple[str, int]] = []  # name and index of open tags
-    for place, (tag, is_text) in enumerate(run):
-        if is_text:
-            continue
-        tag = _plain(tag)
-        name = name_of(tag).lower()
-        marks[place] = mark(ALONE, place)
-        if name in _CLOSING or is_end(tag):
-            wanted = _OPENING if name in _CLOSING else (name,)
-            pairs = [number for number, (other, _) in enumerate(waiting) if other in wanted]
-            if pairs:
-                opened = waiting[pairs[-1]][1]
-                del waiting[pairs[-1] :]
-                marks[opened], marks[place] = mark(OPEN, opened), mark(CLOSE, opened)
-        elif name in _OPENING or (name and not is_empty(tag) and "</" not in tag):
-            waiting.append((name, place))
+def _marks(run: Run) -> list[str]:
+    """Return the mark of each tag, empty for text."""
+    pairs, _ = pair_up(run)
+    marks = []
+    for place, part in enumerate(run):
+        other = pairs.get(place, place)
+        kind = ALONE if other == place else OPEN if other > place else CLOSE
+        marks.append(mark(kind, min(place, other)) if part.tag else "")
     return marks
-
-
-def cut(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the matches of a pattern with False, and the text between them with True."""
-    start = 0
-    for found in pattern.finditer(text):
-        yield text[start : found.start()], True
-        yield found[0], False
-        start = found.end()
-    yield text[start:], True

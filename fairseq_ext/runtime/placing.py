@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairseq_ext.runtime.pieces import CLOSE, MARK, MOST_TAGS, NO_BREAK, OPEN, without_marks
+from fairseq_ext.runtime.pieces import CLOSE, MARK, NO_BREAK, OPEN, without_marks
+from fairseq_ext.runtime.tags import MOST_TAGS
 
 _GAP = "\ufffc"  # stands for a placeholder where it must not be read
 LONGEST_KEPT = 12  # maximum subwords of a placeholder that the model has to repeat

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairseq_ext.corpora.placeholders import ANY, NONE
 from fairseq_ext.runtime.pieces import PRIVATE, split
+from fairseq_ext.runtime.tags import HTML, PLAIN
 from fairseq_ext.runtime.terms import Glossary
 
 # Notes of answers.
@@ -45,7 +46,7 @@ class Request:
         """
         if self.dialect == NONE or re.search(PRIVATE, self.text):
             return [self], "".join
-        pieces = split(self.text, markup=self.markup, dialect=self.dialect)
+        pieces = split(self.text, HTML if self.markup else PLAIN, self.dialect)
         parts = [replace(self, text=text, markup=False) for text in pieces.texts or [""]]
         return parts, pieces.join if pieces.texts else lambda _: self.text
 

@@ -3,75 +3,85 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import Path
+from typing import IO
 
 import polib
 
+from fairseq_ext.corpora.gettext_entries import PoEntry, PoFile
+from fairseq_ext.corpora.placeholders import ANY, dialect_of
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.pieces import split
+from fairseq_ext.runtime.tags import PLAIN
 from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
 
-_TRANSLATION = re.compile(r"msgstr(?:\[(\d+)\])?")
+_LINE = r"(?:^|(?<=[\r\n]))[ \t]*"
+# Languages are codes, but some programs write their names.
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_@.].*)?", re.IGNORECASE)
 
 
-def read_po(text: str, filling: Filling) -> Parts:
+def read_po(path: Path, filling: Filling) -> Parts:
     """Yield the parts of a catalogue."""
+    file = PoFile.read(path.read_bytes())
+    if _CODE.fullmatch(language := file.header_field("Language")):
+        check_language(language, filling.languages[1], "Language")
+    newline = next(re.finditer(r"\r?\n|\r", file.entries[0].text if file.entries else ""), ["\n"])[0]
+    for entry in file.entries:
+        yield _part(entry, filling, newline, file.header_field("Plural-Forms"))
+    yield file.rest
+
+
+def write_po(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
+    """Write a catalogue in its encoding, or in UTF-8, with a new header, if it has characters outside it."""
+    text, source = "".join(parts), PoFile.read(path.read_bytes())
     try:
-        catalogue = polib.pofile(text.replace("\r\n", "\n").removeprefix("\ufeff") + "\n")
-    except (OSError, ValueError, UnicodeError) as error:
-        raise InputError(f"is not a valid gettext catalogue ({error}); correct it") from None
-    if catalogue.metadata.get("Language"):
-        check_language(catalogue.metadata["Language"], filling.languages[1], "Language")
-    lines = re.split(r"(?<=\n)", text)
-    end = 0
-    entries = sorted(catalogue, key=lambda entry: entry.linenum)
-    ends = [*(entry.linenum - 1 for entry in entries[1:]), len(lines)]
-    for entry, start_of_next in zip(entries, ends, strict=False):
-        start = entry.linenum - 1
-        yield "".join(lines[end:start])
-        end = start_of_next
-        yield _entry(entry, lines[start:end], filling)
-    yield "".join(lines[end:])
+        data = text.encode(source.encoding)
+    except UnicodeEncodeError:
+        assert source.header is not None  # a file without one is in UTF-8
+        end = len(source.header.text)
+        charset = re.compile(rf"(?<=charset=){re.escape(source.encoding)}")
+        header = source.header.text[: source.header.begin] + charset.sub("UTF-8", text[source.header.begin : end])
+        data = (header + text[end:]).encode("utf-8")
+    file.write(data)
 
 
-def _entry(entry: polib.POEntry, lines: list[str], filling: Filling) -> str | Edit:
-    original = "".join(lines)
-    is_filled = bool(entry.msgstr or any(entry.msgstr_plural.values()))
-    if entry.obsolete or (is_filled and not filling.every):
-        return original
-    pieces = tuple(split(text) for text in (entry.msgid, entry.msgid_plural) if text)
-    if not pieces or not any(each.texts for each in pieces):
-        return original
-    return Edit(original, pieces, partial(_write, lines, filling.system))
+def _part(entry: PoEntry, filling: Filling, newline: str, plural_forms: str) -> str | Edit:
+    own = entry.content
+    is_filled = bool(own.msgstr or any(own.msgstr_plural.values()))
+    dialect = dialect_of(own.flags)
+    dialect = filling.dialect if dialect == ANY else dialect
+    pieces = tuple(split(text, PLAIN, dialect) for text in (own.msgid, own.msgid_plural) if text)
+    if own.obsolete or (is_filled and not filling.every) or not any(each.texts for each in pieces):
+        return entry.text
+    if own.msgstr_plural and "INTEGER" in plural_forms:
+        raise InputError("is a template without the plural forms of a language; create a .po with msginit first")
+    return Edit(entry.text, pieces, partial(_write, entry, filling.system, newline))
 
 
-def _write(lines: list[str], system: str, texts: Sequence[str]) -> str:
-    newline = "\r\n" if lines[0].endswith("\r\n") else "\n"
-    written = [f"# Machine translation by {system}{newline}"]
-    is_flagged = False
-    is_replaced = False
-    forms = sum(bool(_TRANSLATION.match(line)) for line in lines)
-    for line in lines:
-        found = _TRANSLATION.match(line)
-        if line.startswith("#,"):
-            is_flagged = True
-            line = line if "fuzzy" in line else line.replace("#,", "#, fuzzy,", 1)
-        elif line.startswith(("#|", "msg")) and not is_flagged:
-            is_flagged = True
-            written.append(f"#, fuzzy{newline}")
-        if found:
-            is_replaced = True
-            # The first form of several is the singular. A language with only one form uses the plural text.
-            text = texts[0] if found[1] == "0" and forms > 1 or found[1] is None else texts[-1]
-            written.append(newline.join(_strings(found[0], text)) + newline)
-        elif not (is_replaced and line.startswith('"')):
-            is_replaced = False
-            written.append(line)
-    return "".join(written)
+def _write(entry: PoEntry, system: str, newline: str, texts: Sequence[str]) -> str:
+    forms = entry.content.msgstr_plural
+    # The first form of several is the singular. A language with only one form uses the plural text.
+    plural = {form: texts[0] if form == 0 and len(forms) > 1 else texts[-1] for form in forms}
+    filled = (
+        polib.POEntry(msgstr=texts[0], msgstr_plural=plural)
+        .__unicode__(wrapwidth=0)
+        .removeprefix('msgid ""\n')
+        .rstrip("\n")
+    )
+    head, source = entry.text[: entry.begin], entry.text[entry.begin : entry.translation]
+    head, indent = re.fullmatch(r"(.*?)([ \t]*)", head, re.DOTALL).groups()  # type: ignore[union-attr]
+    if not re.search(rf"{_LINE}#,(?:[^\r\n]*,)?[ \t]*fuzzy[ \t]*(?:[,\r\n]|\Z)", head):
+        head, is_flagged = re.subn(rf"({_LINE}#,)", r"\1 fuzzy,", head, count=1)
+        if not is_flagged:
+            head = _insert(head, r"#\|", f"#, fuzzy{newline}")
+    head = _insert(head, "#[.:,|=]", f"# Machine translation by {system}{newline}")
+    return head + indent + source + filled.replace("\n", newline)
 
 
-def _strings(keyword: str, text: str) -> list[str]:
-    """Return a string in PO syntax, with one PO line per line of text."""
-    first, *rest = [f'"{polib.escape(line)}"' for line in re.split(r"(?<=\n)(?!\Z)", text)]
-    return [f'{keyword} ""', first, *rest] if rest else [f"{keyword} {first}"]
+def _insert(head: str, kind: str, line: str) -> str:
+    """Insert a line before the first comment of a kind, or at the end."""
+    found = re.search(_LINE + kind, head)
+    place = found.start() if found else len(head)
+    return head[:place] + line + head[place:]

@@ -6,38 +6,80 @@ import re
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.translators.catalogue import read_po
-from fairseq_ext.translators.document import Format
-from fairseq_ext.translators.markup_documents import read_html, read_tmx, read_xliff
+from fairseq_ext.translators import toolkit_documents
+from fairseq_ext.translators.catalogue import read_po, write_po
+from fairseq_ext.translators.document import Document, Filling, Format
+from fairseq_ext.translators.markup_documents import read_html, read_tmx, read_xliff, write_text, write_xml
+from fairseq_ext.translators.string_catalogue import read_xcstrings
+from fairseq_ext.translators.subtitles import read_subtitles
 
 TEXT = "text"
-FORMATS: dict[str, Format] = {"po": read_po, "xliff": read_xliff, "tmx": read_tmx, "html": read_html}
-_SUFFIXES = {
+FORMATS: dict[str, Format] = {
+    "po": Format(read_po, write_po),
+    "xliff": Format(read_xliff, write_xml),
+    "tmx": Format(read_tmx, write_xml),
+    "html": Format(read_html, write_text),
+    "subtitles": Format(read_subtitles, write_text),
+    "xcstrings": Format(read_xcstrings, write_text),
+    **toolkit_documents.FORMATS,
+}
+SUFFIXES = {
     ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
-    ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html",
+    ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html", ".srt": "subtitles", ".vtt": "subtitles",
+    ".xcstrings": "xcstrings", ".strings": "strings", ".properties": "properties", ".resx": "resx", ".json": "json",
+    ".arb": "arb", ".yaml": "yaml", ".yml": "yaml", ".md": "markdown", ".markdown": "markdown", ".ts": "qt",
+}  # fmt: skip
+# Suffixes of other files that are not plain text, and what they are.
+_OTHERS = {
+    "a compiled catalogue": ("gmo", "mo", "qm"),
+    "an office document": (
+        "doc", "docx", "epub", "idml", "odp", "ods", "odt", "pdf", "ppt", "pptx", "rtf", "xls", "xlsx",
+    ),
+    "a table": ("csv", "tsv"),
+    "markup or a program": (
+        "adoc", "ass", "c", "cfg", "conf", "cpp", "css", "dita", "dtd", "ftl", "h", "ini", "java", "js", "jsx", "less",
+        "lua", "php", "plist", "ps1", "py", "rb", "rc", "rst", "scss", "sql", "ssa", "stringsdict", "svg", "swift",
+        "tbx", "tex", "toml", "tsx", "vue", "xml",
+    ),
 }  # fmt: skip
 # Beginnings of files that are not plain text. Other binary files fail as invalid UTF-8.
 _BEGINNINGS = (
     (rb"\s*(<\?xml|<!DOCTYPE|<html|<xliff|<tmx)", "XML or HTML"),
     (rb"PK\x03\x04", "a zip archive (such as an office document)"),
     (rb"\{\\rtf", "RTF"),
+    (rb"%PDF-", "PDF"),
+    (rb"\s*(\{\s*\"|\[\s*[{\"])", "JSON"),
+    (rb"(\d+\s+|WEBVTT.*?)[\d:,.]+ --> [\d:,.]+", "subtitles"),
+    (rb"(#.*\n|\s)*msgid\s*\"", "a gettext catalogue"),
+    (rb"#!", "a program"),
 )
 
 
+def document(path: Path, name: str, filling: Filling) -> Document:
+    """Return a document of a format."""
+    return Document(path, FORMATS[name], filling)
+
+
 def format_of(path: Path) -> str:
-    """Return the format of a file by its suffix; other files are text.
+    """Return the format of a file by its suffix or beginning; other files are text.
 
     Raises:
-        InputError: if a file without a known suffix begins like a document that is not plain text.
+        InputError: if the file is not plain text, and of no known format.
     """
-    if path.suffix.lower() in _SUFFIXES:
-        return _SUFFIXES[path.suffix.lower()]
+    suffix = path.suffix.lower()
     with path.open("rb") as file:
-        head = file.read(200).removeprefix(b"\xef\xbb\xbf")
-    for beginning, kind in _BEGINNINGS:
-        if re.match(beginning, head, re.IGNORECASE):
-            raise InputError(
-                f"{path}: is {kind}, not text; give --input-format {', '.join(FORMATS)}, or {TEXT} to "
-                "translate its lines unchanged"
-            )
+        head = file.read(4096).removeprefix(b"\xef\xbb\xbf")
+    if suffix == ".xml" and b"<resources" in head:
+        return "android"
+    if suffix == ".ts" and b"<TS" not in head:
+        raise InputError(f"{path}: is no file of Qt Linguist; if it is text, give --input-format {TEXT}")
+    if path.name == "messages.json" and b'"message"' in head:
+        return "webext"
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    kinds = [kind for kind, own in _OTHERS.items() if suffix[1:] in own]
+    kinds += [kind for beginning, kind in _BEGINNINGS if re.match(beginning, head, re.IGNORECASE)]
+    if kinds:
+        choice = f"{', '.join(FORMATS)}, or {TEXT} to translate its lines unchanged"
+        raise InputError(f"{path}: is {kinds[0]}, not text; give --input-format {choice}")
     return TEXT

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.corpora.text_files import stdin_lines, stream_lines
@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 FORMATS = ("text", "jsonl")
 STDIN = "standard input"
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")  # line breaks for many programs, but not for JSON
-# A text and its route; None for the system's default route.
-RoutedLine = tuple[str, str | None]
+
+
+class Line(NamedTuple):
+    """A text to translate."""
+
+    text: str
+    route: str | None = None  # None for the system's default route
+    dialect: str | None = None  # dialect of placeholders; None for the one that is wanted
 
 
 def text_lines(path: Path | None) -> Iterator[str]:
@@ -35,7 +41,7 @@ def text_lines(path: Path | None) -> Iterator[str]:
         yield line
 
 
-def routed_by_file(lines: Iterable[str], name: str, path: Path, domains: Sequence[str]) -> Iterator[RoutedLine]:
+def routed_by_file(lines: Iterable[str], name: str, path: Path, domains: Sequence[str]) -> Iterator[Line]:
     """Yield each line with its domain, read from the same line of a file of domains.
 
     The domain may be empty if the line is blank.
@@ -50,10 +56,10 @@ def routed_by_file(lines: Iterable[str], name: str, path: Path, domains: Sequenc
         domain = domain.strip()
         if domain not in domains and (domain or line.strip()):
             raise InputError(f"{path}, line {number}: unknown domain {domain!r}; choose one of {', '.join(domains)}")
-        yield line, domain or None
+        yield Line(line, domain or None)
 
 
-def blocks(lines: Iterable[RoutedLine], size: int) -> Iterator[list[RoutedLine]]:
+def blocks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
     """Yield lists of ``size`` lines; the last list may be shorter."""
     lines = iter(lines)
     while block := list(islice(lines, size)):
@@ -71,37 +77,32 @@ class Wanted:
     by_token: bool = False  # whether to include the decoder's gate weights at each subword of the best translation
     dialect: str = ANY  # dialect of placeholders
 
-    def translated(
-        self, translator: SystemTranslator, block: Sequence[RoutedLine], first: int, name: str
-    ) -> Iterator[str]:
-        """Translate a block, and yield one output line per input line, including the line end.
+    def translated(self, translator: SystemTranslator, block: Sequence[Line], first: int, name: str) -> Iterator[str]:
+        """Translate a block, and yield one output per input.
 
         Args:
-            first: line number of the block's first line.
-            name: name of the input in messages.
+            first: number of the block's first text.
+            name: beginning of messages about a text, before its number.
         """
         answers = translator.translate(
-            [Request(*line, dialect=self.dialect) for line in block],
+            [Request(line.text, line.route, dialect=line.dialect or self.dialect) for line in block],
             beam=self.beam,
             candidates=self.candidates,
             with_gates=self.format == "jsonl",
-            label=lambda index: f"{name}, line {first + index}",
+            label=lambda index: f"{name} {first + index}",
         )
-        for number, answer in enumerate(answers, first):
+        for number, (_, answer) in enumerate(zip(block, answers, strict=True), first):
             if self.format == "jsonl":
                 record = json.dumps(self._record(translator.domains, answer, number), ensure_ascii=False)
-                yield _LINE_ENDS.sub(lambda end: f"\\u{ord(end[0]):04x}", record) + "\n"
+                yield _LINE_ENDS.sub(lambda end: f"\\u{ord(end[0]):04x}", record)
                 continue
             if lacking := [term for term, kept in answer.terms.items() if kept is None]:
                 words = f"the translation does not contain the required translation of {', '.join(lacking)}"
-                print(f"{name}, line {number}: {words}", file=sys.stderr)
+                print(f"{name} {number}: {words}", file=sys.stderr)
             if UNTRANSLATED in answer.notes:
-                print(
-                    f"{name}, line {number}: stays untranslated, since no translation keeps its placeholders",
-                    file=sys.stderr,
-                )
-            # Training text has no line breaks, but a model's vocabulary may contain them.
-            yield answer.candidates[0].text.replace("\n", " ") + "\n"
+                words = "stays untranslated, since no translation keeps its placeholders"
+                print(f"{name} {number}: {words}", file=sys.stderr)
+            yield answer.candidates[0].text
 
     def _record(self, domains: Sequence[str], answer: Answer, number: int) -> dict[str, Any]:
         record: dict[str, Any] = {"line": number, "route": answer.route, "domain": answer.domain}

@@ -1,10 +1,10 @@
-"""Translate files in blocks, standard input as a stream, or documents.
+"""Translate files of lines and documents in blocks, and standard input as a stream.
 
 An interrupted translation of a file continues with the next block. Unfinished work, and the record that tells files
 written by this command from the user's own files, are in the user's cache::
 
     ~/.cache/fairseq_ext/translations/HASH/
-        .out.de.step/unfinished/blocks/       input lines, after checking
+        .out.de.step/unfinished/blocks/       lists of input texts, after checking
         .out.de.step/unfinished/translated/   translations, one task per block
         .out.de.json                          fingerprint of the job and checksum of out.de
 """
@@ -16,13 +16,13 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import IO
 
 from tqdm import tqdm
 
@@ -34,14 +34,14 @@ from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import FLOAT32, MANIFEST_FILE, Manifest, read_manifest
+from fairseq_ext.runtime.manifest import FLOAT32, MANIFEST_FILE, read_manifest
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
-from fairseq_ext.translators.lines import STDIN, RoutedLine, Wanted, blocks, routed_by_file, text_lines
+from fairseq_ext.translators.lines import STDIN, Line, Wanted, blocks, routed_by_file, text_lines
 
-_SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "text", "counts.json"
+_SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "texts.json", "counts.json"
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,20 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Name of the text in messages."""
-        return STDIN if self.source is None else str(self.source)
+        """Beginning of messages about a text, before its number."""
+        return f"{self.source or STDIN}, {'line' if self.format in (None, formats.TEXT) else 'text'}"
+
+    def document(self) -> Document | None:
+        """Return the document to fill, or None for lines of text."""
+        if self.source is None or self.format in (None, formats.TEXT):
+            return None
+        manifest = read_manifest(self.system)
+        filling = Filling(manifest.languages, manifest.name, self.every, self.wanted.dialect)
+        return formats.document(self.source, self.format, filling)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that the output lines depend on."""
+        """SHA-256 of everything that the output depends on."""
         files = [self.system / MANIFEST_FILE, self.source, self.domains, self.terms]
         description = {
             "version": 6,
@@ -77,16 +85,19 @@ class Job:
             "route": self.route,
             "block_lines": self.block_lines,
             "decoding_precision": self.decoding_precision,
+            "document": [self.format, self.every],
             **dataclasses.asdict(self.wanted),
         }
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
-    def lines(self) -> Iterator[RoutedLine]:
-        """Return the lines with their routes."""
+    def lines(self) -> Iterator[Line]:
+        """Return the texts with their routes."""
+        if document := self.document():
+            return (Line(text, self.route, dialect) for text, dialect in document.texts())
         lines = text_lines(self.source)
         if self.domains is None:
-            return ((line, self.route) for line in lines)
-        return routed_by_file(lines, self.name, self.domains, read_manifest(self.system).domains)
+            return (Line(line, self.route) for line in lines)
+        return routed_by_file(lines, str(self.source or STDIN), self.domains, read_manifest(self.system).domains)
 
 
 @lru_cache(maxsize=1)
@@ -106,35 +117,16 @@ def translate(job: Job) -> None:
         raise InputError(
             f"{job.output}: the folder {job.output.parent} does not exist; create it, or choose another name"
         )
-    manifest = read_manifest(job.system)
     kind = job.format or (formats.TEXT if job.source is None else formats.format_of(job.source))
-    if kind != formats.TEXT:
-        _translate_document(job, kind, manifest)
-    elif job.source is None or job.output is None:
+    if kind != formats.TEXT and (job.source is None or job.output is None):
+        raise InputError(f"--input-format {kind}: needs files; give --input and --output")
+    if kind != formats.TEXT and (job.wanted.format != "text" or job.domains is not None):
+        raise InputError(f"{job.source}: --format jsonl and --domains do not apply to {kind}; remove them")
+    if job.source is None or job.output is None:
         _translate_stream(job)
     else:
         paths = {name: getattr(job, name) for name in ("system", "source", "output", "domains", "terms")}
-        translate_file(replace(job, **{name: path and path.absolute() for name, path in paths.items()}))
-
-
-def _translate_document(job: Job, kind: str, manifest: Manifest) -> None:
-    """Translate a document: its texts as a file of lines in the user's cache, then write the document with them."""
-    if job.source is None or job.output is None:
-        raise InputError(f"--input-format {kind}: needs files; give --input and --output")
-    if job.wanted.format != "text" or job.domains is not None:
-        raise InputError(f"{job.source}: --format jsonl and --domains do not apply to {kind}; remove them")
-    _refuse_existing(job)
-    document = Document(job.source, formats.FORMATS[kind], Filling(manifest.languages, manifest.name, job.every))
-    folder = _state_of(job.output.absolute()).with_name("document")
-    folder.mkdir(parents=True, exist_ok=True)
-    lines, translated = folder / "lines", folder / "translated"
-    with lines.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in document.texts())
-    translate(replace(job, source=lines, output=translated, format=formats.TEXT))
-    with atomic_write(job.output.absolute()) as partial, partial.open("wb") as out:
-        filled = document.write((line.removesuffix("\n") for line in translated.open(encoding="utf-8")), out)
-    shutil.rmtree(folder)
-    print(f"{job.output}: {filled} segments filled", file=sys.stderr)
+        translate_file(replace(job, format=kind, **{name: path and path.absolute() for name, path in paths.items()}))
 
 
 def _translate_stream(job: Job) -> None:
@@ -146,21 +138,22 @@ def _translate_stream(job: Job) -> None:
             if isinstance(out, io.TextIOWrapper):  # UTF-8 regardless of the locale
                 out.reconfigure(encoding="utf-8", newline="\n")
         else:
-            _refuse_existing(job)
+            if job.output.is_file() and job.output.stat().st_size:
+                raise InputError(f"{job.output}: already exists; move it away or choose another name")
             temporary = stack.enter_context(atomic_write(job.output.absolute()))
             out = stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))
         progress = stack.enter_context(tqdm(unit=" lines", disable=True if sys.stdout.isatty() else None))
         first = 1
         for block in blocks(job.lines(), job.block_lines):
-            out.writelines(job.wanted.translated(translator, block, first, job.name))
+            out.writelines(map(_line, job.wanted.translated(translator, block, first, job.name)))
             out.flush()
             progress.update(len(block))
             first += len(block)
 
 
-def _refuse_existing(job: Job) -> None:
-    if job.output is not None and job.output.is_file() and job.output.stat().st_size:
-        raise InputError(f"{job.output}: already exists; move it away or choose another name")
+def _line(text: str) -> str:
+    """Return an output line. Training text has no line breaks, but a model's vocabulary may contain them."""
+    return text.replace("\n", " ") + "\n"
 
 
 @dataclass(frozen=True)
@@ -171,11 +164,11 @@ class _TranslateBlock:
     blocks: Path
 
     def __call__(self, index: int, output: Path) -> None:
-        """Write the translated lines of a block into an empty directory."""
-        block = [(line, route) for line, route in json.loads((self.blocks / f"{index:06d}").read_text("utf-8"))]
+        """Write the translations of a block into an empty directory."""
+        block = [Line(*each) for each in json.loads((self.blocks / f"{index:06d}").read_text("utf-8"))]
         first = index * self.job.block_lines + 1
-        lines = self.job.wanted.translated(_load_translator(self.job), block, first, self.job.name)
-        (output / _TEXT).write_text("".join(lines), encoding="utf-8", newline="\n")
+        texts = list(self.job.wanted.translated(_load_translator(self.job), block, first, self.job.name))
+        (output / _TEXT).write_text(json.dumps(texts), encoding="utf-8")
 
 
 def translate_file(job: Job) -> None:
@@ -197,13 +190,25 @@ def translate_file(job: Job) -> None:
         count = _translate_blocks(job, folder, output.name)
         with atomic_write(output) as partial:
             with partial.open("wb") as file:
-                for index in range(count):
-                    file.write((task_output(folder / _DONE, index) / _TEXT).read_bytes())
+                _write(job, _translations(folder / _DONE, count), file)
             # The record is written before the output appears, so that the next run can repair an interruption here.
             with atomic_write(_record_of(output)) as temporary:
                 known = {"fingerprint": fingerprint, "sha256": hash_file(partial)}
                 temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
         staging.clear()
+
+
+def _translations(folder: Path, count: int) -> Iterator[str]:
+    for index in range(count):
+        yield from json.loads((task_output(folder, index) / _TEXT).read_text(encoding="utf-8"))
+
+
+def _write(job: Job, translations: Iterator[str], file: IO[bytes]) -> None:
+    if document := job.document():
+        document.write(translations, file)
+        print(f"{job.output}: {document.filled} segments filled", file=sys.stderr)
+    else:
+        file.writelines(_line(text).encode("utf-8") for text in translations)
 
 
 def _translate_blocks(job: Job, folder: Path, label: str) -> int:
@@ -221,7 +226,7 @@ def _translate_blocks(job: Job, folder: Path, label: str) -> int:
 
 
 def _store(job: Job, folder: Path) -> None:
-    """Write lines as blocks. The folder appears when all blocks are complete."""
+    """Write texts as blocks. The folder appears when all blocks are complete."""
     partial = folder.with_name(f"{folder.name}.partial")
     partial.mkdir(exist_ok=True)
     counts = []
@@ -232,12 +237,12 @@ def _store(job: Job, folder: Path) -> None:
     partial.rename(folder)
 
 
-def _checked(job: Job) -> Iterator[RoutedLine]:
+def _checked(job: Job) -> Iterator[Line]:
     """Yield the lines, and raise an error for any that cannot be translated before translation starts."""
-    for number, (line, route) in enumerate(job.lines(), start=1):
-        if "domain" in (text := normal_form("NFKC", line)) and ":" in text:
-            _load_translator(job).check(Request(line, route), f"{job.name}, line {number}")
-        yield line, route
+    for number, line in enumerate(job.lines(), start=1):
+        if "domain" in (text := normal_form("NFKC", line.text)) and ":" in text:
+            _load_translator(job).check(Request(line.text, line.route), f"{job.name} {number}")
+        yield line
 
 
 def _state_of(output: Path) -> Path:

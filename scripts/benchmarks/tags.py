@@ -91,9 +91,9 @@ def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -
 def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts between marks, which are translated separately."""
     from fairseq_ext.corpora.placeholders import parts
-    from fairseq_ext.runtime.pieces import MARKUP, cut
+    from fairseq_ext.runtime.tags import PLAIN, cut
 
-    for outer, is_outside in cut(MARKUP, line):
+    for outer, is_outside in cut(PLAIN.markup, line):
         for number, part in enumerate(parts(outer) if is_outside else ["", outer]):
             has_words = number % 2 == 0 and any(map(str.isalpha, part))
             yield from [(" ", False), (part, True), (" ", False)] if has_words else [(part, False)]

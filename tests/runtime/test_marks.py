@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fairseq_ext.runtime.pieces import MARK, keep, split
 from fairseq_ext.runtime.placing import Marked, Placing
 from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.tags import HTML
 from fairseq_ext.runtime.translator import SystemTranslator
 
 
@@ -22,7 +23,7 @@ def place(marked: Marked, target: str, kept: list[str], attention: np.ndarray) -
 
 def put(source: str, target: str, links: dict[int, int]) -> str:
     """The translation with its marks, where words of the target attend to words of the source."""
-    [text] = (pieces := split(f"- {source} -", markup=True)).texts
+    [text] = (pieces := split(f"- {source} -", HTML)).texts
     marked = Marked.read(text, lambda _: True)
     attention = np.zeros((len(target.split(" ")), len(marked.text.split())))
     for word, other in links.items():
@@ -53,7 +54,7 @@ PARTS = ["w1", "w2 ", " w3", ", ", "<b>", "</b>", "<i>", "</i>", "<x/>", " <x/> 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=14), st.lists(st.sampled_from(WORDS), max_size=6))
 def test_each_mark_stands_once_and_nested(parts: list[str], words: list[str]) -> None:
-    for text in split("".join(parts), markup=True).texts:
+    for text in split("".join(parts), HTML).texts:
         marked = Marked.read(text, lambda _: False)
         target = " ".join(words)
         attention = np.random.default_rng(len(text)).random((max(len(words), 1), 1 + len(marked.text.split())))
@@ -74,7 +75,7 @@ def test_each_mark_stands_once_and_nested(parts: list[str], words: list[str]) ->
 def test_translations_keep_what_the_vocabulary_can_and_cannot_write(exported: Path) -> None:
     translator = SystemTranslator.load(exported / "gad")
     for source in ("w1 <b>w2 w3</b> w4", "w1 <x/> w5 {0} w2", f"w1 {keep('w19')} w3", "<b>w4 <i>w5</i> %s</b> w6"):
-        pieces = split(source, markup=True)
+        pieces = split(source, HTML)
         [answer] = translator.translate([Request(text) for text in pieces.texts], candidates=2)
         for candidate in answer.candidates:
             found = pieces.join([candidate.text])

@@ -105,5 +105,8 @@ def test_a_document_in_a_document_out(exported: Path, text: Path, cache: Path) -
     )
     assert sorted(path.name for path in text.parent.iterdir()) == ["filled.po", "in.en", "messages.po"]
     assert not list(cache.rglob("translated"))
+    verb("translate")([*given, "--all"])
+    assert 'msgstr "mine"' not in output.read_text()
+    output.write_text("mine")
     with pytest.raises(InputError, match="exists"):
         verb("translate")(given)

@@ -1,0 +1,181 @@
+"""Formats that translate-toolkit reads and writes, where it is installed: the extra ``formats``.
+
+Files in one language are translated in place. Qt's ``.ts`` has two languages: its unfinished messages are filled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.pieces import split
+from fairseq_ext.runtime.tags import PLAIN
+from fairseq_ext.translators.document import Edit, Filling, Format, Parts, check_language
+
+# Module and class of translate.storage; for properties, of UTF-8 and of other encodings.
+_CLASSES = {
+    "android": ("aresource.AndroidResourceFile",),
+    "strings": ("properties.stringsutf8file", "properties.stringsfile"),
+    "properties": ("properties.javautf8file", "properties.javafile"),
+    "resx": ("resx.RESXFile",),
+    "json": ("jsonl10n.JsonNestedFile",),
+    "arb": ("jsonl10n.ARBJsonFile",),
+    "webext": ("jsonl10n.WebExtensionJsonFile",),
+    "yaml": ("yaml.YAMLFile",),
+    "qt": ("ts2.tsfile",),
+}
+_MARKDOWN = re.compile(
+    r"""(?P<code>(`+)[^`](?:.*?[^`])??\2(?!`))|(?P<open>!?\[)|\](?:\([^()\s]*(?:\ "[^"]*")?\))?|\*\*?|~~|__""",
+    re.VERBOSE,
+)
+
+
+def _class(name: str, which: int = 0) -> Any:
+    module, _, kind = _CLASSES[name][which].partition(".")
+    return getattr(_module(name, module), kind)
+
+
+def _module(name: str, module: str) -> Any:
+    try:
+        return import_module(f"translate.storage.{module}")
+    except ImportError as error:
+        raise InputError(
+            f"is {name}, which translate-toolkit reads ({error}); install it with pip install 'fairseq-ext[formats]'"
+        ) from None
+
+
+def _guarded(name: str, parse: Callable[[], Any]) -> Any:
+    try:
+        return parse()
+    except Exception as error:  # parsers raise errors of many kinds
+        raise InputError(f"cannot be read as {name} ({error}); correct it") from None
+
+
+def _store(name: str, data: bytes) -> Any:
+    """Parse a file."""
+    has_others = len(_CLASSES[name]) > 1
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        kind = _class(name, int(has_others))
+    else:
+        kind = _class(name)
+    return _guarded(name, lambda: kind.parsestring(data))
+
+
+def _units(name: str, store: Any) -> Iterator[Any]:
+    """Yield the units that can be translated."""
+    for unit in store.units:
+        is_object = name == "resx" and (unit.xmlelement.get("type") or unit.xmlelement.get("mimetype"))
+        is_text = isinstance(unit.source, str) and unit.istranslatable() and not unit.isheader() and not is_object
+        if is_text and not (name == "qt" and unit.isobsolete()):
+            yield unit
+
+
+def _strings(text: Any) -> list[str]:
+    """Return a text, or each of its plural forms."""
+    return [str(each) for each in getattr(text, "strings", [text])]
+
+
+def _read(name: str, path: Path, filling: Filling) -> Parts:
+    store = _store(name, path.read_bytes())
+    if name == "qt" and (language := store.gettargetlanguage()):
+        check_language(language, filling.languages[1], "language")
+    for unit in _units(name, store):
+        is_done = name == "qt" and unit.istranslated() and not filling.every
+        for text in _strings(unit.source):
+            pieces = split(text, PLAIN, filling.dialect)
+            yield text if is_done or not pieces.texts else Edit(text, (pieces,), "".join)
+
+
+def _write(name: str, path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
+    data, left = path.read_bytes(), iter(parts)
+    store = _store(name, data)
+    for unit in _units(name, store):
+        old = _strings(unit.source)
+        new = [next(left) for _ in old]
+        if new != old:
+            _fill(name, unit, new)
+    list(left)  # checks that no translation is left
+    if name in ("json", "arb", "webext") and (indent := re.search(rb"\n([ \t]+)\S", data)):
+        store.dump_args["indent"] = indent[1].decode("ascii")
+    written = bytes(store)
+    if _shape(store) != _shape(_store(name, written)):
+        raise InputError(f"would not be read again as {name}; report the file")
+    file.write(written)
+
+
+def _shape(store: Any) -> list[tuple[str, int, int]]:
+    """Return what a translation does not change: the units, and their numbers of plural forms."""
+    return [(unit.getid(), len(_strings(unit.source)), len(_strings(unit.target))) for unit in store.units]
+
+
+def _fill(name: str, unit: Any, texts: list[str]) -> None:
+    forms = len(_strings(unit.target))
+    plural = import_module("translate.misc.multistring").multistring
+    if name in ("strings", "properties"):
+        unit.source = texts[0]
+    elif hasattr(unit.target, "strings"):  # Qt's source has one form, and its translation those of the language
+        unit.target = plural((texts * forms)[:forms])
+        if name == "qt":
+            unit.markfuzzy()
+    else:
+        unit.target = texts[0]
+
+
+def _markdown(path: Path, translate: Callable[[str], str]) -> bytes:
+    """Return a Markdown file with its texts replaced."""
+    kind = _module("markdown", "markdown").MarkdownFile
+    store = kind(callback=translate, extract_code_blocks=False, extract_frontmatter=False, no_placeholders=True)
+    _guarded("markdown", lambda: store.parse(path.read_bytes()))
+    return bytes(store.filesrc.encode("utf-8"))
+
+
+def _read_markdown(path: Path, filling: Filling) -> Parts:
+    texts: list[str] = []
+    _markdown(path, lambda text: texts.append(text) or text)  # type: ignore[func-returns-value]
+    for text in texts:
+        masked, tokens = _masked(text)
+        pieces = split(masked, PLAIN, filling.dialect)
+        yield Edit(text, (pieces,), partial(_unmasked, tokens)) if pieces.texts else text
+
+
+def _write_markdown(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
+    left = iter(parts)
+    written = _markdown(path, lambda _: next(left))
+    list(left)
+    file.write(written)
+
+
+def _masked(text: str) -> tuple[str, dict[str, str]]:
+    """Replace the inline syntax of Markdown by tags; return the text, and what each tag stands for."""
+    tokens: dict[str, str] = {}
+    waiting: list[tuple[str, int]] = []  # open tokens with their numbers
+
+    def tag(found: re.Match[str]) -> str:
+        name = "[" if found["open"] else found[0]
+        opened = [place for place, (other, _) in enumerate(waiting) if other == (name if name[0] != "]" else "[")]
+        if opened and not found["open"]:
+            made = f"</mark{waiting[opened[-1]][1]}>"
+            del waiting[opened[-1] :]
+        else:
+            is_alone = found["code"] or name[0] == "]"
+            made = f"<mark{len(tokens)}{'/' if is_alone else ''}>"
+            waiting.extend([] if is_alone else [(name, len(tokens))])
+        tokens[made] = found[0]
+        return made
+
+    return _MARKDOWN.sub(tag, text), tokens
+
+
+def _unmasked(tokens: dict[str, str], texts: Iterable[str]) -> str:
+    return re.sub(r"</?mark\d+/?>", lambda found: tokens.get(found[0], found[0]), "".join(texts))
+
+
+FORMATS = {name: Format(partial(_read, name), partial(_write, name)) for name in _CLASSES}
+FORMATS["markdown"] = Format(_read_markdown, _write_markdown)
