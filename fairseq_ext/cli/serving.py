@@ -59,8 +59,8 @@ def _translate_options(parser: ArgumentParser) -> None:
         "--placeholders",
         choices=DIALECTS,
         default=ANY,
-        help="dialect of placeholders such as %%s, all of which the translation keeps; none: translate them and tags as "
-        "words (default: any)",
+        help="dialect of placeholders such as %%s, all of which the translation keeps; none: translate them and tags "
+        "as words (default: any)",
     )
     add("--format", choices=FORMATS, default="text", help="output format; jsonl adds scores, routes and weights")
     add("--candidates", type=number(1), default=1, metavar="N", help="number of translations per line, in jsonl")
