@@ -13,7 +13,7 @@ import yaml
 
 from fairseq_ext.convert.marian_folder import find_files
 from fairseq_ext.inputs.errors import InputError
-from tests.convert.tiny_marian import OPTIONS, make_firefox_folder
+from tests.convert.tiny_marian import make_marian_folder
 from tests.convert.tiny_translation import write_pieces
 from tests.verbs import verb
 
@@ -22,7 +22,7 @@ MODEL, VOCABULARY = "model.ende.npz", "vocab.ende.spm"
 
 @pytest.fixture(scope="module")
 def firefox(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_firefox_folder(tmp_path_factory.mktemp("firefox"))
+    return make_marian_folder(tmp_path_factory.mktemp("firefox"))
 
 
 def names(folder: Path, *files: str, **texts: Any) -> list[str]:
@@ -86,7 +86,8 @@ def change_options(**changes: Any) -> Spoil:
     def spoil(folder: Path) -> None:
         with np.load(folder / MODEL) as file:
             arrays = dict(file)
-        text = yaml.safe_dump({**OPTIONS, **{name.replace("_", "-"): value for name, value in changes.items()}})
+        options = yaml.safe_load(arrays["special:model.yml"].tobytes().rstrip(b"\0"))
+        text = yaml.safe_dump({**options, **{name.replace("_", "-"): value for name, value in changes.items()}})
         arrays["special:model.yml"] = np.frombuffer(text.encode(), np.int8)
         np.savez(folder / MODEL, **arrays)
 

@@ -7,8 +7,9 @@ import pytest
 
 from fairseq_ext.convert.marian_layout import read_layout
 from fairseq_ext.inputs.errors import InputError
-from tests.convert.tiny_marian import OPTIONS
+from tests.convert.tiny_marian import OPTIONS as USUAL
 
+OPTIONS = {**USUAL, "transformer-decoder-autoreg": "rnn"}
 PATH = Path("model.npz")
 
 
