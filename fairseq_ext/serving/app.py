@@ -37,7 +37,7 @@ from fairseq_ext.serving.body import (
 )
 from fairseq_ext.serving.clients import refuse_as_libretranslate
 from fairseq_ext.serving.corrections import Corrections
-from fairseq_ext.serving.files import Results, opened, plain_name
+from fairseq_ext.serving.files import SUFFIXES, Results, opened, plain_name
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
@@ -317,6 +317,8 @@ class Service:
                 "domains": system.domains,
                 "routes": system.routes,
                 "default_route": system.default_route,
+                "corrections": self._corrections is not None,
+                "files": list(SUFFIXES),
                 "base": system.base,
                 "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
             }
