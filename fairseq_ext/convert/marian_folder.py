@@ -26,7 +26,8 @@ from fairseq_ext.inputs.yaml_file import load_yaml
 _PACKED = ".gz"
 _LARGEST = 1 << 33  # bytes of a file, unpacked
 MODEL_ENDINGS = (".npz", ".bin")
-_NO_MODEL = re.compile(r".*\.optimizer\.npz|lex\..*\.bin")
+_SHORTLIST = re.compile(r"lex\..*\.bin")
+_NO_MODEL = re.compile(rf".*\.optimizer\.npz|{_SHORTLIST.pattern}")
 _DECODING = re.compile(r"decoder\.yml|config.*\.yml")
 _SPM, _YML = ".spm", "vocab.yml"
 _SIDES = ("src", "source"), ("trg", "tgt", "target")
@@ -58,10 +59,18 @@ class MarianFolder:
         return load_yaml(path) if path else {}
 
     @property
+    def shortlist(self) -> Path | None:
+        """The lexical shortlist that the options of decoding name, or the only one."""
+        told = [self.files.get(_plain(name)) for name in self.decoding.get("shortlist") or [] if isinstance(name, str)]
+        found = [path for name, path in self.files.items() if _SHORTLIST.fullmatch(name)]
+        return next((path for path in told if path in found), found[0] if len(found) == 1 else None)
+
+    @property
     def inputs(self) -> list[Path]:
         """Files that an import reads."""
         small = (_YML, _SPM, ".yml", "metadata.json")
-        return sorted({self.model, *(path for name, path in self.files.items() if name.endswith(small))})
+        found = {self.model, self.shortlist, *(path for name, path in self.files.items() if name.endswith(small))}
+        return sorted(path for path in found if path is not None)
 
     def read_vocabulary(self, languages: Sequence[str | None]) -> Vocabulary:
         """Read both vocabularies; languages that are None are taken from ``metadata.json`` or the model's name."""

@@ -24,7 +24,9 @@ from fairseq_ext.convert.hugging_face import naming
 from fairseq_ext.convert.marian_files import MarianModel, read_model
 from fairseq_ext.convert.marian_folder import find_files, read_file
 from fairseq_ext.convert.marian_layout import GELU, MarianLayout, read_layout
+from fairseq_ext.convert.marian_shortlists import read_shortlist
 from fairseq_ext.convert.translation_models import GENERATION_FILE
+from fairseq_ext.corpora.lexicons import BASE, SHORTLIST_FILE, write_lexicons
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
 
@@ -63,6 +65,9 @@ def import_marian_model(source: Path, folder: Path, languages: Sequence[str | No
         imported.check_shapes()
     vocabulary.write(folder)
     imported.write(folder, vocabulary.languages)
+    if files.shortlist is not None:
+        lexicon = read_shortlist(read_file(files.shortlist), files.shortlist, vocabulary.source, vocabulary.target)
+        write_lexicons(folder / SHORTLIST_FILE, {BASE: lexicon})
     for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, _generation(files.decoding))):
         (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
 
