@@ -88,6 +88,29 @@ def _import_translation(options: Namespace) -> None:
     _print_what_next(options.output)
 
 
+def _import_marian_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Import a model of Marian, such as OPUS-MT's and Firefox's, as a base for adapters. The output has the model, "
+        "dictionaries, SentencePiece models, options.txt for fairseq's commands and generation.txt with the model's "
+        "search options. Files may be compressed (.gz)."
+    )
+    add = parser.add_argument
+    add("source", type=Path, help="Marian's .npz or .bin with vocabularies beside it, or the folder")
+    add("output", type=Path, help="directory to write")
+    add("--source-lang", metavar="NAME", help="source language (default: from metadata.json or model.ende.….bin)")
+    add("--target-lang", metavar="NAME", help="likewise; selects one if the model has several target languages")
+
+
+def _import_marian(options: Namespace) -> None:
+    from fairseq_ext.convert.marian_folder import find_files
+    from fairseq_ext.convert.marian_models import import_marian_model
+
+    languages = [options.source_lang, options.target_lang]
+    build = partial(import_marian_model, options.source, languages=languages)
+    _make(options.output, find_files(options.source).inputs, build, languages=languages)
+    _print_what_next(options.output)
+
+
 def _export_hf_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("model", choices=["gpt2", "roberta"], help="model type; roberta also for XLM-R")
@@ -223,6 +246,7 @@ def _classify(options: Namespace) -> None:
 IMPORTS = {
     "checkpoint": Verb("import a fairseq checkpoint", _import_checkpoint_options, _import_checkpoint),
     "hf": Verb("import a Hugging Face translation model", _import_translation_options, _import_translation),
+    "marian": Verb("import a model of Marian, OPUS-MT or Firefox", _import_marian_options, _import_marian),
     "gpt2": Verb("convert a Hugging Face GPT-2 to a fairseq checkpoint", _import_hf_options, _import_gpt2),
     "roberta": Verb(
         "convert a Hugging Face RoBERTa, XLM-R or BERT to a fairseq checkpoint", _import_hf_options, _import_roberta

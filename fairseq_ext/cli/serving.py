@@ -59,8 +59,8 @@ def _translate_options(parser: ArgumentParser) -> None:
         "--placeholders",
         choices=DIALECTS,
         default=ANY,
-        help="dialect of placeholders such as %%s, all of which the translation keeps; none: translate them and tags as "
-        "words (default: any)",
+        help="dialect of placeholders such as %%s, all of which the translation keeps; none: translate them and tags "
+        "as words (default: any)",
     )
     add("--format", choices=FORMATS, default="text", help="output format; jsonl adds scores, routes and weights")
     add("--candidates", type=number(1), default=1, metavar="N", help="number of translations per line, in jsonl")
@@ -200,6 +200,7 @@ def _serve_options(parser: ArgumentParser) -> None:
     add("--port", type=number(0, 65_535), default=8000, help="port; 0: any free port")
     add("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     add("--terms", type=Path, metavar="FILE", help=_TERMS)
+    add("--corrections", type=Path, metavar="FOLDER", help="keep corrections of translations in it, by domain")
     add("--device", default="cpu", help="device of the model, e.g. cuda")
     _add_precision(parser)
     add("--threads", type=number(1), default=1, help="number of CPU threads of the model")
@@ -223,6 +224,7 @@ def _serve(options: Namespace) -> None:
         host=options.host,
         port=options.port,
         token_file=options.token_file,
+        corrections=options.corrections,
         terms=options.terms,
         device=options.device,
         decoding_precision=options.decoding_precision,

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
+from fairseq_ext.convert.embedding_tables import Tables
 from fairseq_ext.convert.fairseq_model import as_options, read_transformer
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
@@ -35,7 +36,6 @@ from fairseq_ext.convert.translation_vocabulary import (
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.patches.checkpoints import check_weights
-from fairseq_ext.patches.models import OUTPUT_BIAS
 
 GENERATION_FILE = "generation.txt"
 _GENERATION_CONFIG = "generation_config.json"
@@ -47,11 +47,6 @@ _ACTIVATIONS = {
     "silu": "swish",
 }
 _TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
-_OUTPUT = "decoder.output_projection.weight"
-# Index of </s> in every fairseq dictionary.
-_EOS = 2
-# Logit of a symbol that the model lacks: its probability is zero in float32.
-_NEVER = -100.0
 
 
 def import_translation_model(source: Path, folder: Path, languages: Sequence[str | None] = (None, None)) -> None:
@@ -153,26 +148,14 @@ def _converted(
     named = {name.removeprefix("model."): value.float() for name, value in weights.items()}
     bias = named.pop("final_logits_bias", None)
     encoder, decoder, output = _tables(named, config)
-    source, target = vocabulary.source.order(), vocabulary.target.order()
-    words = _rows(encoder, source)
-    named["encoder.embed_tokens.weight"] = words
-    named[_OUTPUT] = words if output is encoder and source == target else _rows(output, target)
-    inputs = named[_OUTPUT] if decoder is output else _rows(decoder, target)
+    start = None
     if not options["decoder_normalize_before"]:
-        inputs = inputs.clone()
-        inputs[_EOS] = _start(decoder, config)
-        named |= _positions(named, options["max_source_positions"])
-    named["decoder.embed_tokens.weight"] = inputs
-    if None in target or (bias is not None and bool(bias.any())):
-        own = torch.zeros(len(output)) if bias is None else bias.flatten()
-        named[f"decoder.{OUTPUT_BIAS}"] = _rows(own, target, _NEVER)
-    named |= {f"{side}.version": torch.tensor([3.0]) for side in ("encoder", "decoder")}
-    is_tied = inputs is named[_OUTPUT]
-    tied = {
-        "share_decoder_input_output_embed": is_tied,
-        "share_all_embeddings": is_tied and inputs is words,
-    }
-    return named, {**options, **tied}
+        start = _start(decoder, config)
+        named |= _positions(named, options["max_source_positions"], encoder.shape[1])
+    tables = Tables(encoder, decoder, output, start, None if bias is None else bias.flatten())
+    embeddings, tied = tables.for_fairseq(vocabulary)
+    versions = {f"{side}.version": torch.tensor([3.0]) for side in ("encoder", "decoder")}
+    return {**named, **embeddings, **versions}, {**options, **tied}
 
 
 def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]:
@@ -196,21 +179,6 @@ def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]
     return tables
 
 
-def _rows(table: Tensor, order: Sequence[int | None], missing: float = 0.0) -> Tensor:
-    """Return the rows of a table in the order of fairseq's dictionary.
-
-    Shape:
-        table: V×H or V; result: as many rows as ``order`` has
-    """
-    if len(table) != len(order) - order.count(None):
-        raise InputError(f"an embedding table has {len(table)} rows, which does not match vocab_size in {CONFIG_FILE}")
-    if list(order) == list(range(len(table))):
-        return table
-    rows = table[torch.tensor([number or 0 for number in order])]
-    rows[[row for row, number in enumerate(order) if number is None]] = missing
-    return rows
-
-
 def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
     """Return the embedding of the decoder's start symbol."""
     start = config.get("decoder_start_token_id")
@@ -219,14 +187,14 @@ def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
     return table[start]
 
 
-def _positions(named: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
+def _positions(named: Mapping[str, Tensor], length: int, width: int) -> dict[str, Tensor]:
     """Return Marian's tables of positions, preceded by fairseq's two unused rows."""
     found = {}
     for side in ("encoder", "decoder"):
         name = f"{side}.embed_positions.weight"
         table = named.get(name)
         if table is None:
-            table = _sinusoids(length, named["encoder.embed_tokens.weight"].shape[1])
+            table = _sinusoids(length, width)
         found[name] = torch.cat([table.new_zeros(2, table.shape[1]), table])
     return found
 

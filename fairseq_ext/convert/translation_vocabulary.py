@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_ext.convert.hugging_face import read_json
 from fairseq_ext.convert.sentencepiece_models import bpe_of_tokenizer, unigram_of_tokenizer
-from fairseq_ext.corpora.subwords import MODEL_FILE, dictionary_pieces, load_subwords
+from fairseq_ext.corpora.subwords import MODEL_FILE, dictionary_pieces, load_subwords, parse_subwords
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.language_tokens import STYLES
 from fairseq_ext.inputs.errors import InputError, shown
@@ -151,7 +151,7 @@ def _numbered_by_tokenizer(path: Path) -> list[str]:
         numbers |= {token["content"]: token["id"] for token in content["added_tokens"]}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: is not a tokenizer ({type(error).__name__}: {error})") from None
-    return _in_order(numbers, path)
+    return in_order(numbers, path)
 
 
 def _model(folder: Path, symbols: Sequence[str]) -> bytes:
@@ -169,20 +169,25 @@ def _model(folder: Path, symbols: Sequence[str]) -> bytes:
 
 def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) -> Vocabulary:
     symbols = _numbered(folder / VOCAB_FILE)
-    codes = [found[1] for symbol in symbols if (found := _MARIAN_CODE.fullmatch(symbol))]
     targets = _numbered(folder / TARGET_VOCAB_FILE) if config.get("separate_vocabs") else symbols
-    languages = _languages(folder, given, codes, is_told_source=False)
     sides = ((symbols, folder / SOURCE_MODEL), (targets, folder / TARGET_MODEL))
     source, target = (Side(own, check_own_pieces(path, own).read_bytes()) for own, path in sides)
+    return marian_vocabulary(source, target, given, folder)
+
+
+def marian_vocabulary(source: Side, target: Side, given: Sequence[Any], folder: Path) -> Vocabulary:
+    """Return the vocabulary of a Marian model, which may have symbols ``>>deu<<`` for target languages."""
+    codes = [found[1] for symbol in source.symbols if (found := _MARIAN_CODE.fullmatch(symbol))]
+    languages = _languages(folder, given, codes, is_told_source=False)
     return Vocabulary(source, target, "marian" if codes else "none", languages)
 
 
 def _numbered(path: Path) -> list[str]:
     """Return the symbols of a vocabulary file by number."""
-    return _in_order(read_json(path), path)
+    return in_order(read_json(path), path)
 
 
-def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
+def in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
     """Return symbols by number, after checking that a fairseq dictionary can hold them."""
     by_number = {number: symbol for symbol, number in numbers.items() if type(number) is int}
     if sorted(by_number) != list(range(len(numbers))):
@@ -198,9 +203,9 @@ def _in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
     return symbols
 
 
-def check_own_pieces(path: Path, symbols: Sequence[str]) -> Path:
-    """Check that a SentencePiece model belongs to these symbols, and return its path."""
-    pieces = dictionary_pieces(load_subwords(path))
+def check_own_pieces(path: Path, symbols: Sequence[str], data: bytes | None = None) -> Path:
+    """Check that a SentencePiece model, with these or the path's bytes, belongs to the symbols; return its path."""
+    pieces = dictionary_pieces(load_subwords(path) if data is None else parse_subwords(data, path))
     if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
         raise InputError(
             f"{path}: most of its {len(pieces)} pieces are unknown to the model; give the file of this model"

@@ -15,7 +15,7 @@ from fairseq_ext.inputs.errors import InputError
 
 # Exceptions of numpy and zipfile for damaged headers and truncated files; the last is raised for a .npy file instead of
 # a .npz.
-_DAMAGE = (
+DAMAGE = (
     *(OSError, ValueError, KeyError, EOFError, OverflowError, MemoryError, TypeError, SyntaxError, RecursionError),
     *(tokenize.TokenError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, AttributeError),
 )
@@ -45,5 +45,5 @@ def _named(path: Path, remedy: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise InputError(f"{path}: not found; {remedy}") from None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise InputError(f"{path}: cannot be read as arrays ({error}); {remedy}") from None

@@ -35,17 +35,25 @@ def load_yaml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise InputError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB; give an experiment file")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    if len(data) > _LARGEST_FILE:
+        raise InputError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB; give an experiment file")
+    return parse_yaml(data, str(path))
+
+
+def parse_yaml(data: bytes, where: str) -> dict[str, Any]:
+    """Parse a mapping; ``where`` names its place in error messages."""
+    try:
         content = _Reader(data.decode("utf-8")).content()
     except RecursionError:
-        raise InputError(f"{path}: is nested deeper than {_DEEPEST}") from None
+        raise InputError(f"{where}: is nested deeper than {_DEEPEST}") from None
     except yaml.YAMLError as error:
-        raise InputError(f"{path}: is not valid YAML: {' '.join(str(error).replace(_NO_NAME, '').split())}") from None
-    except (OSError, ValueError, LookupError, ArithmeticError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
+        raise InputError(f"{where}: is not valid YAML: {' '.join(str(error).replace(_NO_NAME, '').split())}") from None
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise InputError(f"{where}: cannot be read ({error})") from None
     if not isinstance(content, dict):
-        raise InputError(f"{path}: expected keys and values, got {shown(content)}")
+        raise InputError(f"{where}: expected keys and values, got {shown(content)}")
     return content
 
 

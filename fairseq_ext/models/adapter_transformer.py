@@ -27,6 +27,7 @@ from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank,
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
 from fairseq_ext.modules.routers import RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
+from fairseq_ext.modules.transformer_options import SSRU
 
 # Used as a domain's index for sentences that use the base model alone.
 NO_ADAPTER = -1
@@ -76,7 +77,8 @@ class TranslationAdapterConfig(AdapterConfig):
     lora_modules: str = option(
         FORM_OPTIONS["lora_modules"],
         "linear layers with LoRA, separated by commas: q, k, v and out of the self-attention (q and out "
-        "also of the cross-attention), fc1 and fc2 of the feed-forward block (default: q,v)",
+        "also of the cross-attention), forget and candidate of an SSRU, fc1 and fc2 of the feed-forward block "
+        "(default: q,v)",
     )
 
     def lora_names(self) -> list[str]:
@@ -248,6 +250,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
 
     def add_adapters(self, config: TranslationAdapterConfig, names: Sequence[str]) -> None:
         """Attach adapters with these names to every layer and freeze the rest."""
+        if str(config.adapter_form) == LORA:
+            self._check_places(config.lora_names())
         self.adapter_names, num_adapters = list(names), len(names)
         self.encoder.num_adapters = num_adapters
         keep_names(self.decoder, names)
@@ -263,6 +267,12 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
                 PostLayerAdapter(bank, router, config.adapter_dropout).attach(layer)
         self.frozen_mode = str(config.frozen_mode)
         freeze_base(self)
+
+    def _check_places(self, names: Sequence[str]) -> None:
+        """Check that the base has layers of every kind that LoRA adapts."""
+        for name in names:
+            if not any(lora_places(layer, [name]) for side in (self.encoder, self.decoder) for layer in side.layers):
+                raise InputError(f"--lora-modules {name}: the base has no such layer; remove {name}")
 
     @property
     def banks(self) -> list[Bank]:
@@ -356,7 +366,7 @@ small_architecture = sized(
     **of_side("decoder", {"layers": 2, "attention_heads": 4, "normalize_before": True}),
     share_all_embeddings=True,
 )
-register_presets("transformer", small=small_architecture)
+register_presets("transformer", small=small_architecture, ssru=sized(base_architecture, autoregressive_layer=SSRU))
 
 
 def register_sizes(model: str) -> None:

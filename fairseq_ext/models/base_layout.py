@@ -16,6 +16,7 @@ from torch import Tensor
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.presets import Architecture
+from fairseq_ext.modules.transformer_options import TRANSFORMER_OPTIONS
 
 _SIDES = ("encoder", "decoder")
 SIZES = tuple(f"{side}_{name}" for side in _SIDES for name in ("embed_dim", "ffn_embed_dim", "layers")) + (
@@ -32,7 +33,8 @@ POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos
 # fairseq's default, which its tasks set even if it is not given.
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
-_EXPECTED = {int: "a positive integer", bool: "true or false", str: "text"}
+_KINDS = {"activation_fn": str, "autoregressive_layer": str, "layer_norm_epsilon": float}  # besides FLAGS and sizes
+_EXPECTED = {int: "a positive integer", bool: "true or false", str: "text", float: "a positive number"}
 LORA = "lora"  # value of --adapter-form
 # Options of the adapters' form, with defaults; checkpoints contain only given values.
 FORM_OPTIONS: Mapping[str, Any] = {
@@ -53,13 +55,14 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
     base_architecture(args)
     args.no_decoder_final_norm = getattr(args, "no_decoder_final_norm", False)
     args.share_decoder_input_output_embed |= args.share_all_embeddings
-    names = [*SIZES, *FLAGS, "activation_fn", *_learned_positions(args)]
-    layout = {name: getattr(args, name, _USUAL_POSITIONS) for name in names}
+    names = [*SIZES, *FLAGS, "activation_fn", *TRANSFORMER_OPTIONS, *_learned_positions(args)]
+    layout = {name: getattr(args, name, TRANSFORMER_OPTIONS.get(name, _USUAL_POSITIONS)) for name in names}
     # fairseq parses some sizes as strings.
     layout = {name: int(v) if name in SIZES and str(v).isdecimal() else v for name, v in layout.items()}
     for name, value in layout.items():
-        kind = str if name == "activation_fn" else bool if name in FLAGS else int
-        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):
+        kind = _KINDS.get(name, bool if name in FLAGS else int)
+        is_number = kind in (int, float)
+        if not isinstance(value, kind) or (is_number and (isinstance(value, bool) or not value > 0)):
             raise InputError(f"its option {name} is {value!r}; expected {_EXPECTED[kind]}")
     return layout
 
@@ -117,7 +120,7 @@ def _adapters_of(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> d
 
 def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
     for name, value in layout.items():
-        own = getattr(args, name, False)
+        own = getattr(args, name, TRANSFORMER_OPTIONS.get(name, False))
         if name == "bottleneck_dim" and not own:
             own = args.encoder_embed_dim // 2
         if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):

@@ -21,6 +21,8 @@ PLACES = {
     "k": ("self_attn.k_proj",),
     "v": ("self_attn.v_proj",),
     "out": ("self_attn.out_proj", "encoder_attn.out_proj"),
+    "forget": ("self_attn.forget",),  # of an SSRU
+    "candidate": ("self_attn.candidate",),
     "fc1": ("fc1",),
     "fc2": ("fc2",),
 }

@@ -1,9 +1,14 @@
-"""Changes to fairseq's models: encoder hooks, ``--decoding-precision``, and support for models trained elsewhere."""
+"""Changes to fairseq's models: encoder hooks, ``--decoding-precision``, and support for models trained elsewhere.
+
+Every Transformer has two more options. ``--autoregressive-layer ssru`` replaces the decoder's self-attention, and
+``--layer-norm-epsilon`` sets the epsilon of all norms of the base model.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import fields, make_dataclass
 from typing import Any
 
 import torch
@@ -11,9 +16,14 @@ import torch.nn.functional as F
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, FairseqEncoder
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
+from fairseq_ext.inputs.option import option
+from fairseq_ext.modules.ssru import SSRU
+from fairseq_ext.modules.transformer_options import AUTOREGRESSIVE_LAYERS, TRANSFORMER_OPTIONS
+from fairseq_ext.modules.transformer_options import SSRU as SSRU_LAYER
 from fairseq_ext.patches import Patch
 
 SWISH = "swish"
@@ -91,12 +101,54 @@ def _adding_bias(output_layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return add_bias
 
 
+def _with_ssru(build: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    """Build an SSRU instead of the decoder's self-attention if the model's options say so."""
+
+    def build_self_attention(self: Any, embed_dim: int, cfg: Any, *args: Any, **kwargs: Any) -> nn.Module:
+        if str(cfg.autoregressive_layer) == SSRU_LAYER:
+            return SSRU(embed_dim)
+        return build(self, embed_dim, cfg, *args, **kwargs)
+
+    return build_self_attention
+
+
+def _with_epsilon(init: Callable[..., None]) -> Callable[..., None]:
+    def init_with_epsilon(self: nn.Module, cfg: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, cfg, *args, **kwargs)
+        for module in self.modules():
+            if hasattr(module, "eps"):
+                module.eps = cfg.layer_norm_epsilon
+
+    return init_with_epsilon
+
+
 PATCHES: list[Patch] = [
     (FairseqEncoder, "forward_non_torchscript", lambda _: _call),
     (BaseFairseqModel, "prepare_for_inference_", _lowering),
     (utils, "get_activation_fn", _with_swish),
     (TransformerDecoderBase, "upgrade_state_dict_named", _with_bias),
     (TransformerDecoderBase, "output_layer", _adding_bias),
+    (TransformerDecoderLayerBase, "build_self_attention", _with_ssru),
+    (TransformerEncoderBase, "__init__", _with_epsilon),
+    (TransformerDecoderBase, "__init__", _with_epsilon),
 ]
+
+
+_LAYER = option(
+    TRANSFORMER_OPTIONS["autoregressive_layer"],
+    "how a decoder layer reads the target words so far: by attention, or by the recurrent cell ssru "
+    "(Kim et al. 2019) (default: attention)",
+)
+_EPSILON = option(TRANSFORMER_OPTIONS["layer_norm_epsilon"], "epsilon of the base's layer norms (default: 1e-5)")
+_MORE = make_dataclass(
+    "_MORE",
+    [
+        ("autoregressive_layer", ChoiceEnum(AUTOREGRESSIVE_LAYERS), _LAYER),
+        ("layer_norm_epsilon", float, _EPSILON),
+    ],
+)
+for _option in fields(_MORE):
+    TransformerConfig.__dataclass_fields__[_option.name] = _option
+    setattr(TransformerConfig, _option.name, _option.default)
 _ACTIVATIONS = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
 TransformerConfig.__dataclass_fields__["activation_fn"].type = _ACTIVATIONS

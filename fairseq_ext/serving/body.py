@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from email import message_from_string
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -19,6 +20,8 @@ from fairseq_ext.serving.refusals import RefusedError
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
+
+JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 
 class _Routed(BaseModel):
@@ -58,21 +61,54 @@ class Order:
     gates: str | None = None
 
 
-def read_content(data: bytes, *, is_form: bool = False) -> Any:
-    """Parse a body. A form gives an object, in which repeated keys have lists."""
+class Upload(NamedTuple):
+    """A file in a form."""
+
+    name: str
+    data: bytes
+
+
+def read_content(data: bytes, kind: str = JSON) -> Any:
+    """Parse a body. A form gives an object, in which repeated keys have lists.
+
+    Args:
+        kind: content type; anything but a form is JSON.
+    """
+    is_form = kind.startswith((FORM, MULTIPART))
     try:
         if is_form:
-            found: dict[str, list[str]] = {}
-            for key, value in parse_qsl(data.decode("ascii"), keep_blank_values=True, errors="strict"):
+            found: dict[str, list[str | Upload]] = {}
+            for key, value in _parts(data, kind) if kind.startswith(MULTIPART) else _fields(data):
                 found.setdefault(key, []).append(value)
             return {key: values if len(values) > 1 else values[0] for key, values in found.items()}
-        content = json.loads(data.decode("utf-8"), object_pairs_hook=_once_each)
+        content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once_each)
         if b"\\u" in data:  # JSON can contain lone surrogates, which are invalid text
             json.dumps(content, ensure_ascii=False).encode()
         return content
     except (ValueError, RecursionError) as error:
         kind = "a form" if is_form else "JSON"
         raise RefusedError(400, f"the body cannot be read as {kind}: {line_of(InputError(str(error)))}") from None
+
+
+def _fields(data: bytes) -> Iterator[tuple[str, str]]:
+    yield from parse_qsl(data.decode("utf-8"), keep_blank_values=True, errors="strict")
+
+
+def _parts(data: bytes, kind: str) -> Iterator[tuple[str, str | Upload]]:
+    """Yield the names and values of the parts of a multipart form."""
+    boundary = message_from_string(f"Content-Type: {kind}\n\n").get_boundary()
+    if not boundary:
+        raise ValueError("its Content-Type has no boundary")
+    for part in (b"\r\n" + data).split(f"\r\n--{boundary}".encode())[1:]:
+        if part.startswith(b"--"):
+            return
+        head, _, value = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        headers = message_from_string(head.decode("utf-8").replace("\r\n", "\n") + "\n\n")
+        name, file = headers.get_param("name", header="Content-Disposition"), headers.get_filename()
+        if not isinstance(name, str):
+            raise ValueError("a part has no name")
+        yield name, value.decode("utf-8") if file is None else Upload(file, value)
+    raise ValueError("its last boundary is missing")
 
 
 def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None) -> Order:

