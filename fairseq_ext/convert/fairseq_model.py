@@ -149,7 +149,13 @@ def check_shapes(
     check_fit(model, upgraded, "", {}, True)
 
 
-def write_checkpoint(folder: Path, state: Mapping[str, Tensor], arguments: Sequence[str], criterion: str) -> None:
+def write_checkpoint(
+    folder: Path,
+    state: Mapping[str, Tensor],
+    arguments: Sequence[str],
+    criterion: str,
+    task_state: Mapping[str, Any] | None = None,
+) -> None:
     """Write ``model.pt`` with all entries that fairseq expects in a checkpoint."""
     history = {
         "criterion_name": criterion,
@@ -164,7 +170,7 @@ def write_checkpoint(folder: Path, state: Mapping[str, Tensor], arguments: Seque
         "model": dict(state),
         "criterion": {},
         "optimizer_history": [history],
-        "task_state": {},
+        "task_state": dict(task_state or {}),
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }

@@ -65,7 +65,7 @@ class MarianFolder:
 
     def read_vocabulary(self, languages: Sequence[str | None]) -> Vocabulary:
         """Read both vocabularies; languages that are None are taken from ``metadata.json`` or the model's name."""
-        given = [own or found for own, found in zip(languages, self._languages(), strict=True)]
+        given = [own or found for own, found in zip(languages, self.languages, strict=True)]
         paths = self._vocabularies(given)
         pieces = [*paths]
         if paths[0].name.removesuffix(_PACKED).endswith(_YML):
@@ -73,7 +73,9 @@ class MarianFolder:
         source, target = (_read_side(*each) for each in zip(paths, pieces, strict=True))
         return marian_vocabulary(source, target, given, self.model)
 
-    def _languages(self) -> list[str | None]:
+    @property
+    def languages(self) -> list[str | None]:
+        """Source and target language as in ``metadata.json`` or the model's name; None where neither says it."""
         if "metadata.json" in self.files:
             content = read_json(self.files["metadata.json"], "remove it, or give the folder as Mozilla publishes it")
             return [content.get(f"{side}Language") for side in ("source", "target")]

@@ -23,6 +23,7 @@ from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
     load_weights,
     read_json,
+    read_rate,
     read_size,
     weight_file,
 )
@@ -46,6 +47,8 @@ _ACTIVATIONS = {
     **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh"), "gelu_accurate"),
     "silu": "swish",
 }
+# Rates of dropout, and Hugging Face's defaults.
+_RATES = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
 _TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
 
 
@@ -122,6 +125,7 @@ def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, An
             f"{side}_learned_pos": is_marian or is_mbart,
             f"{side}_normalize_before": not is_marian,
         }
+    options |= {name: read_rate({name: usual, **config}, name, path) for name, usual in _RATES.items()}
     positions = read_size(config, "max_position_embeddings", path)
     return options | {"max_source_positions": positions, "max_target_positions": positions}
 

@@ -76,8 +76,11 @@ def read_chunks(file: IO[bytes], name: str, size: int = _CHUNK_BYTES) -> Iterato
         raise damage(name, error, f"after line {lines}") from None
 
 
-def read_members(path: Path, wanted: re.Pattern[str]) -> dict[str, bytes]:
-    """Read the files with matching names from a folder or archive, at most ``MAX_BYTES`` in total."""
+def read_members(path: Path, wanted: re.Pattern[str], most: int | None = None) -> dict[str, bytes]:
+    """Read the files with matching names from a folder or archive.
+
+    ``most`` limits their bytes in total (default: ``MAX_BYTES``).
+    """
     if path.is_dir():
         members = _folder_members(path, wanted)
     elif is_zip(path):
@@ -88,14 +91,14 @@ def read_members(path: Path, wanted: re.Pattern[str]) -> dict[str, bytes]:
         raise InputError(f"{path}: has an unknown format; give a catalogue (.po, .mo), folder, zip or tar archive")
     found: dict[str, bytes] = {}
     for name, file in members:
-        found[name] = _read_whole(file, f"{path}/{name}", sum(map(len, found.values())))
+        found[name] = _read_whole(file, f"{path}/{name}", sum(map(len, found.values())), most or MAX_BYTES)
     return found
 
 
 def read_file(path: Path) -> bytes:
     """Read a file of at most ``MAX_BYTES``."""
     with open_binary(path, "rb") as file:
-        return _read_whole(file, str(path))
+        return _read_whole(file, str(path), 0, MAX_BYTES)
 
 
 def is_zip(path: Path) -> bool:
@@ -182,15 +185,15 @@ def _tar_members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[
         raise damage(str(path), error) from None
 
 
-def _read_whole(file: IO[bytes], name: str, before: int = 0) -> bytes:
-    """Read a file; raise InputError if it and the ``before`` bytes already read exceed ``MAX_BYTES``."""
+def _read_whole(file: IO[bytes], name: str, before: int, most: int) -> bytes:
+    """Read a file; raise InputError if it and the ``before`` bytes already read exceed ``most``."""
     parts = []
     try:
         while part := file.read(_CHUNK_BYTES):
             parts.append(part)
             before += len(part)
-            if before > MAX_BYTES:
-                limit = f"{MAX_BYTES >> 20} MiB"
+            if before > most:
+                limit = f"{most >> 20} MiB"
                 raise InputError(
                     f"{name}: exceeds the limit of {limit} in total; split it, and give the parts one by one"
                 )

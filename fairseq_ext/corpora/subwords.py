@@ -28,6 +28,7 @@ from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_line
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Count, Number, Section
+from fairseq_ext.inputs.origin import ORIGIN_FILE
 
 # SentencePiece quickly reports how many symbols a text allows, but not if hundreds of millions are requested.
 _MOST_SYMBOLS = 10_000_000
@@ -104,10 +105,10 @@ def dictionary_of(folder: Path, lang: str) -> Path:
 
 
 def copy_subwords(source: Path, folder: Path, langs: tuple[str, str]) -> None:
-    """Copy dictionaries to a data folder, and SentencePiece models and language tokens if present."""
+    """Copy dictionaries and, if present, SentencePiece models, language tokens and the origin of the base."""
     for lang in langs:
         shutil.copyfile(dictionary_of(source, lang), folder / f"dict.{lang}.txt")
-    for name in (MODEL_FILE, *map(own_model_name, langs), LANGUAGE_TOKENS_FILE):
+    for name in (MODEL_FILE, *map(own_model_name, langs), LANGUAGE_TOKENS_FILE, ORIGIN_FILE):
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
 

@@ -6,6 +6,7 @@ dictionary in another order has the same size and accepts the same indices.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.provenance import check_contents, read_record
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.origin import ORIGIN, read_origin
 
 _ENTRY = "vocabulary"  # key in a task's state in checkpoints
 
@@ -81,7 +83,8 @@ def subword_options(data: Path) -> dict[str, str]:
 class VocabularyMemory:
     """Mixin of fairseq tasks that stores hashes of dictionaries and subword models in checkpoints and checks them.
 
-    Checkpoints without hashes, from fairseq's own tasks or earlier versions, are loaded without a check.
+    The origin of a pretrained base is stored, too. Checkpoints without hashes, from fairseq's own tasks or earlier
+    versions, are loaded without a check.
     """
 
     cfg: Any
@@ -92,12 +95,14 @@ class VocabularyMemory:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the task's state for checkpoints."""
-        return {**super().state_dict(), _ENTRY: self._fingerprint()}  # type: ignore[misc]
+        origin = read_origin(split_directories(self.cfg.data)[0])
+        told = {ORIGIN: dataclasses.asdict(origin)} if origin else {}
+        return {**super().state_dict(), _ENTRY: self._fingerprint(), **told}  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Check and load a task's state from a checkpoint."""
         self.check_vocabulary(state_dict)
-        super().load_state_dict({name: value for name, value in state_dict.items() if name != _ENTRY})  # type: ignore[misc]
+        super().load_state_dict({name: value for name, value in state_dict.items() if name not in (_ENTRY, ORIGIN)})  # type: ignore[misc]
 
     def check_vocabulary(self, state_dict: Mapping[str, Any]) -> None:
         """Compare the data's vocabulary with the hashes in a checkpoint's task state; skip files that one lacks."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_ext.metrics.bootstrap import p_value
+from fairseq_ext.metrics.bootstrap import is_significant, p_value
 from fairseq_ext.metrics.records import Records, Row, read_rows, write_rows
 from fairseq_ext.metrics.tables import Column, Table
 
@@ -32,7 +32,7 @@ class Comparison(Row):
     system: str
     baseline: str
     metric: str
-    domain: str  # ``all``, a domain, or another part of the test data
+    domain: str  # domain, or another part of the test data; empty for all
     difference: float  # system minus baseline
     low: float | None = None  # bounds of the 95 % interval
     high: float | None = None
@@ -78,7 +78,7 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
         Column("Metric", lambda row: rows[row].metric, is_text=True),
         Column("Set", lambda row: rows[row].domain or "all", is_text=True),
         Column("Difference", lambda row: rows[row].difference, "+.2f"),
-        Column("95 % interval", lambda row: _show_interval(rows[row])),
+        Column("95 % interval", lambda row: _interval(rows[row], 2)),
         Column("p", lambda row: "not tested" if rows[row].p is None else f"{rows[row].p:.3f}", is_text=False),
         Column("n", lambda row: rows[row].n, ",d"),
     ]
@@ -112,7 +112,25 @@ def _welch(
     return float(interval.low), float(interval.high), float(test.pvalue)
 
 
-def _show_interval(comparison: Comparison) -> str | None:
+def show_difference(comparison: Comparison, unit: str = "") -> str:
+    """Write a difference with its interval, in brackets: ``+4.9 chrF (+4.5 to +5.3)``."""
+    interval = _interval(comparison, 1)
+    return " ".join(filter(None, [signed(comparison.difference, 1), unit, f"({interval})" if interval else ""]))
+
+
+def mark(comparison: Comparison) -> str:
+    """Return ▲ for better, ▼ for worse (p < 0.05), otherwise an empty string; lower perplexity and TER are better."""
+    if not is_significant(comparison.p):
+        return ""
+    return "▲" if (comparison.difference > 0) != comparison.metric.startswith(("perplexity", "TER")) else "▼"
+
+
+def signed(number: float, digits: int) -> str:
+    """Write a number with its sign; zero is positive."""
+    return f"{round(number, digits) + 0.0:+.{digits}f}".replace("-", "−")
+
+
+def _interval(comparison: Comparison, digits: int) -> str | None:
     if comparison.low is None or comparison.high is None:
         return None
-    return f"{comparison.low:+.2f} to {comparison.high:+.2f}".replace("-", "−")
+    return f"{signed(comparison.low, digits)} to {signed(comparison.high, digits)}"

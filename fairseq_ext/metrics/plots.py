@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Contrast with white and with black is at least 4.5 for grey and at least 3 for the colours.
 GREY = "#767676"
 COLOURS = ("#2878d0", "#d05a10", "#1f9050", "#c0408f", "#8a6d00", "#7d62d8", "#0f8f9f", "#d04848")
+MARKERS = "osD^vP*X"
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fairseq_ext",
@@ -85,6 +86,61 @@ def heat_map(
                 axes.text(x, y, text, ha="center", va="center", fontsize=7)
 
     return draw_figure(2.5 + 0.35 * len(columns), 1.5 + 0.25 * len(rows), draw)
+
+
+class Span(NamedTuple):
+    """A value with its interval, if it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def error(self) -> Any:
+        """Distances from the value to the bounds, as matplotlib's error bars have them: 2×1."""
+        return None if self.low is None or self.high is None else [[self.value - self.low], [self.high - self.value]]
+
+
+def draw_gains(points: Mapping[str, tuple[Span, Span | None]], x_label: str, y_label: str, chosen: str = "") -> str:
+    """Draw points with intervals on both axes as SVG, and below them, one per line, those without a second value.
+
+    Names are at the right in the order of the points' heights, so that none covers another; ``chosen`` is in bold.
+    """
+    pairs = {name: (x, y) for name, (x, y) in points.items() if y}
+    single = {name: x for name, (x, y) in points.items() if not y}
+    style = {name: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(points)}
+
+    def point(axes: Axes, name: str, x: Span, y: Span, height: Any, coordinates: Any) -> None:
+        colour, marker = style[name]
+        axes.errorbar(x.value, y.value, y.error, x.error, fmt=marker, color=colour, markersize=5, linewidth=1)
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkB": 4}
+        weight = "bold" if name == chosen else "normal"
+        place = {"xytext": (1.04, height), "textcoords": coordinates, "va": "center", "fontweight": weight}
+        axes.annotate(name, (x.value, y.value), arrowprops=line, **place)
+
+    def draw_pairs(axes: Axes) -> None:
+        axes.axhline(0, color=GREY, linewidth=0.6)
+        for number, (name, (x, y)) in enumerate(sorted(pairs.items(), key=lambda pair: pair[1][1].value)):
+            point(axes, name, x, y, (number + 0.5) / len(pairs), "axes fraction")
+        axes.set_ylabel(y_label)
+
+    def draw_single(axes: Axes) -> None:
+        for row, (name, x) in enumerate(single.items()):
+            point(axes, name, x, Span(row), row, ("axes fraction", "data"))
+        axes.set_ylim(len(single) - 0.4, -0.6)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(len(parts), sharex=True, squeeze=False, height_ratios=list(parts.values()))[:, 0]
+        for axes, draw_part in zip(panels, parts, strict=True):
+            axes.axvline(0, color=GREY, linewidth=0.6)
+            draw_part(axes)
+        panels[-1].set_xlabel(x_label)
+
+    heights = {draw_pairs: 2.4 if pairs else 0, draw_single: 0.3 + 0.22 * len(single) if single else 0}
+    parts = {draw_part: height for draw_part, height in heights.items() if height}
+    return _to_svg(4.6, 0.5 + sum(heights.values()), draw)
 
 
 def draw_figure(width: float, height: float, draw: Callable[[Axes], None]) -> str:

@@ -47,13 +47,17 @@ class Page:
     summary: str  # one sentence about the measurements
     sections: Sections
     comparisons: Sequence[Comparison] = ()  # shown in a separate section
+    before_comparisons: int = 1  # number of sections before it
+    headline: str = ""  # the result, in one sentence
+    details: str = ""  # sentences below it
 
     def markdown(self) -> str:
         """Return the report as Markdown, without empty sections. Figures are files in the same folder."""
+        headline = f"**{escape(self.headline)}**" if self.headline else ""
+        parts = [f"# {escape(self.title)}", *filter(None, [headline, escape(self.details)]), escape(self.summary)]
         sections = list(self.sections.items())
         if self.comparisons:
-            sections.insert(1, ("Comparison", [comparison_table(self.comparisons)]))
-        parts = [f"# {escape(self.title)}", escape(self.summary)]
+            sections.insert(self.before_comparisons, ("Comparisons", [comparison_table(self.comparisons)]))
         for heading, blocks in sections:
             if blocks:
                 parts.append(f"## {escape(heading)}")

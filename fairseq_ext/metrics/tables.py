@@ -30,6 +30,7 @@ class Column:
     best: Callable[..., Any] | None = None  # ``min`` or ``max``; None to mark no best value
     is_text: bool | None = None  # whether to align left; by default for columns without numbers
     beside: Collection[str] = ()  # rows to exclude from the best, such as oracles, unless there are no other rows
+    is_markdown: bool = False  # whether texts are Markdown already
 
     def holds_text(self, cells: Sequence[str]) -> bool:
         """Return whether the cells contain text rather than numbers."""
@@ -50,7 +51,7 @@ class Column:
         if value is None:
             return _NOTHING
         if isinstance(value, str):
-            return escape(value)
+            return value if self.is_markdown else escape(value)
         if isinstance(value, Mean) and value.sd is not None:
             return f"{self._number(value.value)} ± {self._number(value.sd)}"
         return self._number(value.value if isinstance(value, Mean) else value)
@@ -76,11 +77,7 @@ class Table:
         if not self.rows:
             return f"### {escape(self.title)}\n\nNot measured yet."
         cells = [column.cells(self.rows) for column in self.columns]
-        grid = [
-            [escape(self.corner), *(escape(column.heading) for column in self.columns)],
-            *([escape(self.labels(row)), *line] for row, line in zip(self.rows, zip(*cells, strict=True), strict=True)),
-        ]
-        head, *body = zip(*grid, strict=True) if self.across else grid
+        head, *body = self._grid(cells)
         alignments = [
             ":-" if column.holds_text(written) else "-:" for column, written in zip(self.columns, cells, strict=True)
         ]
@@ -88,8 +85,26 @@ class Table:
         lines = [_line(head), _line([":-", *columns]), *map(_line, body)]
         return "\n\n".join([f"### {escape(self.title)}", "\n".join(lines), *self._notes(cells)])
 
+    def text(self) -> str:
+        """Return the table without title and notes as aligned text for a terminal."""
+        grid = self._grid([column.cells(self.rows) for column in self.columns])
+        plain = [[re.sub(r"\*\*|\\(?=\W)", "", cell) for cell in line] for line in grid]
+        widths = [max(map(len, column)) for column in zip(*plain, strict=True)]
+        lines = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in plain)
+        return "\n".join(lines)
+
+    def _grid(self, cells: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+        """Arrange the cells of columns, with headings and names of rows."""
+        lines = zip(self.rows, zip(*cells, strict=True), strict=True)
+        grid = [
+            [escape(self.corner), *(escape(column.heading) for column in self.columns)],
+            *([escape(self.labels(row)), *line] for row, line in lines),
+        ]
+        return list(zip(*grid, strict=True)) if self.across else [*grid]
+
     def _notes(self, cells: Sequence[Sequence[str]]) -> list[str]:
-        written = "".join(text for column in cells for text in column)
+        columns = zip(self.columns, cells, strict=True)
+        written = "".join(text for column, texts in columns if not column.is_markdown for text in texts)
         notes = list(self.notes)
         if " ± " in written:
             notes.append(SPREAD)

@@ -1,4 +1,4 @@
-"""Layout (sizes, norms, positions) of a Transformer from its options, and training with a base checkpoint's layout."""
+"""Layout (sizes, norms, positions, dropout) of a Transformer, and training with a base checkpoint's layout."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairseq import checkpoint_utils
-from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 from fairseq.models.transformer.transformer_legacy import base_architecture
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.presets import Architecture
+from fairseq_ext.modules.freezing import BASE_RATES
 from fairseq_ext.modules.transformer_options import TRANSFORMER_OPTIONS
 
 _SIDES = ("encoder", "decoder")
@@ -28,12 +29,16 @@ FLAGS = tuple(f"{side}_{name}" for side in _SIDES for name in ("normalize_before
     *("no_scale_embedding", "layernorm_embedding", "no_decoder_final_norm"),
     *("no_cross_attention", "cross_self_attention"),
 )
+# Rates of dropout, by default those of the base: a student (distilled) is often trained without dropout, which it then
+# does not tolerate.
+RATES = ("dropout", "attention_dropout", "activation_dropout")
 # Options that set the size of tables of learned positions; computed positions have no table.
 POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos": "max_target_positions"}
 # fairseq's default, which its tasks set even if it is not given.
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
-_KINDS = {"activation_fn": str, "autoregressive_layer": str, "layer_norm_epsilon": float}  # besides FLAGS and sizes
+# Types of options besides flags, rates and sizes.
+_KINDS = {"activation_fn": str, "autoregressive_layer": str, "layer_norm_epsilon": float}
 _EXPECTED = {int: "a positive integer", bool: "true or false", str: "text", float: "a positive number"}
 LORA = "lora"  # value of --adapter-form
 # Options of the adapters' form, with defaults; checkpoints contain only given values.
@@ -46,7 +51,7 @@ FORM_OPTIONS: Mapping[str, Any] = {
 
 
 def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return sizes, norms and positions of a Transformer from a checkpoint's options, old or new, flat or nested."""
+    """Return the layout of a Transformer from a checkpoint's options, old or new, flat or nested."""
     args = Namespace(**{name: value for name, value in options.items() if name not in _SIDES})
     for side in _SIDES:
         for name, value in (options.get(side) or {}).items() if isinstance(options.get(side), Mapping) else ():
@@ -55,29 +60,39 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
     base_architecture(args)
     args.no_decoder_final_norm = getattr(args, "no_decoder_final_norm", False)
     args.share_decoder_input_output_embed |= args.share_all_embeddings
-    names = [*SIZES, *FLAGS, "activation_fn", *TRANSFORMER_OPTIONS, *_learned_positions(args)]
+    names = [*SIZES, *FLAGS, *RATES, "activation_fn", *TRANSFORMER_OPTIONS, *_learned_positions(args)]
     layout = {name: getattr(args, name, TRANSFORMER_OPTIONS.get(name, _USUAL_POSITIONS)) for name in names}
     # fairseq parses some sizes as strings.
     layout = {name: int(v) if name in SIZES and str(v).isdecimal() else v for name, v in layout.items()}
     for name, value in layout.items():
-        kind = _KINDS.get(name, bool if name in FLAGS else int)
-        is_number = kind in (int, float)
-        if not isinstance(value, kind) or (is_number and (isinstance(value, bool) or not value > 0)):
-            raise InputError(f"its option {name} is {value!r}; expected {_EXPECTED[kind]}")
+        if expected := _expected(name, value):
+            raise InputError(f"its option {name} is {value!r}; expected {expected}")
     return layout
 
 
+def _expected(name: str, value: Any) -> str | None:
+    """Return what the value of an option should be if it is something else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name in RATES:
+        return None if is_number and 0 <= value < 1 else "a rate from 0 to 1"
+    kind = _KINDS.get(name, bool if name in FLAGS else int)
+    is_valid = isinstance(value, kind) and (kind in (bool, str) or (is_number and value > 0))
+    return None if is_valid else _EXPECTED[kind]
+
+
 def size_transformers_by_base() -> None:
-    """Make fairseq's ``--arch transformer`` take the layout of ``--finetune-from-model``."""
-    preset = ARCH_CONFIG_REGISTRY["transformer"]
-    if not hasattr(preset, "__wrapped__"):
-        ARCH_CONFIG_REGISTRY["transformer"] = sized_by_base(preset)
+    """Make fairseq's ``--arch transformer`` take the layout of ``--finetune-from-model``, and its presets the rates."""
+    for name in (name for name, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "transformer"):
+        preset = ARCH_CONFIG_REGISTRY[name]
+        if not hasattr(preset, "__wrapped__"):
+            ARCH_CONFIG_REGISTRY[name] = sized_by_base(preset, takes_all=name == "transformer")
 
 
 def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
     """Return an architecture that takes the layout of ``--finetune-from-model``, if given, or else the preset's.
 
-    Unless ``takes_all``, it takes only the layout of the adapters. Given and preset options must agree with the base.
+    Unless ``takes_all``, it takes only the rates of dropout and the layout of the adapters. Given and preset options
+    must agree with the base, except rates.
     """
 
     @functools.wraps(preset)
@@ -85,10 +100,12 @@ def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
         layout = _layout_of_base(args)
         for name, value in layout.items():
             is_usual = name in POSITIONS.values() and getattr(args, name, None) in (None, _USUAL_POSITIONS)
-            is_of_adapters = name in (*FORM_OPTIONS, "bottleneck_dim")
-            if ((takes_all or is_of_adapters) and not hasattr(args, name)) or is_usual:
+            has_no_preset = name in (*RATES, *FORM_OPTIONS, "bottleneck_dim")
+            if ((takes_all or has_no_preset) and not hasattr(args, name)) or is_usual:
                 setattr(args, name, value)
         preset(args)
+        if layout:
+            setattr(args, BASE_RATES, {name: layout.pop(name) for name in RATES})
         _compare(args, layout)
 
     return architecture
@@ -101,11 +118,13 @@ def _layout_of_base(args: Namespace) -> dict[str, Any]:
         return {}
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     options = model_options(state)
+    adapters = _adapters_of(state["model"], options)
+    rates = options.get(BASE_RATES)
     try:
-        layout = layout_of(options)
+        layout = layout_of({**options, **rates} if adapters and isinstance(rates, Mapping) else options)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return {**layout, **_adapters_of(state["model"], options)}
+    return {**layout, **adapters}
 
 
 def _adapters_of(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,10 +143,10 @@ def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
         if name == "bottleneck_dim" and not own:
             own = args.encoder_embed_dim // 2
         if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):
-            family = args.arch.removesuffix("_small").removesuffix("_tiny")
+            model = ARCH_MODEL_NAME_REGISTRY[args.arch]
             raise InputError(
                 f"{_told(name, own)}: the base checkpoint {args.finetune_from_model} has {_told(name, value)}; remove "
-                f"options of the size and use --arch {family}, which adopts the base's size"
+                f"options of the size and use --arch {model}, which adopts the base's size"
             )
 
 

@@ -9,6 +9,8 @@ from torch import nn
 
 # Attribute of an adapted layer that holds all added modules.
 ADAPTER = "adapter"
+# Entry of a model's options: the rates of dropout with which its base was trained; its own may be others.
+BASE_RATES = "base_rates"
 
 
 def is_adapter_key(name: str) -> bool:

@@ -20,6 +20,7 @@ from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.origin import Origin
 from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE, read_strictly
 
 FORMAT = 3  # format 2 had no attention output in the decoder graph
@@ -77,6 +78,7 @@ class Manifest:
         generation: search options, see :data:`SEARCH_OPTIONS`.
         classifier: kind of the classifier in ``classifier/``; None without a classifier.
         data_fingerprint: fingerprint of the training data.
+        base: origin and licence of a pretrained base; None for a base that was trained from nothing.
         scores: scores on the test sets, by output, metric and column.
         versions: versions of the libraries used for the export.
         files: all other files of the directory, by relative path.
@@ -90,6 +92,7 @@ class Manifest:
     generation: Annotated[dict[str, Any], AfterValidator(_check_generation)] = field(default_factory=dict)
     classifier: Annotated[str, Field(pattern="^(tfidf|transformers)$")] | None = None
     data_fingerprint: str | None = None
+    base: Origin | None = None
     scores: dict[str, Any] | None = None
     versions: dict[str, str] = field(default_factory=dict)
     files: dict[_FileName, FileRecord] = field(default_factory=dict)

@@ -123,6 +123,11 @@ class SystemTranslator:
         return list(self.manifest.domains)
 
     @property
+    def base(self) -> str | None:
+        """Origin and licence of the pretrained base, on one line; None if the base was trained from nothing."""
+        return self.manifest.base.text if self.manifest.base else None
+
+    @property
     def routes(self) -> list[str]:
         """Routes that a request may name."""
         return [

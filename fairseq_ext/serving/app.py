@@ -309,7 +309,7 @@ class Service:
         return await self.info(request)
 
     async def info(self, _: Request) -> Response:
-        """``GET /info``: languages, domains, routes and limits."""
+        """``GET /info``: languages, domains, routes, limits and the base's origin."""
         system, limits = self.system, self._limits
         return JSONResponse(
             {
@@ -318,6 +318,7 @@ class Service:
                 "domains": system.domains,
                 "routes": system.routes,
                 "default_route": system.default_route,
+                "base": system.base,
                 "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
             }
         )

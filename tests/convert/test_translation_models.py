@@ -15,11 +15,14 @@ from fairseq_ext.convert.experiment_base import write_base
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.hub import DomainTranslator
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.origin import Origin
 from tests import toy
 from tests.convert import tiny_translation as tiny
 from tests.convert.damage import change_json, change_weight
 from tests.small_corpus import read_tree
 from tests.verbs import verb
+
+ORIGIN = Origin("tiny")
 
 pytestmark = pytest.mark.slow  # transformers takes seconds to load
 
@@ -108,8 +111,8 @@ def test_as_the_base_of_an_experiment_it_translates_the_same(form: tuple[Any, Pa
     assert len(set(expected)) > 1  # how many depends on the rounding of the processor
     names = told(folder)["--source-lang"], told(folder)["--target-lang"]
     data = tmp_path / "data-bin"
-    write_base(source, tmp_path / "model.pt", data, ("xx", "yy"), names)
-    write_base(folder, tmp_path / "other.pt", tmp_path / "other", ("xx", "yy"), names)
+    write_base(source, tmp_path / "model.pt", data, ("xx", "yy"), names, ORIGIN)
+    write_base(folder, tmp_path / "other.pt", tmp_path / "other", ("xx", "yy"), names, ORIGIN)
     assert read_tree(data) == read_tree(tmp_path / "other")
     assert (tmp_path / "model.pt").read_bytes() == (tmp_path / "other.pt").read_bytes()
     (data / "domains.txt").write_text("law\nmed\n")
@@ -174,5 +177,5 @@ def test_languages_are_those_of_the_model(marian: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=match):
             import_translation_model(marian, tmp_path, languages)
     with pytest.raises(InputError, match=r"tokenizer_config\.json: .* from eng to gem"):
-        write_base(marian, tmp_path / "model.pt", tmp_path / "data-bin", ("gem", "eng"), (None, None))
+        write_base(marian, tmp_path / "model.pt", tmp_path / "data-bin", ("gem", "eng"), (None, None), ORIGIN)
     assert not list(tmp_path.iterdir())

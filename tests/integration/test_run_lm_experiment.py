@@ -41,4 +41,4 @@ def test_adapters_learn_their_domains_and_unseen_text_chooses_what_is_like_it(tm
         assert sum(own[d]["own"] for d in DOMAINS) < sum(base[d]["none"] for d in DOMAINS), name
     # The first of the leaves, ordered by perplexity, shares its nouns.
     text = (work / "report/report.md").read_text(encoding="utf-8")
-    assert "\n| garden_new | garden" in text.split("### Table 9. Chosen paths: manual")[1]
+    assert "\n| garden_new | garden" in text.split("### Chosen paths: manual")[1]

@@ -43,4 +43,5 @@ def test_everything_is_made_but_what_needs_several_domains(tmp_path: Path) -> No
     assert {each.system for each in compared if each.baseline == "mix-continued"} == {"mix", "ad"}
     report = (work / "report/report.md").read_text(encoding="utf-8")
     headings = [line.removeprefix("## ") for line in report.splitlines() if line.startswith("## ")]
-    assert headings == ["Translation quality", "Comparison", "Own test sets", "Data", "Systems"]
+    first = ["At a glance", "Side by side", "Quality by domain", "Gains and forgetting", "Your test sets"]
+    assert headings == [*first, "Comparisons", "Data", "Training"]

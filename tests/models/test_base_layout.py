@@ -21,6 +21,13 @@ def base(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy.write_checkpoint(tmp_path_factory.mktemp("base") / "base.pt", args, toy.make_model(task, args))
 
 
+@pytest.fixture(scope="module")
+def student(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base that drops nothing but attention."""
+    task, args = toy.make_task(data, "--dropout", "0", "--attention-dropout", "0.2", arch="transformer_tiny")
+    return toy.write_checkpoint(tmp_path_factory.mktemp("student") / "base.pt", args, toy.make_model(task, args))
+
+
 def test_no_size_need_be_typed(data: Path, base: Path) -> None:
     task, args = toy.make_task(data, START, str(base), arch=AD)
     assert (args.encoder_layers, args.encoder_embed_dim, args.max_source_positions) == (3, 64, 50)
@@ -61,3 +68,35 @@ def test_sizes_that_differ_are_told_in_a_line(data: Path, base: Path) -> None:
         toy.make_task(data, START, str(base), arch=f"{AD}_tiny")
     with pytest.raises(InputError, match="--layernorm-embedding: "):
         toy.make_task(data, START, str(base), "--layernorm-embedding", arch=GAD)
+
+
+@pytest.mark.parametrize("arch", [AD, f"{GAD}_tiny", "transformer", "transformer_tiny"])
+@pytest.mark.parametrize(
+    ("options", "rates"),
+    [((), (0.0, 0.2, 0.0)), (("--dropout", "0.3"), (0.3, 0.2, 0.0)), (("--attention-dropout", "0"), (0.0, 0.0, 0.0))],
+)
+def test_dropout_is_that_of_the_base_unless_it_is_given(
+    arch: str, options: tuple[str, ...], rates: tuple[float, ...], data: Path, student: Path
+) -> None:
+    _, found = toy.make_task(data, START, str(student), *options, arch=arch)
+    assert (found.dropout, found.attention_dropout, found.activation_dropout) == rates
+    assert list(found.base_rates.values()) == [0.0, 0.2, 0.0]
+
+
+def test_adapters_keep_the_dropout_of_their_base(data: Path, student: Path, tmp_path: Path) -> None:
+    task, args = toy.make_task(data, START, str(student), "--dropout", "0.3", arch=AD)
+    plain = toy.write_checkpoint(tmp_path / "ad.pt", args, toy.make_model(task, args))
+    assert toy.make_task(data, START, str(plain), arch=GAD)[1].dropout == 0
+    # A fine-tuned model was trained with its own.
+    task, args = toy.make_task(data, START, str(student), "--dropout", "0.3", arch="transformer")
+    tuned = toy.write_checkpoint(tmp_path / "mix.pt", args, toy.make_model(task, args))
+    assert toy.make_task(data, START, str(tuned), arch=AD)[1].dropout == 0.3
+
+
+def test_a_rate_that_is_none_is_refused(data: Path, tmp_path: Path) -> None:
+    task, args = toy.make_task(data, arch="transformer_tiny")
+    model = toy.make_model(task, args)
+    args.dropout = 1.5
+    base = toy.write_checkpoint(tmp_path / "base.pt", args, model)
+    with pytest.raises(InputError, match=r"base\.pt: its option dropout is 1\.5; expected a rate from 0 to 1"):
+        toy.make_task(data, START, str(base), arch=AD)

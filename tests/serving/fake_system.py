@@ -28,6 +28,7 @@ class FakeSystem:
     domains = DOMAINS
     routes = ["gates", "classifier", "base", *DOMAINS]
     default_route = "gates"
+    base = "Some model; licence MPL-2.0"
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []  # the texts of every call

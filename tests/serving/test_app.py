@@ -49,6 +49,7 @@ def test_what_there_is_to_ask_for(client: TestClient) -> None:
     assert (content["system"], content["languages"], content["domains"]) == ("GAD", ["en", "pl"], DOMAINS)
     assert content["routes"] == ["gates", "classifier", "base", *DOMAINS]
     assert content["limits"]["bytes"] == 1000
+    assert content["base"] == FakeSystem.base
 
 
 @pytest.mark.parametrize(

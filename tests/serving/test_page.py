@@ -59,7 +59,7 @@ def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
     from selenium.webdriver.common.keys import Keys
 
     page.type("law of the sea", Keys.CONTROL + Keys.ENTER)  # the text has the focus from the start
-    page.wait(lambda: page.texts(".card h2") == ["Gates", "MIX, no adapters"])
+    page.wait(lambda: page.texts(".card h2") == ["Gates", "Base model"])
     assert page.texts(".card p:first-of-type") == ["sea the of law", "sea the of law [base]"]
     assert page.texts("mark") == ["[base]"]
     bars = [(each.get_attribute("aria-label"), each.get_attribute("aria-valuenow")) for each in page.all(".bar")]
@@ -72,7 +72,7 @@ def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
 
     page.type(Keys.TAB)  # to the routes, among which arrows choose
     page.type(*[Keys.ARROW_RIGHT] * 4)
-    page.wait(lambda: page.texts(".card h2") == ["Gates", "med", "MIX, no adapters"])
+    page.wait(lambda: page.texts(".card h2") == ["Gates", "med", "Base model"])
     assert page.texts("[data-route=med] mark") == ["[med]"]
     assert page.texts("[data-route=med] .hint") == ["1 word differs from Gates"]
     assert page.texts(".forced .domain") == ["med\nforced"]

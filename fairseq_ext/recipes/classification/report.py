@@ -47,7 +47,8 @@ from fairseq_ext.recipes.report import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_VERSION = 5
+_VERSION = 6
+_PAPER = "{} in Houlsby et al. (2019)."
 _NAMES = {
     ACCURACY: "Accuracy",
     "f1": "F1",
@@ -115,7 +116,8 @@ def main_results(config: Classification, records: Records, measured: Measured) -
         "base: trained parameters in percent of the base’s. In all: parameters for all tasks, as a multiple of the "
         "base’s."
     )
-    return Table("Tables 1 and 2. Results on the test sets", "System", list(measured), columns, [note])
+    notes = [note, _PAPER.format("Tables 1 and 2")]
+    return Table("Results on the test sets", "System", list(measured), columns, notes)
 
 
 def other_metrics(config: Classification, records: Records, measured: Measured) -> list[Table]:
@@ -144,7 +146,8 @@ def task_sizes(config: Classification, records: Records) -> Table:
     ]
     note = "Number of examples by set. Most frequent: the share of the most frequent label in the test set, in percent."
     known = records.domains(on(EXAMPLES, "test"))
-    return Table("Table 3. The tasks", "Task", [task for task in config.tasks if task in known], columns, [note])
+    notes = [note, _PAPER.format("Table 3")]
+    return Table("Size of the tasks", "Task", [task for task in config.tasks if task in known], columns, notes)
 
 
 def _score(records: Records, heading: str, metric: str, tasks: Sequence[str]) -> Column:
@@ -181,6 +184,7 @@ def distances(config: Classification, records: Records, measured: Measured) -> l
         axes.set_xlabel("parameters trained for a task")
         axes.set_ylabel(f"percentage points over {full}")
 
-    note = "On the test sets. Points are medians over tasks; error bars show the 20th to the 80th percentile."
-    title = "Figures 1 and 3. Distance to full fine-tuning by trained parameters"
+    note = "On the test sets. Points are medians over tasks; error bars show the 20th to the 80th percentile. "
+    note += _PAPER.format("Figures 1 and 3")
+    title = "Distance to full fine-tuning by trained parameters"
     return [Plot("trade-off", title, draw_figure(6, 3.2, draw), note)]

@@ -50,7 +50,8 @@ from fairseq_ext.recipes.hierarchy.measurement import (
 from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
 
-_VERSION = 7
+_VERSION = 8
+_PAPER = "{} in Chronopoulou et al. (2022)."
 PERPLEXITY = "perplexity"  # metric of comparisons
 _AVERAGE = "average"
 _AVERAGES = "The average is the perplexity of the mean loss."
@@ -146,14 +147,14 @@ class Setup:
     def blocks(self) -> list[Table | Plot]:
         """Return the tables and figures of the tree."""
         in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
-        title = f"Table {in_domain}. Perplexity in domain: {self.name}"
-        title_unseen = f"Table {unseen}. Perplexity on unseen domains: {self.name}"
+        title, title_unseen = f"Perplexity in domain: {self.name}", f"Perplexity on unseen domains: {self.name}"
+        note, note_unseen = (_PAPER.format(f"Table {number}") for number in (in_domain, unseen))
         every_path = self.experiment.evaluate.every_path
         return [
             tree_figure(self.name, self.tree, self.is_induced),
             *([self._clusters()] if self.is_induced else []),
-            perplexities(self.records, title, self.rows_in_domain(), sorted(self.tree.domains)),
-            perplexities(self.records, title_unseen, self.rows_unseen(), self.unseen),
+            perplexities(self.records, title, self.rows_in_domain(), sorted(self.tree.domains), note=note),
+            perplexities(self.records, title_unseen, self.rows_unseen(), self.unseen, note=note_unseen),
             *(self._chosen_by_blocks() if self.is_induced else []),
             *(self._every_path(name) for name, own in self.systems.items() if name in every_path or own == SINGLE),
             *self._chosen_paths(),
@@ -163,8 +164,9 @@ class Setup:
         """Create Figure 4: clusters of the blocks of each domain."""
         path = self.experiment.tree_dir(self.name) / RECORD_FILE
         svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
-        note = "In percent of each domain's blocks, in the order of the tree. Clusters without a domain are dropped."
-        return Plot(f"clusters-{self.name}", f"Figure 4. Domains by cluster: {self.name}", svg, note)
+        note = "In percent of each domain's blocks, in the order of the tree. Clusters without a domain are dropped. "
+        note += _PAPER.format("Figure 4")
+        return Plot(f"clusters-{self.name}", f"Domains by cluster: {self.name}", svg, note)
 
     def _chosen_by_blocks(self) -> list[Table]:
         # With 0 (all tokens), the choice would use the text to score.
@@ -186,12 +188,9 @@ class Setup:
         routings = [each.metric.removeprefix(loss("")) for each in self.records if each.system == name]
         shown = [routing for routing in routings if routing.startswith((PATH, BEST_PATH, MEAN_PATH))]
         rows = {routing.removeprefix(PATH): (name, routing) for routing in shown}
-        number = "6. Single adapters" if self.systems[name] == SINGLE else "4. Different paths"
-        title, note = (
-            f"Table {number} on unseen domains: {name}",
-            "The best path is chosen separately for each test set.",
-        )
-        return perplexities(self.records, title, rows, self.unseen, note=note, best=None)
+        number, what = ("6", "Single adapters") if self.systems[name] == SINGLE else ("4", "Different paths")
+        note = f"The best path is chosen separately for each test set. {_PAPER.format(f'Table {number}')}"
+        return perplexities(self.records, f"{what} on unseen domains: {name}", rows, self.unseen, note=note, best=None)
 
     def _chosen_paths(self) -> list[Table]:
         """Create Table 9: one for an induced tree, because systems share its clusters; otherwise one per system."""
@@ -279,9 +278,10 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
     notes = [
         "Base model, Added and Active are numbers of parameters. Active: the adapters on a path of mean length and the "
         "shared layer norms. FLOPs per token are relative to the base model's 2N, where N excludes embeddings. "
-        "Updates: leaf is the number of updates divided by the number of leaves."
+        "Updates: leaf is the number of updates divided by the number of leaves.",
+        _PAPER.format("Table 1"),
     ]
-    return Table("Table 1. Parameters and training of the adapters", "System", measured, columns, notes)
+    return Table("Parameters and training of the adapters", "System", measured, columns, notes)
 
 
 def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, count: int) -> Table:
@@ -299,10 +299,11 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, cou
             choices.setdefault(record.domain, []).append(f"{leaf} ({support}){others_on(tree, leaf)}")
     most = max((record.n or 0 for record in found), default=0)
     what = "share of the votes of" if metric == VOTES else "perplexity with this path on"
-    note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown."
+    note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown. "
+    note += _PAPER.format("Table 9")
     heading = "Leaves, and what they were trained on"
     leaves = Column(heading, lambda domain: "; ".join(choices[domain][:count]), is_text=True)
-    return Table(f"Table 9. Chosen paths: {name}", "Unseen domain", list(choices), [leaves], [note])
+    return Table(f"Chosen paths: {name}", "Unseen domain", list(choices), [leaves], [note])
 
 
 def _paths(count: int, weights: str = "") -> str:

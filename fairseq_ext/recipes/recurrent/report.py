@@ -42,7 +42,8 @@ from fairseq_ext.recipes.train import best_checkpoint
 
 PERPLEXITY, PARAMETERS = "perplexity", "parameters"
 _MEASUREMENT = {"version": 2}
-_VERSION = 8
+_VERSION = 9
+_PAPER = "{} in Zhang et al. (2016)."
 _HIGHEST = 2.5  # times the lowest perplexity; Figure 5 omits higher values
 # Panels of Figure 5. The standard model is shown in all of them.
 GROUPS = {
@@ -160,17 +161,18 @@ def perplexities(records: Records, combinations: Mapping[str, str]) -> Table:
     notes = [
         "Perplexity is per token: each word, including <unk>, and one end of sentence per line. The checkpoint is the "
         "one with the lowest perplexity on the validation set. Parameters exclude general-domain word vectors, which "
-        f"are not trained; for {KNESER_NEY}, they are n-grams. Seconds include training and validation."
+        f"are not trained; for {KNESER_NEY}, they are n-grams. Seconds include training and validation.",
+        _PAPER.format("Table 2"),
     ]
-    return Table("Table 2. Perplexity", "System", rows, columns, notes)
+    return Table("Perplexity of the models", "System", rows, columns, notes)
 
 
 def texts(records: Records) -> Table:
     """Create Table 1: size of the text."""
     headings = {"Sentences": "lines", "Tokens": "tokens", "Unknown words": "unknown", "Different words": "words"}
     columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
-    notes = ["Tokens are words and ends of lines. Unknown words are not in the vocabulary."]
-    return Table("Table 1. The text", "Set", records.domains("lines"), columns, notes)
+    notes = ["Tokens are words and ends of lines. Unknown words are not in the vocabulary.", _PAPER.format("Table 1")]
+    return Table("Size of the text", "Set", records.domains("lines"), columns, notes)
 
 
 def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
@@ -193,6 +195,8 @@ def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
         if any(combinations[name] in members for name in drawn):
             shown = ("none", *members)
             panels[title] = {name: line for name, line in drawn.items() if combinations[name] in shown}
-    note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are omitted."
-    title = "Figure 5. Perplexity of the validation set by epoch"
-    return [Plot("curves", title, line_panels(panels, "epoch", "perplexity"), note)]
+    note = f"The first run of each system. Perplexities above {_HIGHEST:g} times the lowest are omitted. "
+    note += _PAPER.format("Figure 5")
+    return [
+        Plot("curves", "Perplexity of the validation set by epoch", line_panels(panels, "epoch", "perplexity"), note)
+    ]

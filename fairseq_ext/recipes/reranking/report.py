@@ -18,8 +18,8 @@ from fairseq_ext.recipes.reranking.config import LIST, Reranking
 from fairseq_ext.recipes.reranking.evaluation import score_tables
 from fairseq_ext.recipes.reranking.measurement import PERPLEXITY
 
-_VERSION = 2
-_TABLE_5 = "Table 5. {} of translations, first-best and re-ranked"
+_VERSION = 3
+_TITLE = "{} of translations, first-best and re-ranked"
 
 
 def report(config: Reranking) -> Step:
@@ -47,11 +47,12 @@ def page(config: Reranking, records: Records, comparisons: Sequence[Comparison])
         notes.append(
             f"{', '.join(given.outputs)}: translations of {given.work_dir.name} without re-ranking, with its beam size."
         )
+    notes.append("Table 5 in Zhang et al. (2016).")
     columns = [metric_column(records, name, PERPLEXITY, name, best=min) for name in records.domains(PERPLEXITY)]
     note = "Per subword and end of sentence; each sentence is scored separately."
     perplexities = Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, [note])
     sections = {
-        "Scores": score_tables(records, bleu_tokenizer(given.target_lang), _TABLE_5, notes),
+        "Scores": score_tables(records, bleu_tokenizer(given.target_lang), _TITLE, notes),
         "Language models": [perplexities],
     }
     summary = (

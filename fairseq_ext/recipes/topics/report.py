@@ -38,7 +38,8 @@ from fairseq_ext.recipes.topics.measurement import (
     topics_file,
 )
 
-_VERSION = 7
+_VERSION = 8
+_PAPER = "{} in the paper on the Topic Aware Transformer."
 _SHOWN_WORDS = 10  # words per topic
 WAYS = {USED: "Words by use", NEAR: "Nearest words"}
 
@@ -99,8 +100,9 @@ def systems_table(config: Topics, records: Records, domain: str) -> Table:
         f"The other metrics, in percent, are of texts that continue the first {how.prompt_words} words of test lines "
         f"to at most {how.max_len} tokens, sampled from the {how.top_k} most probable tokens at temperature "
         f"{how.temperature:g}.",
+        _PAPER.format("Table 3"),
     ]
-    return Table(f"Table 3. Systems: {domain}", "System", _systems(records, PERPLEXITY, domain), columns, notes)
+    return Table(f"Systems: {domain}", "System", _systems(records, PERPLEXITY, domain), columns, notes)
 
 
 def coherence_table(config: Topics, records: Records, domain: str) -> Table:
@@ -116,7 +118,7 @@ def coherence_table(config: Topics, records: Records, domain: str) -> Table:
         "Mean u_mass of the first N words over all topics except topic 0; closer to 0 is better. A pair of words that "
         "never share a line counts about −20, which is common with short lines."
     )
-    return Table(f"Table 2. Coherence: {domain}", "Topics", rows, columns, [note])
+    return Table(f"Coherence of the topics: {domain}", "Topics", rows, columns, [note, _PAPER.format("Table 2")])
 
 
 def usage_table(records: Records, domain: str) -> Table:

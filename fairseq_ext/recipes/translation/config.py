@@ -20,10 +20,10 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import check_choice
 from fairseq_ext.recipes.config import Experiment, Run, Train, expand, named_run
 from fairseq_ext.recipes.registry import load_as
+from fairseq_ext.recipes.translation.base import Base
 from fairseq_ext.recipes.translation.sections import (
     UNIFORM,
     AnyTeacher,
-    Base,
     Corpora,
     Evaluate,
     Output,
@@ -33,7 +33,8 @@ from fairseq_ext.recipes.translation.sections import (
     as_value_error,
 )
 
-MIX = "mix"  # name of the imported base model among systems
+BASE = "base"  # name of the imported base model among systems
+_CHECKPOINT_OPTIONS = ("finetune-from-model", "restore-file")  # start a training from a checkpoint
 
 
 class Translation(Experiment[TranslationSystem]):
@@ -64,7 +65,7 @@ class Translation(Experiment[TranslationSystem]):
     def subwords_dir(self) -> Path:
         """Directory of the subwords: those of the base, reused ones, or the experiment's own."""
         if self.base:
-            return self.work_dir / "systems" / MIX / "vocabulary"
+            return self.work_dir / "systems" / BASE / "vocabulary"
         return Path(self.subwords.reuse) if self.subwords.reuse else self.work_dir / "subwords"
 
     @property
@@ -88,10 +89,10 @@ class Translation(Experiment[TranslationSystem]):
         if not content.get("base") or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
             return content
         systems = train.get("systems") or {}
-        if MIX in systems:
-            raise ValueError(f"train: systems: {MIX}: is the name of the base; rename this system")
+        if BASE in systems:
+            raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
         none = dict.fromkeys(TranslationSystem.keys() - {"name", "options", "place"})
-        return {**content, "train": {**train, "systems": {MIX: {**none, "arch": "transformer"}, **systems}}}
+        return {**content, "train": {**train, "systems": {BASE: {**none, "arch": "transformer"}, **systems}}}
 
     @model_validator(mode="after")
     def _check_base(self) -> Translation:
@@ -99,14 +100,14 @@ class Translation(Experiment[TranslationSystem]):
             return self
         if self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        options = self.train.systems[MIX].options
+        options = self.train.systems[BASE].options
         options.clear()
         options["arch"] = "transformer"
         return self
 
     def is_base(self, name: str) -> bool:
         """Return whether a system is the pretrained base."""
-        return self.base is not None and name == MIX
+        return self.base is not None and name == BASE
 
     def runs_of(self, name: str) -> list[Run]:
         """Return the runs of a system, or the single run with this name."""
@@ -118,6 +119,17 @@ class Translation(Experiment[TranslationSystem]):
         return [named_run(runs, name, f"{where}: {system_name}")] if separator else runs
 
     # The base model and its control
+
+    def origin_of(self, name: str) -> str:
+        """Return the system that a system starts from, directly or through others: itself, if it starts from none."""
+        start = self.systems[name].start
+        return self.origin_of(start) if start else name
+
+    def starts_here(self, name: str) -> bool:
+        """Return whether a system is trained from random weights in this experiment, directly or through others."""
+        origin = self.origin_of(name)
+        given = any(option_of(self.systems[origin].options, option) for option in _CHECKPOINT_OPTIONS)
+        return not given and not self.is_base(origin)
 
     @cached_property
     def base_systems(self) -> list[str]:
@@ -157,6 +169,10 @@ class Translation(Experiment[TranslationSystem]):
         runs = [OutputRun(output, run) for run in self.runs_of(output.system.name)]
         return [named_run(runs, name, f"{where}: {output_name}")] if separator else runs
 
+    def domain_of(self, run: OutputRun) -> str | None:
+        """Return the only domain that an output run translates; None if it translates all."""
+        return None if self.evaluate.forgetting else run.run.domain
+
     def all_output_runs(self) -> list[OutputRun]:
         """Return the decoding runs of all outputs, in file order."""
         return [run for name in self.outputs for run in self.output_runs(name)]
@@ -171,6 +187,16 @@ class Translation(Experiment[TranslationSystem]):
         """Decoding runs of base models and their controls."""
         plain = {*self.base_systems, *self.continued_systems}
         return [name for name, output in self.outputs.items() if output.system.name in plain]
+
+    @cached_property
+    def reference(self) -> str:
+        """Decoding run that gains and losses refer to: of the model that adapters start from; empty if there is none.
+
+        If that model was itself trained from another one, it is the decoding run of the latter.
+        """
+        systems = [*map(self.origin_of, self.base_systems), *self.base_systems]
+        found = [name for system in systems for name, output in self.outputs.items() if output.system.name == system]
+        return next((name for name in found if not self.outputs[name].uses_oracle), "")
 
     @property
     def main(self) -> list[str]:

@@ -31,7 +31,7 @@ from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, move_outpu
 from fairseq_ext.inputs.domain_names import domain_tag
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
-from fairseq_ext.recipes.translation.config import MIX, Translation
+from fairseq_ext.recipes.translation.config import BASE, Translation
 from fairseq_ext.recipes.translation.sections import Corpora
 
 # The results of cleaning may depend on the versions of these packages.
@@ -66,21 +66,23 @@ def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> lis
 
 
 def base_step(config: Translation) -> Step:
-    """Return the step that imports the pretrained base, with its vocabulary, as the system ``mix``."""
+    """Return the step that imports the pretrained base, with its vocabulary, as the system ``base``."""
     base = config.base
     assert base is not None
-    told = (base.source_lang, base.target_lang)
+    told, downloads = (base.source_lang, base.target_lang), config.work_dir / "downloads"
 
     def build(folder: Path) -> None:
         # Imported here because it loads fairseq.
         from fairseq_ext.convert.experiment_base import write_base
 
         vocabulary = folder / config.subwords_dir.name
-        write_base(base.folder, folder / BEST_CHECKPOINT, vocabulary, config.langs, told)
+        with base.opened(downloads) as (source, origin):
+            write_base(source, folder / BEST_CHECKPOINT, vocabulary, config.langs, told, origin)
         _check_tags(config, vocabulary)
 
-    files, options = base_files(base.folder), {"version": 1, "langs": config.langs, "told": told}
-    return Step(system_dir(config, MIX), files, options, build, results=[BEST_CHECKPOINT])
+    files = [] if base.path is None else base_files(base.path)
+    options = {"version": 2, "langs": config.langs, "told": told, **base.recorded}
+    return Step(system_dir(config, BASE), files, options, build, results=[BEST_CHECKPOINT])
 
 
 def _check_tags(config: Translation, vocabulary: Path) -> None:

@@ -50,7 +50,7 @@ def translation_dir(config: Translation, name: str) -> Path:
 def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] = ()) -> Step:
     """Return the step that translates the test sets. ``extra`` are fairseq-generate options, such as ``--fp16``."""
     inputs, command = decoding(config, run)
-    domain, output = run.run.domain, translation_dir(config, run.name)
+    domain, output = config.domain_of(run), translation_dir(config, run.name)
     data, splits = config.work_dir / "data-bin", config.work_dir / "splits"
     subset = ["--gen-subset", f"test:{domain}" if domain else "test"]
 

@@ -15,6 +15,7 @@ from fairseq_ext.engine.provenance import read_record
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.origin import read_origin
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.train import best_checkpoint
@@ -84,6 +85,7 @@ def _described(config: Translation, run: Run) -> tuple[Parts, Manifest]:
         generation=_search_options(config, run),
         classifier=read_teacher_record(teacher)["backend"] if is_routed else None,
         data_fingerprint=record.fingerprint if record else None,
+        base=read_origin(data),
     )
     return Parts(best_checkpoint(config, run.name), data, classifier if is_routed else None), manifest
 

@@ -46,17 +46,18 @@ def column_of(config: Translation, name: str) -> str:
 
 
 def sets_for(config: Translation, run: OutputRun) -> list[str]:
-    """Return the sets that an output run can translate. A model of one domain translates only sets of that domain.
+    """Return the sets that an output run translates. A model of one domain translates those of that domain, or all.
 
     Soft classifier weights are not supported, because lines can name a domain but not weights.
     """
-    output, only = run.output, run.run.domain
+    output, only = run.output, config.domain_of(run)
     if output.domain_source == "classifier-soft":
         return []
+    needs_domain = output.uses_oracle and not (run.run.domain and config.evaluate.forgetting)
     return [
         name
         for name, domain in config.evaluate.sets.items()
-        if only in (None, domain) and (domain is not None or not output.uses_oracle)
+        if only in (None, domain) and (domain is not None or not needs_domain)
     ]
 
 

@@ -18,6 +18,8 @@ from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.processes import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.translation.chosen_base import WHERE, ChosenBase, choose_base
+from fairseq_ext.recipes.translation.config import BASE
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
@@ -32,6 +34,12 @@ _RUNS, _RUNS_OF_ONE_DOMAIN = 4, 2
 _LEAST_UPDATES = 20  # for a model fine-tuned on one domain
 _FEW_PAIRS = 50_000  # below this, use the sizes of the quickstart
 _MANY_PAIRS = 300_000  # from this, use the paper's model if there is a GPU
+# With a pretrained base: passes over the text, limits of the number of updates, and the product of a model's parameters
+# and of the subwords that a process trains it on in a second, without and with a GPU.
+_PASSES, _LEAST_ADAPTED, _MOST_ADAPTED = 1, 300, 4000
+_WORK_A_SECOND = {False: 2e10, True: 1e12}
+_LR_ON_BASE = 0.002  # of adapters
+_BYTES_A_PARAMETER = 16  # weight, gradient, and two averages of the optimiser
 _BYTES_A_PAIR = 27  # for the order of an epoch
 _KEPT = 2  # on a CPU, bytes kept for each byte that a batch needs
 # Vocabulary size by upper limit of the number of pairs; 32,000 above the last limit.
@@ -54,6 +62,7 @@ class Size:
 
 _TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 240, 7e6, 2450, 0.73)
 _SMALL = replace(_TINY, updates=320)
+_GIVEN = Size("", "the base's", (0.0, 0.0005), (0, 30), 0, 0, 0, 0)
 _PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000, 1000), 10_000, 2e9, 20_000, 6)
 
 
@@ -134,14 +143,40 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     )
 
 
-def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str, *, is_paper: bool = False) -> None:
+def plan_with_base(corpora: Corpora, base: ChosenBase, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
+    """Choose the number of updates for systems on a pretrained base; see :func:`plan_for`."""
+    plan = plan_for(corpora, cores, gpus)
+    speed = _WORK_A_SECOND[gpus > 0] / base.parameters
+    batch = _FILLED * plan.max_tokens * plan.processes
+    subwords = (corpora.total - 2 * plan.held_out * len(corpora.pairs)) * corpora.words * _SUBWORDS_PER_WORD
+    runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
+    an_update = runs * batch * 1.25 / (60 * speed * plan.processes)  # minutes
+    updates = min(max(round(_PASSES * subwords / batch), _LEAST_ADAPTED), _MOST_ADAPTED)
+    if minutes is not None:
+        updates = min(updates, int((minutes - _MINUTES_BESIDES) / an_update))
+    if updates < 2 * _GIVEN.warmup[1]:
+        least = 2 * _GIVEN.warmup[1] * an_update + _MINUTES_BESIDES
+        raise InputError(f"--minutes: {minutes:g} is too short; set at least {least:.0f} for this base")
+    time, size = updates * an_update + _MINUTES_BESIDES, replace(_GIVEN, updates=updates)
+    memory = (plan.processes if not gpus else 1) * (1 + _BYTES_A_PARAMETER * base.parameters / 1e9)
+    return replace(plan, size=size, minutes=time, good_minutes=time, good_passes=plan.passes, gigabytes=memory)
+
+
+def write_experiment(
+    corpora: Corpora,
+    plan: Plan,
+    path: Path,
+    work_dir: str,
+    *,
+    is_paper: bool = False,
+    base: ChosenBase | None = None,
+) -> None:
     """Write the experiment file, which must not exist yet; see :func:`init`."""
-    if path.exists():
-        raise InputError(f"{path}: already exists; move it, or choose another file with --output")
+    _refuse_existing(path)
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    environment.filters["pad"] = lambda value, width: f"{value:<{width - 1}} "
+    environment.filters |= {"pad": lambda value, width: f"{value:<{width - 1}} ", "quoted": _quoted}
     domain_updates = max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES)
     values = {
         **vars(plan.size),
@@ -161,6 +196,10 @@ def write_experiment(corpora: Corpora, plan: Plan, path: Path, work_dir: str, *,
         "estimate": plan.estimate,
         "is_paper": is_paper,
         "good": _time(plan.good_minutes),
+        "base": base,
+        "start": BASE if base else "mix",
+        "baseline": BASE if base else "mix-continued",
+        "adapter_lr": _LR_ON_BASE if base else 0.004 if plan.size.arch else 0.0005,
     }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
     with atomic_write(path) as temporary:
@@ -176,6 +215,7 @@ def init(
     minutes: float | None = None,
     *,
     is_paper: bool = False,
+    base: str | None = None,
 ) -> None:
     """Write an experiment file for a folder of corpora, and print the estimated time and memory.
 
@@ -185,22 +225,34 @@ def init(
         gpus: GPUs for training (default: those of the machine).
         minutes: limit for the total time (default: as long as a good base takes).
         is_paper: whether gates have the settings of the paper.
+        base: pretrained base, see :func:`~fairseq_ext.recipes.translation.chosen_base.choose_base`; None to train one.
     """
-    corpora = find_corpora(folder, source, target)
+    corpora, work_dir = find_corpora(folder, source, target), f"runs/{output.stem}"
     if gpus is None:
         # Counts NVIDIA GPUs only; torch also knows others, but takes seconds to import.
         gpus = sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
-    plan = plan_for(corpora, cores(), gpus, minutes)
-    write_experiment(corpora, plan, output, f"runs/{output.stem}", is_paper=is_paper)
+    _refuse_existing(output)
+    chosen = choose_base(base, Path(work_dir) / "downloads") if base else None
+    given = (cores(), gpus, minutes)
+    plan = plan_with_base(corpora, chosen, *given) if chosen else plan_for(corpora, *given)
+    write_experiment(corpora, plan, output, work_dir, is_paper=is_paper, base=chosen)
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
     source, target = corpora.langs
     print(f"{output}: from {source} to {target} (--source {target} for the other direction)")
-    print(f"mix: {plan.passes} passes over the text. {plan.estimate}")
+    passes = f"base: {base}, not trained." if base else f"mix: {plan.passes} passes over the text."
+    print(f"{passes} {plan.estimate}")
+    if not base:
+        print(*WHERE, sep="\n")
     if not plan.is_good:
         good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
         print(f"A good mix takes {good}: omit --minutes before you compare systems or deploy one.")
     print(f"Next: fairseq-ext run {output}")
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise InputError(f"{path}: already exists; move it, or choose another file with --output")
 
 
 def _time(minutes: float) -> str:

@@ -1,7 +1,7 @@
 """Measurements as records: scores with comparisons, training runs, the classifier, and analyses.
 
-Sets are domains, their averages ``AVG`` and ``wAVG``, ``misclassified`` (the classifier-error subset), and further
-sets as ``test:NAME`` or ``ood:NAME``. Shares are in percent.
+Sets are domains, their averages ``AVG`` and ``wAVG``, ``classifier errors``, further sets as ``test:NAME`` or
+``ood:NAME``, and ``general text``, the average over the latter. Shares are in percent.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
 from fairseq_ext.metrics.corpus_metrics import CometMetric, CorpusMetric, SacrebleuMetric, text_metrics
-from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
+from fairseq_ext.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records, write_rows
 from fairseq_ext.recipes.report import training_records
 from fairseq_ext.recipes.translation import comet
 from fairseq_ext.recipes.translation.analyses import ANALYSES
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.convergence import curve_records
 from fairseq_ext.recipes.translation.decoding import translation_dir
-from fairseq_ext.recipes.translation.extra_sets import OOD, column_of, extra_dir, sets_dir, sets_for
-from fairseq_ext.recipes.translation.sections import DOMAIN_SWITCH, OutputRun
+from fairseq_ext.recipes.translation.examples import EXAMPLES_FILE, METRIC, Translated, examples_of, shares_of
+from fairseq_ext.recipes.translation.extra_sets import column_of, extra_dir, sets_dir, sets_for
+from fairseq_ext.recipes.translation.sections import OutputRun
 from fairseq_ext.recipes.translation.set_scores import (
-    AVERAGE,
     ERRORS,
     WEIGHTED_AVERAGE,
     Columns,
@@ -44,13 +44,10 @@ from fairseq_ext.recipes.translation.set_scores import (
 )
 
 TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"  # metrics, in addition to those of translations
-# Names of sets in comparisons.
-ALL = "all"
-SET_NAMES = {AVERAGE: ALL, ERRORS: "classifier-error subset", f"{OOD}{DOMAIN_SWITCH}": "domain-switch set"}
 
 SIGNATURES_FILE = "signatures.json"
 TEACHER_FILE = "teacher/teacher.json"  # relative to the experiment's folder
-_VERSION = 7
+_VERSION = 8
 
 
 def all_records(config: Translation) -> Records:
@@ -87,9 +84,9 @@ def classified_as(domain: str, split: str) -> str:
 
 
 class ScoredRun(NamedTuple):
-    """A unit with one score per set: a decoding run with one model, or with the models of all domains."""
+    """A unit with one score per set: a decoding run with one model, or each domain with its own model."""
 
-    name: str  # ``gad``, or ``gad@1`` if there are several; ``ft`` for ``ft@IT``, ``ft@LAW`` …
+    name: str  # ``gad``, or ``gad@1`` if there are several; ``ft`` for ``ft@IT``, ``ft@LAW`` …, each on its domain
     seed: int | None  # training seed; None for several training runs
     parts: Sequence[OutputRun]  # the decoding run with each model
 
@@ -103,19 +100,27 @@ class ScoredRun(NamedTuple):
         files: dict[str, Path] = {}
         for part in self.parts:
             own, extra = translation_dir(config, part.name), extra_dir(config, part.name)
-            domains = [part.run.domain] if part.run.domain else tests.domains
-            files |= {name: own / f"{name}.{config.target_lang}" for name in domains}
-            further = sets_for(config, part)
+            only = part.run.domain if part.name != self.name else None
+            files |= {name: own / f"{name}.{config.target_lang}" for name in ([only] if only else tests.domains)}
+            further = [name for name in sets_for(config, part) if only in (None, config.evaluate.sets[name])]
             files |= {column_of(config, name): extra / f"{name}.{config.target_lang}" for name in further}
         return {name: path for name, path in files.items() if path.parent.is_dir() and name in tests.references}
 
 
-def runs_to_score(config: Translation, output: str) -> list[ScoredRun]:
-    """Return the units of a decoding run to score, whether or not they are translated."""
-    runs = config.output_runs(output)
-    if any(run.run.domain for run in runs):
-        return [ScoredRun(output, None, runs)]
-    return [ScoredRun(run.name, run.run.seed, [run]) for run in runs]
+def runs_to_score(config: Translation) -> dict[str, list[ScoredRun]]:
+    """Return the units to score of each decoding run, whether or not they are translated.
+
+    With ``evaluate: forgetting``, each model of one domain is also a decoding run of its own, on all sets.
+    """
+    units: dict[str, list[ScoredRun]] = {}
+    for output in config.outputs:
+        single = [ScoredRun(run.name, run.run.seed, [run]) for run in config.output_runs(output)]
+        if not config.outputs[output].system.per_domain:
+            units[output] = single
+            continue
+        units[output] = [ScoredRun(output, None, config.output_runs(output))]
+        units |= {unit.name: [unit] for unit in single if config.evaluate.forgetting}
+    return units
 
 
 def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
@@ -136,7 +141,8 @@ def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
         for number, name in enumerate(domains):
             guesses = read_teacher_probs(teacher, name, "test", domains, len(lines[name])).best()
             errors[name] = guesses != number
-    return TestSets(domains, sources, lines, files, train_sizes, errors)
+    general = [column_of(config, name) for name in extra if name in config.evaluate.ood]
+    return TestSets(domains, sources, lines, files, train_sizes, errors, general)
 
 
 def scoring_step(config: Translation) -> Step:
@@ -144,13 +150,14 @@ def scoring_step(config: Translation) -> Step:
     translated: list[Path] = []
     missing: list[str] = []
     runs: dict[str, list[ScoredRun]] = {}
-    for output in config.outputs:
-        for run in runs_to_score(config, output):
+    for output, units in runs_to_score(config).items():
+        for run in units:
             made = [folder for folder in run.folders(config) if folder.is_dir()]
             translated += made
             missing += [f"{path.parent.name}/{path.name}" for path in run.folders(config) if path not in made]
             if made:
                 runs.setdefault(output, []).append(run)
+    translated, missing = list(dict.fromkeys(translated)), list(dict.fromkeys(missing))
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     of_text, pairs = text_metrics(config.evaluate.metrics, config.target_lang), tested_pairs(config)
     checkpoint = comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
@@ -164,6 +171,7 @@ def scoring_step(config: Translation) -> Step:
         "missing": missing,
         "extra": [column_of(config, name) for name in extra],
         "pairs": pairs,
+        "reference": config.reference,
         "resamples": config.evaluate.resamples,
         "seed": config.seed,
         "comet": comet.model_digest(checkpoint) if checkpoint else None,
@@ -176,14 +184,21 @@ def scoring_step(config: Translation) -> Step:
         if not runs:
             raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext translate first")
         tests = read_tests(config, extra)
-        metrics, counts = _count(config, runs, tests, of_text, checkpoint)
+        files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
+        texts = {run: read_translations(paths, tests) for run, paths in files.items()}
+        metrics, counts = _count(config, files, texts, tests, of_text, checkpoint)
         columns: RunColumns = {}
         for name, metric in metrics.items():
             given = (metric, tests, config.evaluate.resamples, config.seed)
             own = (score_columns(counted, *given) for counted in counts[name])
             columns[name] = {output: [next(own) for _ in each] for output, each in runs.items()}
-        write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests)])
+        sentences = _sentences(runs, texts, counts, tests)
+        base = sentences.pop(config.reference, None)
+        compared = [(name, run, base) for name, run in sentences.items()] if base else []
+        shares = [record for each in compared for record in shares_of(*each)]
+        write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests), *shares])
         write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, pairs, tests))
+        write_rows(folder / EXAMPLES_FILE, (example for each in compared for example in examples_of(*each, tests)))
         write_json(folder / SIGNATURES_FILE, {name: metric.signature for name, metric in metrics.items()})
 
     return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
@@ -191,25 +206,27 @@ def scoring_step(config: Translation) -> Step:
 
 def tested_pairs(config: Translation) -> dict[str, list[str]]:
     """Return the baselines of each decoding run, including all base models, which the recommendation needs."""
+    bases = [*filter(None, [config.reference]), *config.plain_outputs]
     return {
-        name: [other for other in dict.fromkeys([*config.pairs.get(name, ()), *config.plain_outputs]) if other != name]
-        for name in config.outputs
+        name: [other for other in dict.fromkeys([*config.pairs.get(name, ()), *bases]) if other != name]
+        for name in runs_to_score(config)
     }
+
+
+def read_translations(files: Mapping[str, Path], tests: TestSets) -> dict[str, Sequence[str]]:
+    """Read the translations of a run, by test set."""
+    return {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in files.items()}
 
 
 def _count(
     config: Translation,
-    runs: Mapping[str, Sequence[ScoredRun]],
+    files: Mapping[str, Mapping[str, Path]],
+    texts: Mapping[str, Mapping[str, Sequence[str]]],
     tests: TestSets,
     of_text: Mapping[str, SacrebleuMetric],
     checkpoint: Path | None,
 ) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
     """Return metrics by name, and the sentence statistics of each run by metric."""
-    files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
-    texts = {
-        run: {name: read_lines_like(path, tests.references[name], tests.files[name]) for name, path in paths.items()}
-        for run, paths in files.items()
-    }
     counts = count_text(of_text, list(texts.values()), tests)
     if checkpoint is None:
         return {**of_text}, counts
@@ -228,6 +245,25 @@ def _count(
         counted = {name: CometMetric.count(values) for name, values in scores.items()}
         counts.setdefault("COMET", []).append(counted)
     return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), version)}, counts
+
+
+def _sentences(
+    runs: Mapping[str, Sequence[ScoredRun]],
+    texts: Mapping[str, Mapping[str, Sequence[str]]],
+    counts: Mapping[str, list[Counts]],
+    tests: TestSets,
+) -> dict[str, Translated]:
+    """Return the first run of each output that translates all domains, for sentence-level comparisons."""
+    metric = text_metrics([METRIC])
+    by_run = dict(
+        zip(texts, counts.get(METRIC) or count_text(metric, list(texts.values()), tests)[METRIC], strict=True)
+    )
+    first = {output: each[0].name for output, each in runs.items()}
+    return {
+        output: Translated.of({name: texts[run][name] for name in tests.domains}, by_run[run], metric[METRIC])
+        for output, run in first.items()
+        if all(name in texts[run] for name in tests.domains)
+    }
 
 
 RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each run
@@ -266,5 +302,5 @@ def compare_outputs(scores: RunColumns, pairs: Mapping[str, Sequence[str]], test
             one, other = average.get(output, {}), average.get(baseline, {})
             for column in one:
                 if column in other and column != WEIGHTED_AVERAGE:
-                    differences, name = one[column] - other[column], SET_NAMES.get(column, column)
-                    yield compare_resamples(output, baseline, metric, name, differences, tests.sizes[column])
+                    differences, size = one[column] - other[column], tests.sizes[column]
+                    yield compare_resamples(output, baseline, metric, column, differences, size)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.metrics.bootstrap import SIGNIFICANT, is_significant
-from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, read_comparisons
+from fairseq_ext.inputs.origin import ORIGIN_FILE, read_origin
+from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison
 from fairseq_ext.metrics.corpus_metrics import METRICS
 from fairseq_ext.metrics.plots import heat_map, line_panels
-from fairseq_ext.metrics.records import Mean, Records
+from fairseq_ext.metrics.records import Mean, Records, read_rows
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
 from fairseq_ext.recipes.report import (
@@ -26,67 +26,87 @@ from fairseq_ext.recipes.report import (
     tuning_tables,
 )
 from fairseq_ext.recipes.translation import analyses, convergence, gates, measurement
-from fairseq_ext.recipes.translation.config import MIX, Translation
+from fairseq_ext.recipes.translation.config import BASE, Translation
+from fairseq_ext.recipes.translation.examples import EXAMPLES_FILE, Example, examples_table
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
 from fairseq_ext.recipes.translation.speed import MACHINE_FILE, METHOD, SENTENCES_PER_SECOND, TOKENS_PER_SECOND
+from fairseq_ext.recipes.translation.standing import Standing, at_a_glance, changes, gains_plot, recommend
 
-_VERSION = 9
+_VERSION = 10
+_PAPER = "{} in Klimaszewski et al. (2023)."
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables
 _HIGHEST = 3  # times the lowest perplexity; higher values are not drawn
-_NOT_USABLE = "not usable: most translations do not have the meaning of the source"
-# Translations with lower BLEU or chrF are useless. A rule of thumb: both depend on language and text.
-_LEAST = {"BLEU": 10, "chrF": 30}
 
 
 def report(config: Translation) -> Step:
     """Return the step that writes the report."""
-    comparisons_file = config.work_dir / "scores" / COMPARISONS_FILE
+    comparisons_file, examples_file = (config.work_dir / "scores" / name for name in (COMPARISONS_FILE, EXAMPLES_FILE))
     machine_file = config.work_dir / "analysis/speed" / MACHINE_FILE
-    sources = [*measurement.result_files(config), comparisons_file, config.work_dir / measurement.TEACHER_FILE]
+    scores = [*measurement.result_files(config), comparisons_file, examples_file]
+    sources = [*scores, config.work_dir / measurement.TEACHER_FILE, machine_file, *training_files(config)]
+    sources.append(config.subwords_dir / ORIGIN_FILE)
 
     def make(records: Records) -> Page:
         machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
-        return page(config, records, comparisons_in(comparisons_file), machine)
+        examples = read_rows(examples_file, Example) if examples_file.is_file() else []
+        return page(config, records, comparisons_in(comparisons_file), examples, machine)
 
     read = partial(measurement.all_records, config)
-    step = report_step(config, [*sources, machine_file, *training_files(config)], _VERSION, read, make)
+    step = report_step(config, sources, _VERSION, read, make)
     shown = {"main": config.main, "ablation": config.evaluate.report.ablation, "pairs": dict(config.pairs)}
     return replace(step, options={**step.options, **shown})
 
 
-def page(config: Translation, records: Records, comparisons: Sequence[Comparison], machine: str = "") -> Page:
-    """Make the report. ``comparisons`` are with baselines and base models; ``machine`` describes the timed machine."""
+def page(
+    config: Translation,
+    records: Records,
+    comparisons: Sequence[Comparison],
+    examples: Sequence[Example] = (),
+    machine: str = "",
+) -> Page:
+    """Make the report.
+
+    Args:
+        comparisons: with baselines and base models.
+        examples: of all decoding runs.
+        machine: description of the machine that was timed.
+    """
+    standing = Standing(config, records, comparisons)
+    advice = recommend(standing)
     gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
+    shown = [each for each in examples if each.system == advice.compared]
     sections: Sections = {
-        "Translation quality": [
-            recommend(config, records, comparisons),
-            *(quality(config, records, metric) for metric in metrics_of(records)),
-        ],
-        "Own test sets": _with_rows(further_sets(config, records, "Own test sets", TEST)),
-        "Out of domain": _with_rows(further_sets(config, records, "Table 8. Out of domain", OOD)),
-        "Ablation": _with_rows(ablation(config, records)),
+        "At a glance": [*gains_plot(standing, advice.compared), at_a_glance(standing)],
+        "Side by side": [examples_table(shown, standing.base, records, config.target_lang)] if shown else [],
+        "Quality by domain": [quality(config, records, metric) for metric in metrics_of(records)],
+        "General text": _with_rows(
+            further_sets(config, records, "Quality on general text", OOD, _PAPER.format("Table 8"))
+        ),
+        "Gains and forgetting": changes(standing),
+        "Your test sets": _with_rows(further_sets(config, records, "Quality on your test sets", TEST)),
+        "Variants": _with_rows(ablation(config, records)),
         "Speed": _with_rows(speed(config, records, machine)),
         "Gates": [*(agreement(records, name) for name in gated), *(mean_gates(records, name) for name in gated)],
         "Classifier": [*_with_rows(classifier(records)), *confusion(records)],
         "Data": [data_sizes(records), *distances(records)],
-        "Systems": [systems(config, records), *curves(config, records)],
+        "Training": [systems(config, records), *curves(config, records)],
         "Tuning": tuning_tables(records),
     }
     source, target = config.langs
-    scored = {name for metric in metrics_of(records) for name in records.systems(metric)}
+    scored = {name for metric in metrics_of(records) for name in records.systems(metric)} & config.outputs.keys()
     summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
-    if config.base:
-        summary += f" {MIX} is the unchanged model in {config.base.folder}."
-    return Page(config.work_dir.name, summary, sections, chosen_comparisons(config, comparisons))
+    if origin := read_origin(config.subwords_dir):
+        summary += f" {BASE} is an unchanged model: {origin.text}."
+    compared = chosen_comparisons(config, comparisons)
+    name = config.work_dir.name
+    return Page(name, summary, sections, compared, list(sections).index("Variants"), advice.headline, advice.details)
 
 
-def quality_and_advice(config: Translation) -> list[str]:
-    """Return the tables of translation quality and the recommendation, as Markdown."""
-    records = measurement.all_records(config)
-    comparisons = read_comparisons(config.work_dir / "scores" / COMPARISONS_FILE)
-    tables = [quality(config, records, metric).markdown() for metric in metrics_of(records)]
-    return [*tables, recommend(config, records, comparisons)]
+def standing_of(config: Translation) -> Standing:
+    """Return how the decoding runs of an experiment stand by the measurements so far."""
+    comparisons = comparisons_in(config.work_dir / "scores" / COMPARISONS_FILE)
+    return Standing(config, measurement.all_records(config), comparisons)
 
 
 def metrics_of(records: Records) -> list[str]:
@@ -104,7 +124,7 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 
     Comparisons on other sets are too many for the report. Classifier errors that are too few for a test are omitted.
     """
-    sets = [measurement.ALL, measurement.SET_NAMES[ERRORS]]
+    sets = [AVERAGE, ERRORS]
     of_pairs = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ())]
     shown = [each for each in of_pairs if each.domain == sets[0] or (each.domain == sets[1] and each.p is not None)]
     return sorted(shown, key=lambda each: (list(METRICS).index(each.metric), sets.index(each.domain)))
@@ -115,22 +135,22 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 
 def quality(config: Translation, records: Records, metric: str) -> Table:
     """Make Table 4 (COMET), 10 (chrF) or 11 (BLEU), or one for another metric. Table 5 is the last column."""
-    number = f"Table {_NUMBERS[metric]}. " if metric in _NUMBERS else ""
     columns = {name: (metric, name) for name in [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE]}
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
     if ERRORS in records.domains(metric):  # Table 5
-        columns["classifier errors"] = (metric, ERRORS)
+        columns[ERRORS] = (metric, ERRORS)
         wrong = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
         notes.append(f"Classifier errors are the {wrong:,.0f} sentences that it assigns to a wrong domain.")
-    return _scores(config, records, f"{number}Translation quality: {metric}", config.main, columns, notes)
+    notes += [_PAPER.format(f"Table {_NUMBERS[metric]}")] if metric in _NUMBERS else []
+    return _scores(config, records, f"Quality by domain: {metric}", config.main, columns, notes)
 
 
-def further_sets(config: Translation, records: Records, title: str, prefix: str) -> Table:
+def further_sets(config: Translation, records: Records, title: str, prefix: str, *further_notes: str) -> Table:
     """Make Table 8 (out-of-domain sets), or the table of the user's sets; ``prefix`` is that of the set names."""
     metrics = metrics_of(records)
     sets = [name for name in dict.fromkeys(record.domain for record in records) if name.startswith(prefix)]
     columns = {f"{name.removeprefix(prefix)}: {metric}": (metric, name) for name in sets for metric in metrics}
-    notes = ["Decoding runs with an oracle domain translate only sets of a known domain."]
+    notes = ["Decoding runs with an oracle domain translate only sets of a known domain.", *further_notes]
     return _scores(config, records, title, config.main, columns, notes)
 
 
@@ -138,7 +158,8 @@ def ablation(config: Translation, records: Records) -> Table:
     """Make Table 9: the full system and its variants."""
     sets = (AVERAGE, WEIGHTED_AVERAGE)
     columns = {f"{metric}: {name}": (metric, name) for metric in metrics_of(records) for name in sets}
-    return _scores(config, records, "Table 9. Ablation", config.evaluate.report.ablation, columns, [])
+    notes = ["The first is the full system, the others are its variants.", _PAPER.format("Table 9")]
+    return _scores(config, records, "Variants", config.evaluate.report.ablation, columns, notes)
 
 
 def _scores(
@@ -178,8 +199,8 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
         of("Tokens/s", TOKENS_PER_SECOND, form=",.2f", best=max),
     ]
     timed = [name for name in config.outputs if name in records.systems(SENTENCES_PER_SECOND)]
-    notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else [])]
-    return Table("Table 7. Speed", "Decoding run", timed, columns, notes, _labels(config))
+    notes = [f"Method: {METHOD}.", *([f"Machine: {machine}."] if machine else []), _PAPER.format("Table 7")]
+    return Table("Speed", "Decoding run", timed, columns, notes, _labels(config))
 
 
 # Gates
@@ -222,7 +243,7 @@ def data_sizes(records: Records) -> Table:
     """Make Table 1."""
     headings = {"Training": measurement.TRAINING_PAIRS, "Test": measurement.TEST_SENTENCES}
     columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
-    return Table("Table 1. Sentence pairs", "Domain", domains_of(records), columns)
+    return Table("Sentence pairs by domain", "Domain", domains_of(records), columns, [_PAPER.format("Table 1")])
 
 
 def distances(records: Records) -> list[Plot]:
@@ -236,9 +257,10 @@ def distances(records: Records) -> list[Plot]:
         for domain, row in zip(domains, matrix, strict=True)
     ]
     shares = [[value / 2 for value in row] for row in matrix]
-    note = "0: a classifier cannot distinguish the domains; 2: it makes no errors. Sentences are embedded with TF-IDF."
+    note = "0: a classifier cannot distinguish the domains; 2: it makes no errors. Sentences are embedded with TF-IDF. "
+    note += _PAPER.format("Figure 3")
     svg = heat_map(shares, domains, domains, "domain", "domain", texts)
-    return [Plot("distances", "Figure 3. Proxy A-distance between domains", svg, note)]
+    return [Plot("distances", "How far apart the domains are (proxy A-distance)", svg, note)]
 
 
 def classifier(records: Records) -> Table:
@@ -255,7 +277,8 @@ def classifier(records: Records) -> Table:
     shown = [f"{value:.1f} ({split})" for split, value in micro.items() if value is not None]
     notes = ["In percent. Training text is labelled by classifiers that were not trained on it."]
     notes += [f"Micro-averaged F1: {', '.join(shown)}."] if shown else []
-    return Table("Table 3. The classifier", "Domain", rows, columns, notes)
+    notes.append(_PAPER.format("Table 3"))
+    return Table("How well the classifier knows the domains", "Domain", rows, columns, notes)
 
 
 def confusion(records: Records) -> list[Plot]:
@@ -267,8 +290,8 @@ def confusion(records: Records) -> list[Plot]:
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     texts = [[f"{count:,.0f}" if count else "" for count in row] for row in counts]
     svg = heat_map(shares, domains, domains, "the classifier's choice", "true domain", texts)
-    note = "Test sentences. Shades are shares of a row."
-    return [Plot("confusion", "Figure 4. Confusion matrix of the classifier", svg, note)]
+    note = f"Test sentences. Shades are shares of a row. {_PAPER.format('Figure 4')}"
+    return [Plot("confusion", "Where the classifier errs", svg, note)]
 
 
 def _matrix(
@@ -299,7 +322,8 @@ def systems(config: Translation, records: Records) -> Table:
     notes = ["Parameters are those of one model; there is one per seed or, if trained per domain, per domain."]
     notes += ["Bits per token are measured on the validation sets, at the best update."]
     notes += [f"Warning: {warning}." for warning in convergence.warnings_of(config, records)]
-    return Table("Table 2. Systems", "System", rows, columns, notes)
+    notes.append(_PAPER.format("Table 2"))
+    return Table("Size and training of the systems", "System", rows, columns, notes)
 
 
 def curves(config: Translation, records: Records) -> list[Plot]:
@@ -316,47 +340,3 @@ def curves(config: Translation, records: Records) -> list[Plot]:
     note = f"On the validation sets. Perplexities above {_HIGHEST} times the lowest are omitted."
     svg = line_panels({"": lines}, "update", "perplexity")
     return [Plot("curves", "Validation curves of the base models", svg, note)]
-
-
-# Recommendation
-
-
-def recommend(config: Translation, records: Records, comparisons: Sequence[Comparison]) -> str:
-    """Recommend a system to deploy, or none yet, with the reason."""
-    metric = next(iter(metrics_of(records)), "")
-    averages = {name: score for name in config.outputs if (score := records.value(name, metric, AVERAGE)) is not None}
-    oracle = {name for name in averages if config.outputs[name].uses_oracle}
-    candidates = [name for name in config.main if name in averages and name not in oracle]
-    if not candidates:
-        return "Nothing has been scored yet."
-    best_of = partial(METRICS[metric].best, key=averages.__getitem__)
-    best, plain = best_of(candidates), [name for name in candidates if name in config.plain_outputs]
-    usable = next((name for name in _LEAST if best in records.systems(name)), "")
-    if usable and (records.value(best, usable, AVERAGE) or 0.0) < _LEAST[usable]:
-        return f"Deploy nothing yet: the best system, {best}, is {_NOT_USABLE}. Train longer, or on more text."
-    if warnings := convergence.warnings_of(config, records):
-        return f"Deploy nothing yet: {warnings[0]}."
-    if not plain:
-        return f"Deploy {best}. No base model was scored, so the gain of its adapters is unknown."
-    advice = _against_base(records, comparisons, metric, best, best_of(plain))
-    of_all = best_of([*candidates, *oracle])
-    if of_all in oracle:
-        advice += f" If the domain of every text is known, deploy {of_all} ({metric} {averages[of_all]:.1f})."
-    return advice
-
-
-def _against_base(records: Records, comparisons: Sequence[Comparison], metric: str, best: str, base: str) -> str:
-    if best == base:
-        return f"Deploy {best}: no other system that works without domain labels is better."
-    wanted = (best, base, metric, measurement.ALL)
-    found = [each for each in comparisons if (each.system, each.baseline, each.metric, each.domain) == wanted]
-    gain = METRICS[metric].gain(found[0].difference, 0) if found else 0.0
-    means = [records.mean(name, metric, AVERAGE) for name in (best, base)]
-    largest_sd = max(mean.sd or 0.0 for mean in means if mean)
-    if found and is_significant(found[0].p) and gain > largest_sd:
-        return f"Deploy {best}: {gain:+.2f} {metric} over {base} (p < {SIGNIFICANT:g})."
-    return (
-        f"Deploy {base}: {best} gains {gain:+.2f} {metric}, which is not significant, or less than the standard "
-        "deviation over training runs. Use adapters where domains are added or removed, or where the base model must "
-        "not change."
-    )

@@ -20,7 +20,7 @@ from fairseq_ext.classifiers.classifier import TfidfTeacher, TransformersTeacher
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import Count, File, Number, OneOrMore, Section, Several
+from fairseq_ext.inputs.models import Count, Number, OneOrMore, Section, Several
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
 from fairseq_ext.recipes.config import MOST_ENTRIES, NAME_PATTERN, Entry, OptionName, OptionValue, Run, System
 
@@ -59,17 +59,6 @@ class Corpora(Section):
         if self.domains is not None:
             as_value_error(check_domain_names, sorted(self.domains), "domains")
         return self
-
-
-class Base(Section):
-    """A pretrained model. It becomes the system ``mix``, which is then not trained."""
-
-    folder: File = Field(alias="import")
-    """Folder of a Hugging Face translation model, or the output of ``fairseq-ext import hf``."""
-    source_lang: str | None = None
-    """Source language code of the model, such as eng_Latn, if it differs from the experiment's."""
-    target_lang: str | None = None
-    """Target language code of the model, if it differs from the experiment's."""
 
 
 class TranslationSystem(System):
@@ -213,6 +202,8 @@ class Evaluate(Section):
     """Out-of-domain test sets: corpora by name."""
     tests: dict[str, Annotated[OwnTest, BeforeValidator(_own_test)]] = Field(default_factory=dict)
     """The user's test sets by name: a corpus, or ``corpus`` and ``domain``."""
+    forgetting: bool = False
+    """Whether models of one domain also translate the other domains and general text."""
     domain_switch: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
     """Size of the domain-switch test set, whose sentences join two test sentences of different domains."""
     speed: Several[str] = ()

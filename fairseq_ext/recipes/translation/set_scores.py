@@ -14,7 +14,7 @@ import numpy as np
 from fairseq_ext.metrics.bootstrap import average, resampled_sums
 from fairseq_ext.metrics.corpus_metrics import CorpusMetric, SacrebleuMetric
 
-AVERAGE, WEIGHTED_AVERAGE, ERRORS = "AVG", "wAVG", "misclassified"
+AVERAGE, WEIGHTED_AVERAGE, ERRORS, GENERAL = "AVG", "wAVG", "classifier errors", "general text"
 
 Counts = dict[str, np.ndarray]  # by test set, N×S statistics of a metric, see corpus_metrics
 Columns = dict[str, np.ndarray]  # by column, the score followed by those of R resamples: 1+R
@@ -31,6 +31,7 @@ class TestSets:
     train_sizes: Mapping[str, int]  # training sentences by domain, which are the weights of wAVG
     # By domain, a mask of classifier errors among its N sentences; None without a classifier.
     errors: Mapping[str, np.ndarray] | None
+    general: Sequence[str] = ()  # the further sets of text of no domain
 
     @property
     def num_errors(self) -> int:
@@ -41,8 +42,8 @@ class TestSets:
     def sizes(self) -> dict[str, int]:
         """Number of sentences of each score column."""
         sizes = {name: len(lines) for name, lines in self.references.items()}
-        total = sum(sizes[name] for name in self.domains)
-        return {**sizes, AVERAGE: total, WEIGHTED_AVERAGE: total, ERRORS: self.num_errors}
+        total, general = (sum(sizes[name] for name in names) for names in (self.domains, self.general))
+        return {**sizes, AVERAGE: total, WEIGHTED_AVERAGE: total, ERRORS: self.num_errors, GENERAL: general}
 
 
 def count_text(
@@ -63,8 +64,9 @@ def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples:
     """Score a run on the test sentences and on R resamples, for all columns of the table.
 
     AVG is the unweighted average over domains, wAVG is weighted by training sentences (Klimaszewski et al. 2023,
-    Table 4). ``misclassified`` is the corpus of all classifier errors. Sentences are resampled within each test set, in
-    the same way for all runs. A run that lacks a domain has neither averages nor ``misclassified``.
+    Table 4). ``classifier errors`` are scored as one corpus. ``general text`` is the unweighted average over sets of no
+    domain. Sentences are resampled within each test set, in the same way for all runs. A run that lacks a domain has
+    neither averages over domains nor ``classifier errors``.
 
     Shape:
         result: 1+R per column, or 1 if there are too few sentences
@@ -83,7 +85,10 @@ def score_columns(run: Counts, metric: CorpusMetric, tests: TestSets, resamples:
             wrong = [run[name][tests.errors[name]] for name in tests.domains]
             columns[ERRORS] = score(ERRORS, np.concatenate(wrong))
     others = [name for name in tests.references if name in run and name not in tests.domains]
-    return columns | {name: score(name, run[name]) for name in others}
+    columns |= {name: score(name, run[name]) for name in others}
+    if tests.general and all(name in columns for name in tests.general):
+        columns[GENERAL] = average([columns[name] for name in tests.general])
+    return columns
 
 
 def means(runs: Sequence[Columns]) -> Columns:

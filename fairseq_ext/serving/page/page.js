@@ -3,7 +3,7 @@
 const byId = (id) => document.getElementById(id);
 const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 const FEW = 0.05; // domains whose weight is below this at every word are not drawn
-const NAMES = { gates: "Gates", classifier: "Classifier", base: "MIX, no adapters" };
+const NAMES = { gates: "Gates", classifier: "Classifier", base: "Base model" };
 
 let info = null; // answer of GET /info
 let shown = null; // requested routes with their translated lines
@@ -42,6 +42,8 @@ async function loadInfo() {
   document.title = `${info.system}: ${info.languages.join(" → ")}`;
   byId("name").textContent = info.system;
   byId("languages").textContent = info.languages.join(" → ");
+  byId("base").textContent = `Base model: ${info.base}`;
+  byId("base").hidden = !info.base;
   byId("source").lang = info.languages[0];
   byId("token-field").hidden = true;
   addRoutes();

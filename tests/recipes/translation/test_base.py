@@ -1,27 +1,34 @@
 """An experiment on a model that was trained elsewhere: from a folder of Hugging Face's to the report and to export."""
 
+import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from fairseq_ext.convert.experiment_base import write_base
+from fairseq_ext.convert.steps import base_files
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.origin import Origin, read_origin
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.data import _check_tags
 from tests.convert import tiny_translation as tiny
+from tests.convert.tiny_marian import make_firefox_folder
+from tests.corpora.test_entries import zipped
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
 
 PLAIN = {"criterion": "label_smoothed_cross_entropy"}
 GATED = {"arch": "transformer_gated_adapter", "criterion": "label_smoothed_cross_entropy_with_kd_gate"}
 SYSTEMS: dict[str, Any] = {
-    "mix-continued": {**PLAIN, "from": "mix", "arch": "transformer"},
-    "gad": {**GATED, "from": "mix", "uses_teacher": True},
+    "mix": {**PLAIN, "from": "base", "arch": "transformer"},
+    "gad": {**GATED, "from": "base", "uses_teacher": True},
 }
 OUTPUTS = {
+    "base": {"system": "base"},
     "mix": {"system": "mix"},
-    "mix-continued": {"system": "mix-continued"},
     "gad": {"system": "gad", "domain-source": "none", "gates": True},
 }
 COMMON = {"optimizer": "adam", "lr": 0.005, "max-tokens": 400, "cpu": True, "num-workers": 0, "max-epoch": 1}
@@ -29,7 +36,7 @@ SEARCH = {"beam": 2, "max-tokens": 400, "cpu": True, "max-len-b": tiny.LENGTH, "
 
 
 def write_experiment(root: Path, base: dict[str, str], systems: dict[str, Any] = SYSTEMS) -> Path:
-    outputs = {name: entry for name, entry in OUTPUTS.items() if entry["system"] in {"mix", *systems}}
+    outputs = {name: entry for name, entry in OUTPUTS.items() if entry["system"] in {"base", *systems}}
     return write_config(
         root / "base.yaml",
         root / "corpora",
@@ -41,17 +48,28 @@ def write_experiment(root: Path, base: dict[str, str], systems: dict[str, Any] =
     )
 
 
+def pack(model: Path, downloads: Path) -> dict[str, str]:
+    """Write a model's files as a folder of a package that is downloaded already, and return the section ``base``."""
+    files = {f"opus/models/de/{path.name}": path.read_bytes() for path in model.iterdir()}
+    files["opus-1.0.dist-info/METADATA"] = b"License: MIT\n"
+    downloads.mkdir(parents=True)
+    wheel = downloads / "opus-1.0-py3-none-any.whl"
+    wheel.write_bytes(zipped(files))
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return {"package": "opus==1.0", "sha256": digest, "folder": "opus/models/de", "licence": "CC-BY-4.0"}
+
+
 @pytest.mark.slow
 def test_a_recipe_on_an_opus_mt_model(tmp_path: Path) -> None:
     corpora, opus, work = write_corpora(tmp_path / "corpora"), tmp_path / "opus-mt", tmp_path / "work"
     sides = [[line for name in NOUNS for line in (corpora / f"{name}.{lang}").open()] for lang in ("en", "de")]
     pairs = [(source.strip(), target.strip()) for source, target in zip(*sides, strict=True)]
     theirs = tiny.make_knowing_marian(opus, pairs, languages=("en", "de"))
-    verb("run")([str(write_experiment(tmp_path, {"import": str(opus)}))])
+    verb("run")([str(write_experiment(tmp_path, pack(opus, work / "downloads")))])
     report = (work / "report/report.md").read_text()
-    assert f"mix is the unchanged model in {opus}" in report
+    assert "base is an unchanged model: de from opus==1.0; licence CC-BY-4.0 (the package: MIT)" in report
     assert all(f"\n| {name}" in report for name in OUTPUTS)
-    assert not list((work / "systems/mix").glob("*.log"))
+    assert not list((work / "systems/base").glob("*.log"))
     # The base translates as Hugging Face's search does; all that was trained translates otherwise.
     tokenizer = tiny.load_tokenizer(opus, "marian")
     for domain in NOUNS:
@@ -59,12 +77,19 @@ def test_a_recipe_on_an_opus_mt_model(tmp_path: Path) -> None:
         search = {"num_beams": 2, "early_stopping": True, "max_length": tiny.LENGTH + 2}
         found = theirs.generate(**tokenizer(lines, return_tensors="pt", padding=True), **search)
         expected = tokenizer.batch_decode(found, skip_special_tokens=True, use_source_tokenizer=False)
-        assert (work / f"translations/mix/{domain}.de").read_text().splitlines() == expected
-    base = torch.load(work / "systems/mix/checkpoint_best.pt", weights_only=True)["model"]
-    for name in ("mix-continued", "gad"):
-        model = torch.load(work / f"systems/{name}/checkpoint_best.pt", weights_only=False)["model"]
-        moved = {key for key in base if not torch.equal(model[key].float(), base[key])}
-        assert bool(moved) == (name == "mix-continued")
+        assert (work / f"translations/base/{domain}.de").read_text().splitlines() == expected
+    base = torch.load(work / "systems/base/checkpoint_best.pt", weights_only=True)
+    found = read_origin(work / "data-bin")
+    assert found is not None
+    origin = dataclasses.asdict(found)
+    assert base["task_state"]["base"] == origin
+    assert (origin["licence"], origin["package_licence"]) == ("CC-BY-4.0", "MIT")
+    for name in ("mix", "gad"):
+        state = torch.load(work / f"systems/{name}/checkpoint_best.pt", weights_only=False)
+        moved = {key for key in base["model"] if not torch.equal(state["model"][key].float(), base["model"][key])}
+        assert bool(moved) == (name == "mix")
+        assert state["task_state"]["base"] == origin
+    assert not list((work / "downloads").glob(".base-*"))
 
 
 def test_a_missing_base_and_tags_without_symbols_in_it_are_named(tmp_path: Path) -> None:
@@ -72,8 +97,51 @@ def test_a_missing_base_and_tags_without_symbols_in_it_are_named(tmp_path: Path)
     with pytest.raises(InputError, match="nowhere: has no base model"):
         verb("run")([str(write_experiment(tmp_path, {"import": "nowhere"}))])
     assert not (tmp_path / "work").exists()
-    tag = {**PLAIN, "from": "mix", "arch": "transformer", "domain-tags": True}
+    tag = {**PLAIN, "from": "base", "arch": "transformer", "domain-tags": True}
     config = load_config(write_experiment(tmp_path, {"import": str(tmp_path)}, {"tag": tag}))
     (tmp_path / "dict.en.txt").write_text("<domain:garden> 1\n")
     with pytest.raises(InputError, match="tag: domain-tags: the base has no symbol <domain:bank>"):
         _check_tags(config, tmp_path)
+
+
+def test_a_marian_folder_or_file_is_a_base_for_its_languages(tmp_path: Path) -> None:
+    folder = make_firefox_folder(tmp_path / "enpt", "enpt")
+    written = []
+    for number, source in enumerate((folder, folder / "model.enpt.npz")):
+        place = tmp_path / str(number)
+        place.mkdir()
+        write_base(source, place / "model.pt", place / "words", ("en", "pt_BR"), (None, None), Origin(source.name))
+        written.append(torch.load(place / "model.pt", weights_only=True))
+        assert (place / "words/dict.pt_BR.txt").is_file()
+    assert all(torch.equal(value, written[1]["model"][name]) for name, value in written[0]["model"].items())
+    assert [each["task_state"]["base"]["model"] for each in written] == ["enpt", "model.enpt.npz"]
+    for languages, told in (
+        (("pt_BR", "en"), (None, None)),
+        (("en", "de"), (None, None)),
+        (("en", "pt"), (None, "fr")),
+    ):
+        with pytest.raises(InputError, match=r"model\.enpt\.npz: translates from en to pt, not from \w+ to \w+; give"):
+            write_base(folder, tmp_path / "model.pt", tmp_path / "words", languages, told, Origin("x"))
+    write_base(folder, tmp_path / "model.pt", tmp_path / "words", ("uk", "xx"), ("en", "pt"), Origin("x"))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ((), "has no base model; give the folder"),
+        (("notes.txt",), "has no base model; give the folder"),
+        (("one.npz", "two.npz"), r"has 2 models \(one.npz, two.npz\); give the file of one"),
+    ],
+)
+def test_folders_with_no_model_or_two_are_refused(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=said):
+        base_files(tmp_path)
+
+
+def test_files_of_a_marian_base_are_those_that_are_read(tmp_path: Path) -> None:
+    folder = make_firefox_folder(tmp_path / "enpt", "enpt")
+    (folder / "lex.50.50.enpt.s2t.bin").touch()
+    assert [path.name for path in base_files(folder)] == ["model.enpt.npz", "vocab.enpt.spm"]
+    assert base_files(folder / "model.enpt.npz") == base_files(folder)

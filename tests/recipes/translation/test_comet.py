@@ -58,7 +58,7 @@ def test_scores_are_means_of_sentence_scores(tmp_path: Path, model: Path, monkey
     assert signatures["COMET"] == "model:wmt-tiny|scale:100|version:0.0"
     records = read_records(config.work_dir / "scores/records.jsonl")
     law, med, news = (statistics.fmean(map(len, lines)) for lines in (*REFERENCES.values(), NEWS))
-    expected = {"law": law, "AVG": (law + med) / 2, "misclassified": len(REFERENCES["law"][1]), "ood:NEWS": news}
+    expected = {"law": law, "AVG": (law + med) / 2, "classifier errors": len(REFERENCES["law"][1]), "ood:NEWS": news}
     assert {name: records.value("gad", "COMET", name) for name in expected} == pytest.approx(expected, abs=0.01)
     assert records.value("mix", "COMET", "law") == pytest.approx(10 / 3, abs=0.01)  # "das", "alle" and "der"
     checkpoint, samples = json.loads(calls.read_text().splitlines()[0])

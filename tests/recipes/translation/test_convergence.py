@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.train import TrainingLog, read_training_log
-from fairseq_ext.recipes.translation.convergence import warning, warning_of_control
+from fairseq_ext.recipes.translation.convergence import BITS_BY_UPDATE, warning, warning_of_control, warnings_of
+from tests.recipes.translation.test_outputs import AD, MIX, MORE, config_of
 
 LOG = """\
 INFO | train_inner | epoch {epoch:03d}:    100 / 200 loss=9.1, ppl=550.1, wall=9
@@ -45,6 +47,19 @@ def test_what_falls_by_more_than_a_hundredth_in_the_last_tenth_has_not_converged
     curve: dict[int, float], falls: bool
 ) -> None:
     assert bool(warning("mix", curve)) == falls
+
+
+@pytest.mark.parametrize(("start", "warned"), [({}, True), ({"finetune-from-model": "there.pt"}, False)])
+def test_models_trained_elsewhere_are_not_judged(start: dict[str, str], warned: bool, tmp_path: Path) -> None:
+    systems = {"mix": {**MIX, **start}, "mix-continued": MORE, "ad": AD}
+    curves = {"mix": {900: 4.0, 1000: 3.5}, "mix-continued": {100: 3.0}}
+    records = [
+        Record(run=run, domain=str(update), metric=BITS_BY_UPDATE, value=bits)
+        for run, curve in curves.items()
+        for update, bits in curve.items()
+    ]
+    found = warnings_of(config_of(tmp_path, systems, {}), Records(records))
+    assert len(found) == (2 if warned else 0)
 
 
 def test_a_base_that_gains_by_further_training_has_not_converged() -> None:

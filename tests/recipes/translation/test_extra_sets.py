@@ -9,7 +9,8 @@ from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import extra_sets
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps
+from fairseq_ext.recipes.translation.decoding import translation_step
+from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps, sets_for
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
 
 
@@ -34,6 +35,16 @@ def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytes
     # PLANTS is of the garden, the others of none; a model of a domain is not told.
     expected |= {"ft@garden": plants, "tag-oracle": [f"<domain:garden> {line}" for line in plants]}
     assert given == expected
+
+
+def test_for_what_they_forget_models_of_one_domain_translate_all(tmp_path: Path) -> None:
+    for forgetting, own, further in ((False, "garden", ["PLANTS"]), (True, None, ["NEWS", "FORUM", "PLANTS"])):
+        config = load_config(write_translation_experiment(tmp_path / str(forgetting), forgetting=forgetting))
+        [run] = config.output_runs("ft@garden")
+        assert translation_step(config, run).options.get("domain") == own
+        assert sets_for(config, run) == further
+        [told] = config.output_runs("tag-oracle")
+        assert sets_for(config, told) == ["PLANTS"]
 
 
 @pytest.fixture

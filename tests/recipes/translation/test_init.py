@@ -1,5 +1,6 @@
 """An experiment file for a folder of corpora: it can be run, fits their size, and refuses what is no corpus."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from fairseq_ext.corpora.entries import Corpora, find_corpora
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation import init
+from fairseq_ext.recipes.translation.chosen_base import ChosenBase
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.init import plan_for
+from fairseq_ext.recipes.translation.init import plan_for, plan_with_base
+from tests.corpora.test_entries import zipped
 from tests.verbs import verb
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,3 +99,56 @@ def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
     assert list(config.systems) == list(config.outputs) == ["mix", "mix-continued", "ad"]
     assert "teacher" not in sections_of(Path("my.yaml"))
     assert not config.outputs["ad"].uses_oracle  # nor needs text to say what it is
+
+
+def test_on_a_base_from_a_folder(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "opus: one"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "pytorch_model.bin").write_bytes(b"0" * 4000)
+    verb("init")([str(folder), "--base", str(model)])
+    assert f"base: {model}, not trained. About " in (said := capsys.readouterr().out)
+    assert "A base would help" not in said
+    config = load_config(Path("my.yaml"))
+    assert config.base is not None
+    assert config.base.path == model
+    assert list(config.systems) == ["base", "mix", "ft", "ad", "gad"]
+    assert {system.start for system in config.systems.values()} == {None, "base"}
+    assert config.evaluate.baseline == "base"
+    assert not any({"dropout", "label-smoothing"} & system.options.keys() for system in config.systems.values())
+    verb("init")([str(folder), "--output", "other.yaml"])
+    assert "A base would help" in capsys.readouterr().out
+
+
+def test_on_a_base_from_a_package(folder: Path) -> None:
+    wheel = Path("runs/my/downloads/fast-1.0-py3-none-any.whl")
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(zipped({f"fast/{name}/model.intgemm.bin": b"0" * 1000 for name in ("enpt", "pten")}))
+    with pytest.raises(InputError, match=r"--base fast==1\.0: add one of its folders .*: fast/enpt, fast/pten"):
+        verb("init")([str(folder), "--base", "fast==1.0"])
+    assert not Path("my.yaml").exists()
+    verb("init")([str(folder), "--base", "fast==1.0:fast/pten"])
+    base = load_config(Path("my.yaml")).base
+    assert base is not None
+    found = base.recorded
+    assert (found["package"], found["folder"]) == ("fast==1.0", "fast/pten")
+    assert found["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [("nowhere", "--base nowhere: not found; give"), (".", r"\.: has no base model")],
+)
+def test_what_is_no_base(folder: Path, base: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        verb("init")([str(folder), "--base", base])
+    assert not Path("my.yaml").exists()
+
+
+def test_minutes_shorten_the_training_on_a_base() -> None:
+    base = ChosenBase({"import": "x"}, 17e6)
+    free, short = (plan_with_base(corpora(20_000), base, 2, minutes=minutes) for minutes in (None, 5))
+    assert short.size.updates < free.size.updates
+    assert 4 < short.minutes <= 5
+    with pytest.raises(InputError, match=r"--minutes: 1 .* at least \d+ "):
+        plan_with_base(corpora(20_000), base, 2, minutes=1)

@@ -12,8 +12,9 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics import bootstrap
 from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.metrics.corpus_metrics import CometMetric
-from fairseq_ext.metrics.records import Records, read_records
+from fairseq_ext.metrics.records import Records, read_records, read_rows
 from fairseq_ext.recipes.translation.config import Translation
+from fairseq_ext.recipes.translation.examples import BETTER, WORSE, Example
 from fairseq_ext.recipes.translation.measurement import compare_outputs, read_tests, scoring_step
 from fairseq_ext.recipes.translation.set_scores import TestSets as Sets
 from fairseq_ext.recipes.translation.set_scores import score_columns
@@ -35,6 +36,17 @@ def test_draws_depend_on_the_name_of_the_set() -> None:
     columns = score_columns({"law": counts, "med": counts}, CometMetric("m", "1"), tests, 20, seed=1)
     assert columns["law"][0] == columns["med"][0]
     assert not np.array_equal(columns["law"], columns["med"])
+
+
+def test_general_text_is_the_mean_over_sets_of_no_domain() -> None:
+    counts = {name: CometMetric.count([value] * 40) for name, value in (("law", 0.9), ("a", 0.2), ("b", 0.4))}
+    tests = Sets(["law"], {}, dict.fromkeys(counts, ["line"] * 40), {}, {"law": 1}, None, ["a", "b"])
+    columns = score_columns(counts, CometMetric("m", "1"), tests, 20, seed=1)
+    assert columns["general text"] == pytest.approx(np.full(21, 30))
+    assert tests.sizes["general text"] == 80
+    assert "general text" not in score_columns(
+        {"law": counts["law"], "a": counts["a"]}, CometMetric("m", "1"), tests, 2, 1
+    )
 
 
 EVALUATE = {"resamples": 50}
@@ -67,18 +79,47 @@ def test_records_have_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
     # The runs ft@law and ft@med are one: the averages are over both.
     assert [(record.run, record.seed) for record in records.of("ft", "chrF", "AVG")] == [("ft", None)]
     ft = {
-        name: records.value("ft", "chrF", name) for name in ("law", "med", "AVG", "wAVG", "misclassified", "ood:NEWS")
+        name: records.value("ft", "chrF", name)
+        for name in ("law", "med", "AVG", "wAVG", "classifier errors", "ood:NEWS")
     }
     med = sacrebleu.corpus_chrf(["zwei", "von"], [REFERENCES["med"]]).score
     assert list(ft.values()) == [100, med, pytest.approx(50 + med / 2), pytest.approx(75 + med / 4), 100, None]
-    sizes = {domain: records.by_run("", "test sentences", domain)[""] for domain in ("law", "med", "misclassified")}
-    assert sizes == {"law": 3, "med": 2, "misclassified": 1}
+    sizes = {domain: records.by_run("", "test sentences", domain)[""] for domain in ("law", "med", "classifier errors")}
+    assert sizes == {"law": 3, "med": 2, "classifier errors": 1}
     compared = read_comparisons(config.work_dir / "scores/comparisons.jsonl")
-    [gad] = [each for each in compared if (each.system, each.metric, each.domain) == ("gad", "chrF", "all")]
+    [gad] = [each for each in compared if (each.system, each.metric, each.domain) == ("gad", "chrF", "AVG")]
     assert gad.baseline == "mix"
     assert gad.difference == pytest.approx((100 - exact) / 4)
     sets = {each.domain for each in compared if each.system == "gad"}
-    assert sets == {"law", "med", "all", "classifier-error subset", "ood:NEWS"}
+    assert sets == {"law", "med", "AVG", "classifier errors", "ood:NEWS", "general text"}
+    examples = read_rows(config.work_dir / "scores/examples.jsonl", Example)
+    assert {each.system for each in examples} == {"ft"}  # the first run of gad translates as the base does
+    assert records.by_run("gad", WORSE) == {"": 0}
+    assert records.by_run("ft", BETTER) == {"": 1}
+    assert records.value("gad", "chrF", "general text") == records.value("gad", "chrF", "ood:NEWS")
+
+
+def test_what_a_model_of_one_domain_forgets_is_scored_beside_the_models_of_all(tmp_path: Path) -> None:
+    other = {name: ["x", *lines[1:]] for name, lines in REFERENCES.items()}
+    translations = {
+        "translations/mix": REFERENCES,
+        "translations/ft@law": {"law": REFERENCES["law"], "med": other["med"]},
+        "translations/ft@med": {"law": other["law"], "med": REFERENCES["med"]},
+        "extra/mix": {"NEWS": NEWS},
+        "extra/ft@law": {"NEWS": NEWS},
+        "extra/ft@med": {"NEWS": ["x", "y"]},
+    }
+    config = write_experiment(tmp_path, translations, {**EVALUATE, "forgetting": True, "ood": {"NEWS": "news.tsv"}})
+    records = score(config)
+    sets = ("law", "med", "ood:NEWS")
+    assert [records.value("ft", "chrF", name) for name in sets] == [100, 100, None]
+    [law, med] = [[records.value(f"ft@{name}", "chrF", each) for each in sets] for name in ("law", "med")]
+    assert law == [100, pytest.approx(sacrebleu.corpus_chrf(other["med"], [REFERENCES["med"]]).score), 100]
+    assert med == [pytest.approx(sacrebleu.corpus_chrf(other["law"], [REFERENCES["law"]]).score), 100, 0]
+    compared = read_comparisons(config.work_dir / "scores/comparisons.jsonl")
+    assert {(each.system, each.baseline) for each in compared} == {
+        (f"ft{name}", "mix") for name in ("", "@law", "@med")
+    }
 
 
 def test_scores_are_made_again_when_translations_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

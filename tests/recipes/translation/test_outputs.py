@@ -64,6 +64,30 @@ def test_the_control_is_the_base_below_all_adapters_trained_further_on_all_domai
     assert found.continued_systems == {"mix-continued": "mix"}
 
 
+def test_gains_refer_to_the_model_that_all_begins_with(tmp_path: Path) -> None:
+    systems = {"general": MIX, "mix": {**MORE, "from": "general"}, "ad": AD}
+    entries = {name: {"system": name} for name in ("ad", "mix")}
+    assert config_of(tmp_path, systems, entries).reference == "mix"
+    assert config_of(tmp_path, systems, {**entries, "base": {"system": "general"}}).reference == "base"
+    tagged = {**systems, "general": {**MIX, "domain-tags": True}}
+    assert config_of(tmp_path, tagged, {**entries, "base": {"system": "general"}}).reference == "mix"
+    assert config_of(tmp_path, {"mix": MIX}, {"mix": {"system": "mix"}}).reference == ""
+
+
+def test_a_model_starts_here_unless_it_begins_with_one_from_elsewhere(tmp_path: Path) -> None:
+    systems = {
+        "mix": MIX,
+        "ad": AD,
+        "other": {**MIX, "finetune_from_model": "there.pt"},
+        "more": {**MORE, "from": "other"},
+    }
+    found = config_of(tmp_path, systems, {})
+    assert [name for name in systems if found.starts_here(name)] == ["mix", "ad"]
+    on_base = {name: {**system, "from": "base"} for name, system in {"ad": AD, "more": MORE}.items()}
+    imported = config_of(tmp_path, on_base, {}, base={"import": str(tmp_path)}, subwords={})
+    assert not any(map(imported.starts_here, imported.systems))
+
+
 def test_outputs_are_compared_with_the_control_and_uniform_weights_or_as_the_file_says(tmp_path: Path) -> None:
     systems = {"mix": MIX, "mix-continued": MORE, "ad": AD}
     entries: dict[str, Any] = {
