@@ -187,7 +187,7 @@ def _half(tag: str) -> tuple[str, str]:
     name = name_of(tag).lower()
     if not name or name in _WITHOUT_END:
         return "", ""
-    if name in (*_OPENING, *_CLOSING):
+    if name in (*_OPENING, *_CLOSING) and not (name == "em" and attribute(tag, "startRef") is None):  # HTML's <em>
         number = next(filter(None, (attribute(tag, key) for key in ("rid", "startRef", "i", "id"))), "")
         return "open" if name in _OPENING else "close", f"code {number}"
     if name == "it":

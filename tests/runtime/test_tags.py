@@ -29,6 +29,7 @@ def cut(text: str, syntax: Syntax = XML) -> list[str]:
         ('<ph id="1" equiv="&lt;b&gt;"/>', '<ph id="2" equiv="&lt;/b&gt;"/>'),
         ("&lt;b&gt;", "&lt;/b&gt;"),
         ("<B CLASS=x>", "</b>"),
+        ("<em>", "</em>"),
         ("<0>", "</0>"),
     ],
 )
