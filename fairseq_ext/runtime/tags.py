@@ -6,6 +6,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -182,6 +183,7 @@ def pair_up(parts: Sequence[Part]) -> tuple[dict[int, int], set[int]]:
     return pairs, crossing
 
 
+@lru_cache(maxsize=4096)
 def _half(tag: str) -> tuple[str, str]:
     """Return whether a tag opens or closes a pair, and a key that both halves share; empty if it stands alone."""
     name = name_of(tag).lower()
