@@ -233,11 +233,11 @@ def _serve(options: Namespace) -> None:
 
 
 def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
-    from fairseq_ext.runtime.manifest import FLOAT32, GRAPH_FILES
+    from fairseq_ext.runtime.manifest import FLOAT32, PRECISIONS
 
     parser.add_argument(
         "--decoding-precision",
-        choices=list(GRAPH_FILES),
+        choices=PRECISIONS,
         default=FLOAT32,
         help="precision of weights and matrix products (default: float32)",
     )

@@ -116,7 +116,8 @@ def _norms(options: Mapping[str, Any], path: Path) -> dict[str, bool]:
 
 def _positions(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("transformer-disable-position-embeddings"):
-        return {"no_token_positional_embeddings": True}
+        # Marian scales embeddings only together with adding positions.
+        return {"no_token_positional_embeddings": True, "no_scale_embedding": True}
     learned = {f"{side}_learned_pos": True for side in ("encoder", "decoder")}
     return {**learned, "max_source_positions": _POSITIONS, "max_target_positions": _POSITIONS}
 

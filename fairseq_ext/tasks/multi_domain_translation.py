@@ -34,6 +34,7 @@ from fairseq_ext.models.adapter_transformer import ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
+from fairseq_ext.tasks.output_symbols import OutputSymbols, OutputSymbolsConfig
 from fairseq_ext.tasks.typed_domains import TypedDomains
 
 # Values of --domain-source. The last is the former name of "uniform", accepted for one release.
@@ -42,7 +43,7 @@ _FORMER_UNIFORM = "even"
 
 
 @dataclass
-class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
+class MultiDomainTranslationConfig(MultiDomainConfig, OutputSymbolsConfig, TranslationConfig):
     teacher_dir: str = option(
         "",
         "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as written by "
@@ -78,7 +79,7 @@ class MultiDomainTranslationConfig(MultiDomainConfig, TranslationConfig):
 
 
 @register_task("multi_domain_translation", dataclass=MultiDomainTranslationConfig)
-class MultiDomainTranslationTask(MultiDomainTask, TranslationTask):
+class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask):
     """fairseq's translation task over a data directory with one sub-directory per domain.
 
     ::

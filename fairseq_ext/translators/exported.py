@@ -26,9 +26,8 @@ from fairseq_ext.runtime.manifest import (
     CHECKPOINT_FILE,
     CLASSIFIER_FOLDER,
     FORMAT,
-    GRAPH_FILES,
-    INT8,
     MANIFEST_FILE,
+    PRECISIONS,
     FileRecord,
     Manifest,
     digest,
@@ -97,9 +96,8 @@ def write_model(folder: Path) -> None:
     from fairseq_ext.translators.model_graphs import write_graphs
 
     hub = DomainTranslator.from_pretrained(folder).eval()
-    for precision, names in GRAPH_FILES.items():
-        encoder, decoder = (folder / name for name in names)
-        write_graphs(hub.models[0], encoder, decoder, is_int8=precision == INT8)
+    for precision in PRECISIONS:
+        write_graphs(hub.models[0], folder, precision)
     _vocabulary(hub).write(folder / VOCABULARY_FILE)
 
 

@@ -78,10 +78,16 @@ class Graph:
     _constants: dict[int, tuple[str, np.ndarray, Any]] = field(default_factory=dict)
     _inputs: list[Any] = field(default_factory=list)
     _outputs: list[Any] = field(default_factory=list)
+    _rounded_values: dict[str, tuple[Value, Value]] = field(default_factory=dict)
 
     def input(self, name: str, kind: str, shape: Sequence[int | str]) -> Value:
         """Add an input of type ``float`` or ``int``."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], shape))
+        return Value(self, name)
+
+    def placeholder(self, name: str, array: np.ndarray) -> Value:
+        """Add a constant that the runtime replaces by one of another size."""
+        self._constants[id(array)] = (name, array, array)
         return Value(self, name)
 
     def output(self, name: str, value: Value, kind: str = "float") -> None:
@@ -112,25 +118,72 @@ class Graph:
         Shape:
             x: N×K; weight: P×K; bias: P; added, result: N×P
         """
-        if self.is_int8 and min(weight.shape) >= _SMALLEST:
-            largest = self.op("Max", self.op("Abs", x).reduced("Max", 1), 1e-30)
-            rounded = self.op("QuantizeLinear", x / largest, _STEP, _ZERO)
-            numbers, scales = _to_int8(weight)
-            columns = np.ascontiguousarray(numbers.T)
-            product = self.op("MatMulIntegerToFloat", rounded, columns, _STEP, scales, _ZERO, domain=_MICROSOFT)
-            result = product * largest
-            result = result if bias is None else result + bias
-            return result if added is None else result + added
+        if self._is_rounded(*weight.shape):
+            numbers, scales = to_int8(weight)
+            return self.product(x, np.ascontiguousarray(numbers.T), scales, bias, added)
         if added is not None:
             return self.op("Gemm", x, weight, added if bias is None else added + bias, transB=1)
         return self.op("Gemm", x, weight, *([] if bias is None else [bias]), transB=1)
 
-    def embed(self, tokens: Value, table: Tensor) -> Value:
-        """Look up N tokens in a V×H table: N×H."""
-        if not self.is_int8:
-            return self.op("Gather", table, tokens)
-        numbers, scales = _to_int8(table)
-        return self.op("Gather", numbers, tokens).cast("float") * self.op("Gather", scales[:, None], tokens)
+    def into_chosen(self, x: Value, weight: Tensor, bias: Tensor | None, chosen: Value) -> Value:
+        """Compute ``x @ weight[d].T + bias[d]`` for the A chosen d, side by side.
+
+        Shape:
+            x: N×K; weight: D×P×K; bias: D×P; chosen: A; result: N×A·P
+        """
+        own_bias = None if bias is None else self.op("Gather", bias, chosen).reshape(-1)
+        number, size, width = weight.shape
+        if self._is_rounded(number * size, width):
+            numbers, scales = to_int8(weight.flatten(0, 1))
+            by_column = np.ascontiguousarray(numbers.T).reshape(width, number, size)
+            columns = self.op("Gather", by_column, chosen, axis=1).reshape(width, -1)
+            own_scales = self.op("Gather", scales.reshape(number, size), chosen).reshape(-1)
+            return self.product(x, columns, own_scales, own_bias)
+        rows = self.op("Gather", weight, chosen).reshape(-1, width)
+        return self.op("Gemm", x, rows, *([] if own_bias is None else [own_bias]), transB=1)
+
+    def from_chosen(self, x: Value, weight: Tensor, chosen: Value, added: Value) -> Value:
+        """Compute ``Σ_d x_d @ weight[d] + added`` over the A chosen d.
+
+        Shape:
+            x: N×A·K; weight: D×K×P; chosen: A; added, result: N×P
+        """
+        number, size, width = weight.shape
+        if self._is_rounded(number * size, width):
+            numbers, scales = to_int8(weight.flatten(0, 1).t())
+            by_row = np.ascontiguousarray(numbers.T).reshape(number, size, width)
+            return self.product(x, self.op("Gather", by_row, chosen).reshape(-1, width), scales, None, added)
+        return self.op("Gemm", x, self.op("Gather", weight, chosen).reshape(-1, width), added)
+
+    def product(
+        self,
+        x: Value,
+        columns: Operand,
+        scales: Operand,
+        bias: Operand | None = None,
+        added: Value | None = None,
+    ) -> Value:
+        """Compute ``(x @ columns) · scales + bias + added`` with an int8 matrix.
+
+        Shape:
+            x: N×K; columns: K×P; scales, bias: P; added, result: N×P
+        """
+        rounded, largest = self._rounded(x)
+        product = self.op("MatMulIntegerToFloat", rounded, columns, _STEP, scales, _ZERO, domain=_MICROSOFT)
+        result = product * largest
+        for more in (bias, added):
+            result = result if more is None else self.op("Add", result, more)
+        return result
+
+    def _rounded(self, x: Value) -> tuple[Value, Value]:
+        """Return the rows of ``x`` as uint8, N×K, and their largest absolute values, N×1. Computed once for each x."""
+        if x.name not in self._rounded_values:
+            largest = self.op("Max", self.op("Abs", x).reduced("Max", 1), 1e-30)
+            self._rounded_values[x.name] = self.op("QuantizeLinear", x / largest, _STEP, _ZERO), largest
+        return self._rounded_values[x.name]
+
+    def _is_rounded(self, *shape: int) -> bool:
+        return self.is_int8 and min(shape) >= _SMALLEST
 
     def write(self, path: Path, description: str) -> None:
         """Write the graph and its constants to one file."""
@@ -153,7 +206,7 @@ def _array(value: Tensor | np.ndarray | Sequence[int] | float) -> np.ndarray:
     return np.array(value, np.float32) if isinstance(value, float) else np.asarray(value)
 
 
-def _to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Quantize a matrix to int8 with one scale per row: P×K, P."""
     exact = _array(weight)
     scales = np.maximum(np.abs(exact).max(1), 1e-30) / _LARGEST
