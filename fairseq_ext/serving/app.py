@@ -7,7 +7,6 @@ import contextlib
 import functools
 import json
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,7 @@ from fairseq_ext.serving.body import (
 )
 from fairseq_ext.serving.clients import refuse_as_libretranslate
 from fairseq_ext.serving.corrections import Corrections
-from fairseq_ext.serving.files import Results, opened
+from fairseq_ext.serving.files import Results, opened, plain_name
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
@@ -211,12 +210,12 @@ class Service:
             translations: list[str] = []
             while len(translations) < len(texts):
                 yield {"done": len(translations), "total": len(texts)}
-                order = Order(tuple(Translation(text, route) for text in texts[len(translations) :][:_FILE_TEXTS]))
+                block = texts[len(translations) :][:_FILE_TEXTS]
+                order = Order(tuple(Translation(text, route, dialect=dialect) for text, dialect in block))
                 outcome = await asyncio.wrap_future(batcher.submit(order))
                 translations += [answer.candidates[0].text for answer in outcome.answers]
             data = await asyncio.to_thread(file.filled, translations)
-        name = re.sub(r"[^\w.-]", "_", Path(upload.name).name)
-        stem, dot, suffix = name.rpartition(".")
+        stem, dot, suffix = plain_name(upload.name).rpartition(".")
         name = f"{stem}_{system.languages[1]}{dot}{suffix}"
         url = request.url_for("download", name=f"{self._results.add(Upload(name, data))}/{name}")
         yield {"translatedFileUrl": str(url), "done": len(texts), "total": len(texts)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -11,21 +12,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
+from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.serving.body import Upload
 from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
-from fairseq_ext.translators.formats import FORMATS, TEXT, format_of
 
-SUFFIXES = (".txt", ".po", ".pot", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".tmx", ".html", ".htm", ".xhtml")
+_PLAIN = ".txt"
+SUFFIXES = (_PLAIN, *formats.SUFFIXES)
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
 
 
 class Translatable(Protocol):
     """A file whose texts are translated."""
 
-    def texts(self) -> Sequence[str]:
-        """Return the texts to translate."""
+    def texts(self) -> Sequence[tuple[str, str]]:
+        """Return the texts to translate, each with its dialect of placeholders."""
 
     def filled(self, translations: Sequence[str]) -> bytes:
         """Return the file with the translations."""
@@ -40,8 +43,8 @@ class _Lines:
         except UnicodeDecodeError:
             raise RefusedError(422, "the file is not UTF-8; convert it") from None
 
-    def texts(self) -> Sequence[str]:
-        return self._lines
+    def texts(self) -> Sequence[tuple[str, str]]:
+        return [(line, ANY) for line in self._lines]
 
     def filled(self, translations: Sequence[str]) -> bytes:
         return "\n".join(translations).encode("utf-8")
@@ -53,12 +56,12 @@ class _Filled:
     def __init__(self, document: Document) -> None:
         self._document = document
 
-    def texts(self) -> Sequence[str]:
-        return [text for text, _ in self._document.texts()]
+    def texts(self) -> Sequence[tuple[str, str]]:
+        return list(self._document.texts())
 
     def filled(self, translations: Sequence[str]) -> bytes:
         file = io.BytesIO()
-        self._document.write(iter(translations), file)
+        self._document.write(translations, file)
         return file.getvalue()
 
 
@@ -67,17 +70,29 @@ def opened(upload: Upload, filling: Filling) -> Iterator[Translatable]:
     """Give the content of a file, which exists as long as the context.
 
     Raises:
-        RefusedError: if its name has a suffix that is not supported.
+        RefusedError: if it has no format that is supported.
     """
-    suffix = Path(upload.name).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise RefusedError(422, "Invalid request: file format not supported")
     with TemporaryDirectory() as folder:
-        path = Path(folder) / f"file{suffix}"
+        path = Path(folder) / plain_name(upload.name)
         path.write_bytes(upload.data)
         with _refused(path):
-            kind = TEXT if suffix == ".txt" else format_of(path)
-            yield _Lines(upload.data) if kind == TEXT else _Filled(Document(path, FORMATS[kind], filling))
+            kind = _kind_of(path)
+            yield _Lines(upload.data) if kind == formats.TEXT else _Filled(formats.document(path, kind, filling))
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a file without folders and odd characters."""
+    return re.sub(r"[^\w.-]", "_", Path(name).name)[-100:].lstrip(".") or "file"
+
+
+def _kind_of(path: Path) -> str:
+    try:
+        kind = formats.format_of(path)
+    except InputError:
+        kind = ""
+    if not kind or (kind == formats.TEXT and path.suffix.lower() != _PLAIN):
+        raise RefusedError(422, "Invalid request: file format not supported")
+    return kind
 
 
 @contextmanager

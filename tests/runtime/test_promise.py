@@ -16,7 +16,7 @@ from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.search import Found, Hypothesis
 from fairseq_ext.runtime.searches import Sentence
 from fairseq_ext.runtime.sentences import cut
-from fairseq_ext.runtime.tags import HTML, PLAIN
+from fairseq_ext.runtime.tags import PLAIN, XML
 from fairseq_ext.runtime.terms import Glossary, Term
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.runtime.vocabulary import Text
@@ -147,7 +147,7 @@ def test_blanks_beside_placeholders_stay(source: str, target: str, spaced: str) 
     ],
 )
 def test_texts_are_split_where_placeholders_allow(text: str, is_markup: bool, texts: list[str]) -> None:
-    pieces = split(text, HTML if is_markup else PLAIN)
+    pieces = split(text, XML if is_markup else PLAIN)
     assert [MARK.sub(lambda found: found[1] or "", each) for each in pieces.texts] == texts
     assert pieces.join(pieces.texts) == text
 
