@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from fairseq_ext.corpora.placeholders import parts as placeholder_parts
 from fairseq_ext.runtime.markup import attribute, is_empty, is_end, name_of
 
 MOST_TAGS = 0x4000  # in a run
+_MOST_NESTED = 100  # pairs
 _PRIVATE = "[\U000f0000-\U000fc001]"  # stray marks, see fairseq_ext.runtime.pieces
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
 # Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
@@ -78,8 +79,9 @@ def runs(text: str, syntax: Syntax, dialect: str = ANY) -> Iterator[tuple[Run, P
     Pairs of tags are whole and nested within a run: where they are not, a tag ends the run.
     """
     parts = _kept_whole(list(_parts(text, syntax, dialect)))
-    pairs, crossing = pair_up(parts)
-    ends = [place in crossing or _ends_run(part, place) for place, part in enumerate(parts)]
+    pairs, cutting = pair_up(parts)
+    cutting |= _deep(pairs)
+    ends = [place in cutting or _ends_run(part, place) for place, part in enumerate(parts)]
     numbers = list(accumulate(ends))
     run: Run = []
     for place, part in enumerate(parts):
@@ -129,6 +131,17 @@ def _cut_at(breaks: list[tuple[int, int]], part: str, start: int) -> Iterator[tu
         end = last - start
         yield part[first - start : end], "<br/>"
     yield part[end:], ""
+
+
+def _deep(pairs: Mapping[int, int]) -> set[int]:
+    """Return the places of pairs within too many others."""
+    found: set[int] = set()
+    depth = 0
+    for place in sorted(pairs):
+        other = pairs[place]
+        depth += 1 if other > place else -1
+        found |= {place, other} if other > place and depth > _MOST_NESTED else set()
+    return found
 
 
 def _ends_run(part: Part, place: int) -> bool:

@@ -88,6 +88,12 @@ def test_what_is_not_translated_is_one_part(element: str) -> None:
     assert [part.raw for part in run] == ["a ", element, " b"]
 
 
+def test_pairs_within_too_many_others_cut() -> None:
+    cuts = cut("<b>" * 5000 + "a" + "</b>" * 5000, HTML)
+    assert "a" in cuts
+    assert max(each.count("<b>") for each in cuts) <= 100
+
+
 def test_ten_thousand_tags_take_no_time() -> None:
     for text in ("<b>" * 10_000 + "</i>" * 10_000, "<i>" + "<b>a" * 10_000 + "</i>" + "</b>" * 10_000):
         assert "".join(part.raw for run, end in runs(text, HTML) for part in (*run, end)) == text

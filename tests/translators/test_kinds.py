@@ -205,8 +205,9 @@ def test_segments_of_a_unit_are_filled_in_their_places(target: str, wanted: str 
 
 
 def test_spaces_are_kept_where_xliff_says_so(tmp_path: Path) -> None:
-    unit = '<group xml:space="preserve"><trans-unit id="1"><source>a\n  b  c</source></trans-unit>{}</group>\n'
-    inner = '<trans-unit id="2" xml:space="default"><source>a\nb</source></trans-unit>'
+    unit = '<trans-unit id="1"><source>a\n  b  c</source></trans-unit><group translate="no">{}</group>\n'
+    unit = f'<group xml:space="preserve">{unit}</group>'
+    inner = '<trans-unit id="2" xml:space="default" translate="yes"><source>a\nb</source></trans-unit>'
     (tmp_path / "a.xlf").write_text(XLIFF.format(unit.format(inner)))
     written = filled(tmp_path / "a.xlf").decode()
     assert ">A\n  B  C</target>" in written
