@@ -246,7 +246,7 @@ def _print_domains(output: Path, system: System) -> None:
 
 
 def _load_fairseq() -> None:
-    """Import fairseq first, so that this package can register its components; silence warnings of libraries."""
+    """Import fairseq, and silence its messages and warnings of libraries."""
     import warnings
 
     from fairseq_ext.engine.fairseq_cli import quieten_fairseq

@@ -22,8 +22,9 @@ from fairseq_ext.runtime.tables import Output
 from fairseq_ext.runtime.terms import Constraint, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
-# Source tokens of a batch, including padding, times the beam size. With more, the states do not fit the caches.
-_BATCH_TOKENS = 4000
+# Source tokens of a batch, including padding, and the same times the beam size. With more, the states do not fit the
+# caches, and the shortlist of a batch is long.
+_BATCH_TOKENS, _BATCH_STATES = 1000, 4000
 _TERM_BEAM = 8  # minimum beam size of a search with constraints
 # Characters of placeholders, which translations without any do not need.
 _SYNTAX = "%{}$#@\\|<>[]"
@@ -143,7 +144,7 @@ class Searches:
     ) -> dict[int, Found]:
         """Search for the sentences with the given indices, in batches of similar length."""
         lengths = {row: len(sentences[row].tokens) for row in rows}
-        batches = list(_batches(lengths, _BATCH_TOKENS // beam))
+        batches = list(_batches(lengths, min(_BATCH_TOKENS, _BATCH_STATES // beam)))
         results = map(search, batches) if self._pool is None else self._pool.map(search, batches)
         return {
             row: own

@@ -254,9 +254,11 @@ class SystemTranslator:
         found: list[str | None] = [route if route in self.manifest.domains else None for route in routes]
         asked = [index for index, route in enumerate(routes) if route == CLASSIFIER and texts[index]]
         if asked:
-            best = self.classifier.predict([texts[index] for index in asked]).argmax(axis=1)
+            probs = self.classifier.predict([texts[index] for index in asked])
+            # One column more than domains is the class base, which has no adapter; a system with tags has no base.
+            best = (probs[:, : len(self.domains)] if self._has_tags else probs).argmax(axis=1)
             for index, number in zip(asked, best.tolist(), strict=True):
-                found[index] = self.domains[number]
+                found[index] = self.domains[number] if number < len(self.domains) else None
         return found
 
     def _parts(self, text: str, domain: str | None) -> Iterator[Marked]:
