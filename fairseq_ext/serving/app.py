@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,36 +20,30 @@ from starlette.staticfiles import StaticFiles
 
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Answer
-from fairseq_ext.runtime.requests import Request as Translation
 from fairseq_ext.serving import clients
 from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import (
-    FORM,
     JSON,
-    MULTIPART,
     Order,
-    Upload,
     check_domain,
     default_route,
+    read_body,
     read_content,
     read_order,
 )
 from fairseq_ext.serving.clients import refuse_as_libretranslate
 from fairseq_ext.serving.corrections import Corrections
-from fairseq_ext.serving.files import Results, opened, plain_name
+from fairseq_ext.serving.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
 from fairseq_ext.serving.refusals import RefusedError, refuse
-from fairseq_ext.translators.document import Filling
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
 _LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")
-_LINES = "application/x-ndjson"
-_FILE_TEXTS = 32  # texts of a file in an order; other orders come between
 _GONE = 499  # client closed the connection; only used in metrics
 
 
@@ -94,7 +87,7 @@ def make_app(
             Mount("/page", StaticFiles(directory=PAGE)),
             *paths,
             Mount("/d/{domain}", routes=paths),
-            Route("/download_file/{name:path}", service.download, name="download"),
+            Route("/download_file/{name:path}", service.download),
             Route("/reload", service.reload, methods=["POST"]),
             Route("/info", service.info),
             Route("/health/live", health(lambda each: each.is_alive, lambda well: {"live": well})),
@@ -147,7 +140,7 @@ class Service:
         self.system = system
         self._limits, self._load, self._needs_key = limits, load, needs_key
         self._corrections = None if corrections is None else Corrections(corrections)
-        self._results = Results()
+        self._files = Files()
         self.metrics = Metrics()
         self._batcher: Batcher | None = None
         self._reloading = asyncio.Lock()
@@ -194,35 +187,16 @@ class Service:
             domain = content.get("domain") or self._domain_of(request)
             if domain is not None:
                 check_domain(domain, "the body", self.system)
-            steps = self._file_steps(upload, domain or default_route(self.system, "file"), request)
-            if _LINES in request.headers.get("accept", ""):
-                return StreamingResponse(_json_lines(steps), media_type=_LINES)
-            async for step in steps:
-                last = step
-            return JSONResponse(last)
-
-    async def _file_steps(self, upload: Upload, route: str, request: Request) -> AsyncIterator[dict[str, Any]]:
-        """Translate a file, and yield the number of texts done and in total, and finally where the result is."""
-        system, batcher = self.system, self._batcher
-        assert batcher is not None
-        with opened(upload, Filling(system.languages, system.name)) as file:
-            texts = await asyncio.to_thread(file.texts)
-            translations: list[str] = []
-            while len(translations) < len(texts):
-                yield {"done": len(translations), "total": len(texts)}
-                block = texts[len(translations) :][:_FILE_TEXTS]
-                order = Order(tuple(Translation(text, route, dialect=dialect) for text, dialect in block))
-                outcome = await asyncio.wrap_future(batcher.submit(order))
-                translations += [answer.candidates[0].text for answer in outcome.answers]
-            data = await asyncio.to_thread(file.filled, translations)
-        stem, dot, suffix = plain_name(upload.name).rpartition(".")
-        name = f"{stem}_{system.languages[1]}{dot}{suffix}"
-        url = request.url_for("download", name=f"{self._results.add(Upload(name, data))}/{name}")
-        yield {"translatedFileUrl": str(url), "done": len(texts), "total": len(texts)}
+            route = domain or default_route(self.system, "file")
+            assert self._batcher is not None
+            steps = self._files.translate(upload, route, self.system, self._batcher.submit, str(request.base_url))
+            if FILE_STEPS in request.headers.get("accept", ""):
+                return StreamingResponse(json_lines(steps), media_type=FILE_STEPS)
+            return JSONResponse([step async for step in steps][-1])
 
     async def download(self, request: Request) -> Response:
         """``GET /download_file/KEY/NAME``: a translated file."""
-        found = self._results.get(request.path_params["name"].partition("/")[0])
+        found = self._files.get(request.path_params["name"].partition("/")[0])
         if found is None:
             raise RefusedError(400, "Invalid filename; the file was never here, or not fetched in time")
         headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
@@ -317,6 +291,8 @@ class Service:
                 "domains": system.domains,
                 "routes": system.routes,
                 "default_route": system.default_route,
+                "corrections": self._corrections is not None,
+                "files": list(SUFFIXES),
                 "base": system.base,
                 "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
             }
@@ -336,33 +312,6 @@ class Service:
     async def read_metrics(self, _: Request) -> Response:
         """``GET /metrics``: metrics for Prometheus."""
         return Response(self.metrics.text(), media_type=self.metrics.content_type)
-
-
-async def read_body(request: Request, limits: Limits, most: int) -> tuple[bytes, str]:
-    """Return the body of a request, and its content type. Only an empty body may be neither JSON nor a form.
-
-    Raises:
-        RefusedError: 415 if the type is another, 413 if it is too large, 408 if it takes too long to arrive.
-    """
-    kind = request.headers.get("content-type", "")
-    name = kind.partition(";")[0].strip().lower()
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.patience):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise RefusedError(413, f"the body is larger than {most} bytes; send less at once")
-    except TimeoutError:
-        raise RefusedError(
-            408, f"the body took longer than {limits.patience:g} s to arrive", {"Connection": "close"}
-        ) from None
-    is_known = name in (JSON, FORM, MULTIPART) and request.headers.get("content-encoding", "identity") == "identity"
-    if body and not is_known:
-        raise RefusedError(
-            415, f"the body is neither plain JSON nor a form; send Content-Type: {JSON} or {FORM}, not compressed"
-        )
-    return bytes(body), kind if name == MULTIPART else name
 
 
 async def _wait_until_gone(request: Request) -> None:
@@ -413,17 +362,6 @@ def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, 
 
 def _rounded(weights: Sequence[float]) -> list[float]:
     return [round(weight, 4) for weight in weights]
-
-
-async def _json_lines(steps: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
-    try:
-        async for step in steps:
-            yield json.dumps(step) + "\n"
-    except Exception as error:
-        if not isinstance(error, RefusedError):
-            _LOGGER.exception("a translation failed")
-        text = str(error) if isinstance(error, RefusedError) else f"the translation failed ({type(error).__name__})"
-        yield json.dumps({"error": text}) + "\n"
 
 
 def _explain(request: Request, error: Exception) -> Response:

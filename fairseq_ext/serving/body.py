@@ -1,7 +1,8 @@
-"""Parsing and validation of untrusted request bodies, JSON or form data."""
+"""Reading, parsing and validation of untrusted request bodies, JSON or form data."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.requests import Request as HttpRequest
 
 from fairseq_ext.corpora.placeholders import ANY, DIALECTS
 from fairseq_ext.inputs.errors import InputError, line_of, shown
@@ -66,6 +68,33 @@ class Upload(NamedTuple):
 
     name: str
     data: bytes
+
+
+async def read_body(request: HttpRequest, limits: Limits, most: int) -> tuple[bytes, str]:
+    """Return the body of a request, and its content type. Only an empty body may be neither JSON nor a form.
+
+    Raises:
+        RefusedError: 415 if the type is another, 413 if it is too large, 408 if it takes too long to arrive.
+    """
+    kind = request.headers.get("content-type", "")
+    name = kind.partition(";")[0].strip().lower()
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.patience):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise RefusedError(413, f"the body is larger than {most} bytes; send less at once")
+    except TimeoutError:
+        raise RefusedError(
+            408, f"the body took longer than {limits.patience:g} s to arrive", {"Connection": "close"}
+        ) from None
+    is_known = name in (JSON, FORM, MULTIPART) and request.headers.get("content-encoding", "identity") == "identity"
+    if body and not is_known:
+        raise RefusedError(
+            415, f"the body is neither plain JSON nor a form; send Content-Type: {JSON} or {FORM}, not compressed"
+        )
+    return bytes(body), kind if name == MULTIPART else name
 
 
 def read_content(data: bytes, kind: str = JSON) -> Any:

@@ -97,7 +97,7 @@ class PatientProtocol(H11Protocol):
 
     uvicorn itself waits forever for the head of a request and for a client to read its answer. With its own connection
     limit, everyone including health checks gets 503 while idle clients hold their connections.
-    :func:`fairseq_ext.serving.app.read_body` limits the time for a body. If all connections are busy, further ones get
+    :func:`fairseq_ext.serving.body.read_body` limits the time for a body. If all connections are busy, further ones get
     503, but liveness checks are answered, so that a busy service is not restarted.
     """
 
