@@ -1,7 +1,7 @@
-"""How large the inputs of matrix products become: a model translates sentences, and its graphs output the maxima.
+"""How large the inputs of matrix products become: a model translates, and its graphs output the maxima.
 
-Rounding to int8 needs these numbers beforehand. Measuring them for every batch instead would take a quarter of the
-time, and the translation of a sentence would depend on others.
+Rounding to int8 needs these numbers. They are measured once, on sentences of random symbols: measured for every batch,
+they would cost a quarter of the time, and the translation of a sentence would depend on others in its batch.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class _WatchedModel(Model):
         return found
 
 
-def maxima_of(folder: Path, model: Any, sources: Sequence[np.ndarray]) -> Maxima:
-    """Translate sentences and random ones with the watched graphs in a folder, and return the maxima."""
+def measure_maxima(folder: Path, model: Any) -> Maxima:
+    """Translate with the watched graphs in a folder, and return the maxima."""
     watched = _WatchedModel(folder)
-    sources = [*sources, *_random_sources(model, max(_SENTENCES, 2 * watched.num_adapters))]
+    sources = _random_sources(model, max(_SENTENCES, 2 * watched.num_adapters))
     dictionary = model.decoder.dictionary
     first, pad = dictionary.eos(), dictionary.pad()
     special: dict[str, int] = {"pad": pad, "unk": dictionary.unk(), "first": first, "last": first}

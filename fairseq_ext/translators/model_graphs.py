@@ -10,7 +10,7 @@ N tokens in total (B·S or B·W), H features, h heads of width d, D adapters of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +28,7 @@ from fairseq_ext.modules.routers import GateRouter
 from fairseq_ext.modules.source_gate import LOGITS_A_WEIGHT, MULTIPLIER, SourceGate
 from fairseq_ext.modules.ssru import SSRU
 from fairseq_ext.runtime.manifest import FLOAT32, INT8, graph_files
-from fairseq_ext.translators.calibration import Maxima, maxima_of
+from fairseq_ext.translators.calibration import Maxima, measure_maxima
 from fairseq_ext.translators.graph import Graph, Value
 from fairseq_ext.translators.output_graphs import write_output
 
@@ -50,13 +50,8 @@ _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
 _KEYS = (0, 2, 3, 1)  # permutation from B×T×h×d to B×h×d×T
 
 
-def write_graphs(model: Any, folder: Path, precision: str, sources: Sequence[np.ndarray] = ()) -> None:
-    """Write the graphs and tables of a fairseq model in evaluation mode.
-
-    Args:
-        sources: source tokens of sentences whose translation shows how large numbers become, for int8; random ones are
-            added.
-    """
+def write_graphs(model: Any, folder: Path, precision: str) -> None:
+    """Write the graphs and tables of a fairseq model in evaluation mode."""
     for side in (model.encoder, model.decoder):
         for part in (side, *side.layers.children()):
             for name in _OTHER_PARTS:
@@ -64,22 +59,22 @@ def write_graphs(model: Any, folder: Path, precision: str, sources: Sequence[np.
                     raise InputError(f"the model has {name}, which an export does not support")
     encoder, decoder, *output = (folder / name for name in graph_files(precision))
     is_int8 = precision == INT8
-    maxima = measure_maxima(model, sources) if precision == INT8 else Maxima()
+    maxima = _measured(model) if precision == INT8 else Maxima()
     with torch.no_grad():
         _EncoderGraph(model, Graph(is_int8, maxima.encoder)).graph.write(encoder, "encoder")
         _DecoderGraph(model, Graph(is_int8, maxima.decoder)).graph.write(decoder, "decoder")
         write_output(model, Graph(is_int8, maxima.output), *output)
 
 
-def measure_maxima(model: Any, sources: Sequence[np.ndarray]) -> Maxima:
-    """Return the largest absolute inputs of the matrix products of a model while it translates some sentences."""
+def _measured(model: Any) -> Maxima:
+    """Return the largest absolute inputs of a model's matrix products while it translates."""
     with TemporaryDirectory() as name, torch.no_grad():
         folder = Path(name)
         encoder, decoder, *output = (folder / name for name in graph_files(FLOAT32))
         _EncoderGraph(model, Graph(is_watched=True)).graph.write(encoder, "encoder")
         _DecoderGraph(model, Graph(is_watched=True)).graph.write(decoder, "decoder")
         write_output(model, Graph(is_watched=True), *output)
-        return maxima_of(folder, model, sources)
+        return measure_maxima(folder, model)
 
 
 class _Side:

@@ -18,17 +18,22 @@ from fairseq_ext.corpora.lexicons import (
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.runtime.vocabulary import REMEDY, Vocabulary
 
+# Target symbols with which a shortlist is of use.
+_MANY = 4000
+
 
 def write_shortlist(folder: Path, data: Path, languages: tuple[str, str], vocabulary: Vocabulary) -> None:
     """Add lexicons of the domains, counted in their training pairs, to those of the base in a folder.
 
-    A base that comes without a lexicon gets one that is counted in the pairs of all domains. Without any pairs, as
-    for a model without training data, nothing is written.
+    A base that comes without a lexicon gets one that is counted in the pairs of all domains. Nothing is written for a
+    small vocabulary, and for a model without training pairs.
 
     Args:
         data: data directory of the training.
     """
     path = folder / SHORTLIST_FILE
+    if len(vocabulary.target) < _MANY:
+        return
     sizes, copies = (len(vocabulary.source), len(vocabulary.target)), copies_of(vocabulary.source, vocabulary.target)
     pairs = {name: _training_pairs(data / name, languages) for name in read_domain_names(folder / DOMAINS_FILE)}
     lexicons = read_lexicons(path, sizes, REMEDY) if path.is_file() else {}
