@@ -14,8 +14,8 @@ for system in ad gad mix; do
   scripts/fairseq-ext train "$config" "$system"
 done
 scripts/fairseq-ext decode "$config"         # the held-out sentences and general text, by every system
+scripts/fairseq-ext report "$config"
 scripts/fairseq-ext score "$config"
-echo
 lines=$(printf '%s\n' 'Show all events' 'Check out' 'Add a place')
 for route in base tickets genealogy versioning; do
   printf '%s:\n' "$route"

@@ -76,8 +76,10 @@ def make_data(
     return data
 
 
-def make_teacher(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] = (24, 12, 6)) -> Path:
-    """Teacher labels for that data: mostly the true domain."""
+def make_teacher(
+    root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...] = (24, 12, 6), has_base: bool = False
+) -> Path:
+    """Teacher labels for that data: mostly the true domain; with a class for the base, half of the sentences' own."""
     from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
 
     teacher = root / "teacher"
@@ -86,9 +88,11 @@ def make_teacher(root: Path, domains: list[str] = DOMAINS, sizes: tuple[int, ...
         for split, count in (("train", size), ("valid", 5), ("test", 4)):
             logits = rng.normal(size=(count, len(domains)))
             logits[:, d] += 3
+            if has_base:
+                logits = np.concatenate([logits, 5.0 * (np.arange(count) % 2)[:, None]], 1)
             probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
             write_probs(label_path(teacher, name, split), probs)
-    write_teacher_record(teacher, domains, "toy", {})
+    write_teacher_record(teacher, domains, "toy", {}, **({"has_base": True} if has_base else {}))
     return teacher
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import LARGEST, Count, Number, Section
+from fairseq_ext.inputs.models import LARGEST, Count, File, Number, Section, Several
 
 MODEL_FOLDER = "model"
 # Maximum number of training sentences; of more, a sample is used, with the same share of each domain.
@@ -28,6 +28,8 @@ _Positive = Annotated[Number, Field(gt=0, lt=LARGEST)]
 class _Options(Section):
     folds: _TwoOrMore = 5
     max_sentences: Count = MAX_SENTENCES
+    base_text: Several[File] = ()
+    """Source text of no domain, one sentence a line: what is like it gets the class ``base``, the base model alone."""
 
 
 class TfidfTeacher(_Options):
@@ -83,8 +85,8 @@ def load_classifier(folder: Path, backend: str) -> Classifier:
 def input_files(options: Teacher) -> list[Path]:
     """Return the input files of a classifier that its predictions depend on."""
     if isinstance(options, TfidfTeacher) and options.subword_ngrams and options.subword_model:
-        return [Path(options.subword_model)]
-    return []
+        return [Path(options.subword_model), *options.base_text]
+    return [*options.base_text]
 
 
 def _module(backend: str) -> Any:

@@ -5,6 +5,8 @@
     .tasks/folds.npy                 the fold of each training sentence
     .tasks/models/000000/model/      trained without fold 0; the last model is trained on all text
     .tasks/labels/000000/labels.npy  labels of a block, K×D
+
+With a class for text of no domain (``base/train.LANG`` beside ``.tasks``), labels have one more column, the last.
 """
 
 from __future__ import annotations
@@ -20,11 +22,19 @@ import numpy as np
 from fairseq_ext.classifiers.classifier import MODEL_FOLDER, Teacher, load_classifier, train_classifier
 from fairseq_ext.corpora.split import SPLITS, normalise_source, stable_hash
 from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
-from fairseq_ext.data.teacher_labels import DTYPE, as_labels, label_path, open_labels, read_teacher_record, write_probs
+from fairseq_ext.data.teacher_labels import (
+    DTYPE,
+    as_labels,
+    classes_of,
+    label_path,
+    open_labels,
+    read_teacher_record,
+    write_probs,
+)
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, run_tasks, task_output
 from fairseq_ext.inputs.array_file import map_array
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
@@ -60,13 +70,18 @@ class Labelling:
 
     Attributes:
         folder: absolute path of the folder for models and labels.
-        sets: the text of train, valid and test.
+        sets: the text of train, valid and test, one file for each domain; that of train may have one more, ``base``.
     """
 
     folder: Path
     sets: Mapping[str, TextFiles]
     options: Teacher
     seed: int
+
+    @property
+    def num_classes(self) -> int:
+        """Number of columns of the labels."""
+        return len(self.sets["train"].files)
 
     def model(self, number: int) -> Path:
         """Return the path of a trained model: one per fold, trained without it, and a last one trained on all text."""
@@ -103,7 +118,7 @@ class Labelling:
         split, start, stop = self.blocks()[number]
         text, folds = self.sets[split], self.folds(split)[start:stop]
         texts = text.read(np.arange(start, stop))
-        probs = np.empty((len(texts), len(text.files)), dtype=np.float32)
+        probs = np.empty((len(texts), self.num_classes), dtype=np.float32)
         for model in np.unique(folds).tolist():
             rows = np.flatnonzero(folds == model)
             classifier = load_classifier(self.model(model), self.options.backend)
@@ -117,7 +132,7 @@ class Labelling:
         for split, text in self.sets.items():
             numbers = [number for number, block in enumerate(self.blocks()) if block[0] == split]
             paths = [task_output(self.folder / _LABELS, number) / _BLOCK_FILE for number in numbers]
-            labels = np.concatenate([open_labels(path, len(text.files)).raw for path in paths])
+            labels = np.concatenate([open_labels(path, self.num_classes).raw for path in paths])
             for file, rows in zip(text.files, np.split(labels, text.bounds[1:-1]), strict=True):
                 write_probs(label_path(teacher, file.parent.name, split), rows)
 
@@ -134,8 +149,11 @@ def train_and_label(
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
     sets = {split: _find_text(splits.resolve(), domains, split, lang) for split in SPLITS}
+    if options.base_text:
+        text, base = sets["train"], base_path(teacher.resolve(), lang)
+        sets["train"] = TextFiles((*text.files, base), (*text.counts, count_lines(base)))
     work = Labelling((teacher / TASKS_DIR).resolve(), sets, options, seed)
-    _write_folds(work, domains)
+    _write_folds(work, [*domains, BASE_ROUTE])
     every, seen = sum(sets["train"].counts), len(work.training_rows(options.folds))
     if seen < every:
         said = f"trains on {seen:,} of {every:,} sentences, the same share of every domain (teacher.max_sentences)"
@@ -150,6 +168,11 @@ def train_and_label(
     if final.exists():  # otherwise already moved by an interrupted run
         final.rename(teacher / MODEL_FOLDER)
     return {"all": every, "trained_on": seen}
+
+
+def base_path(teacher: Path, lang: str) -> Path:
+    """Return the path of the text of the class ``base``."""
+    return teacher / BASE_ROUTE / f"train.{lang}"
 
 
 def cut(count: int, size: int) -> list[tuple[int, int]]:
@@ -190,7 +213,7 @@ def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def label_file(teacher: Path, text: Path, output: Path) -> None:
-    """Write P(domain | sentence) of each line as float16 N×D, with columns in the order of ``teacher.json``."""
+    """Write P(class | sentence) of each line as float16, with columns in the order of ``teacher.json``, base last."""
     record, model = read_teacher_record(teacher), teacher / MODEL_FOLDER
     if not model.is_dir():
         raise InputError(f"{model}: not found; train the teacher again")
@@ -198,7 +221,7 @@ def label_file(teacher: Path, text: Path, output: Path) -> None:
     lines = map(collapse, stream_lines(text))
     output.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(output) as temporary:
-        shape = count, len(record["domains"])
+        shape = count, len(classes_of(record))
         rows = np.lib.format.open_memmap(temporary, "w+", DTYPE, shape)  # type: ignore[no-untyped-call]
         for start, stop in cut(count, _CHUNK_SENTENCES):
             rows[start:stop] = as_labels(classifier.predict(list(islice(lines, stop - start))))

@@ -8,7 +8,7 @@ for some domains, shows how much they depend on correct labels.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from fairseq_ext.classifiers.labelling import train_and_label
 from fairseq_ext.corpora.split import HELD_OUT, SPLITS, stable_hash
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
+    classes_of,
     label_path,
     open_labels,
     read_teacher_record,
@@ -46,34 +47,38 @@ def train_teacher(
     if len(domains) < 2:
         raise InputError(f"{splits / DOMAINS_FILE}: has one domain, but a teacher needs two; add one under corpora")
     sentences = train_and_label(folder, splits, lang, options, seed, engine)
-    metrics = {split: summarise(count_labels(folder, domains, split), domains) for split in SPLITS}
-    write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences)
+    facts = {"domains": domains, "has_base": bool(options.base_text)}
+    metrics = {split: summarise(count_labels(folder, facts, split), classes_of(facts)) for split in SPLITS}
+    kept = {"has_base": True} if options.base_text else {}
+    write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences, **kept)
     remove_tasks(folder / TASKS_DIR)  # the next run would start from scratch
     scores = ", ".join(f"{each['micro_f1']:.3f} on {split}" for split, each in metrics.items())
     return f"F1 {scores}; see teacher.json for F1 by domain"
 
 
-def count_labels(folder: Path, domains: Sequence[str], split: str) -> np.ndarray:
-    """Count labelled sentences by true domain (rows) and likeliest domain (columns): D×D."""
-    files = [open_labels(label_path(folder, name, split), len(domains)) for name in domains]
+def count_labels(folder: Path, record: Mapping[str, Any], split: str) -> np.ndarray:
+    """Count labelled sentences by true class (rows) and likeliest class (columns): C×C, or D×C if all have a domain."""
+    classes = classes_of(record)
+    paths = [path for name in classes if (path := label_path(folder, name, split)).is_file()]
+    files = [open_labels(path, len(classes)) for path in paths]
     best = (replace(labels, may_lack=True).best()[labels.raw.any(1)] for labels in files)
-    return np.array([np.bincount(rows, minlength=len(domains)) for rows in best])
+    return np.array([np.bincount(rows, minlength=len(classes)) for rows in best])
 
 
-def summarise(matrix: np.ndarray, domains: Sequence[str]) -> dict[str, Any]:
-    """Return the metrics of a confusion matrix for ``teacher.json``.
+def summarise(matrix: np.ndarray, classes: Sequence[str]) -> dict[str, Any]:
+    """Return the metrics of a confusion matrix, whose rows are the first classes, for ``teacher.json``.
 
     ``micro_f1`` is the papers' metric; with one label per sentence it equals accuracy.
     """
     hits = np.diag(matrix).astype(float)
-    precision, recall = _ratio(hits, matrix.sum(axis=0)), _ratio(hits, matrix.sum(axis=1))
+    precision, recall = _ratio(hits, matrix.sum(axis=0)[: len(hits)]), _ratio(hits, matrix.sum(axis=1))
     columns = {"precision": precision, "recall": recall, "f1": _ratio(2 * precision * recall, precision + recall)}
     per_domain = {
         name: {
             "sentences": int(matrix[row].sum()),
             **{measure: round(float(values[row]), 4) for measure, values in columns.items()},
         }
-        for row, name in enumerate(domains)
+        for row, name in enumerate(classes[: len(matrix)])
     }
     accuracy = round(float(hits.sum() / max(matrix.sum(), 1)), 4)
     return {"micro_f1": accuracy, "per_domain": per_domain, "confusion": matrix.tolist()}
@@ -100,15 +105,15 @@ def write_changed_labels(folder: Path, teacher: Path, noise: float, unlabelled: 
     record = read_teacher_record(teacher)
     domains = record["domains"]
     for name in domains:
-        labels = open_labels(label_path(teacher, name, "train"), len(domains))
+        labels = open_labels(label_path(teacher, name, "train"), len(classes_of(record)))
         rng = np.random.default_rng(stable_hash(seed, "label noise", name))
         changed = np.zeros_like(labels.raw) if name in unlabelled else with_noise(labels, noise, rng)
         write_probs(label_path(folder, name, "train"), changed)
         for split in HELD_OUT:
             shutil.copyfile(label_path(teacher, name, split), label_path(folder, name, split))
-    matrix = count_labels(folder, domains, "train")
-    metrics = {**record["metrics"], "train": summarise(matrix, domains)}
-    facts = {"noise": noise, "unlabelled": list(unlabelled)}
+    matrix = count_labels(folder, record, "train")
+    metrics = {**record["metrics"], "train": summarise(matrix, classes_of(record))}
+    facts = {"noise": noise, "unlabelled": list(unlabelled), **({"has_base": True} if record["has_base"] else {})}
     write_teacher_record(folder, domains, record["backend"], metrics, **facts)
     return f"{matrix.sum():,} training sentences are labelled, F1 {metrics['train']['micro_f1']:.3f}"
 

@@ -128,6 +128,8 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         probs = sample.get("teacher_probs")
         if probs is None:
             raise InputError("the gates have no teacher; give --teacher-dir, written by fairseq-ext teacher")
+        if probs.size(1) > num_domains:  # the class base, which these gates do not have
+            probs = F.normalize(probs[:, :num_domains], p=1, dim=-1)
         scores = probs.float().log() if self.gate_target == "log-probs" else probs.float()
         return (scores / self.tau).softmax(-1).where(probs.any(-1, keepdim=True), 0.0)
 

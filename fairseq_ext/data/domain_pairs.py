@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
-from fairseq_ext.data.teacher_labels import TeacherLabels
+from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels
 
 
 @dataclass
@@ -18,13 +18,13 @@ class PairCorpus(DomainCorpus):
     """The sentence pairs of one domain (a ``LanguagePairDataset``), with domains for routing and classifier labels.
 
     Attributes:
-        routed_ids: domain indices for translation, N or one for all; None for no domain.
+        routed_ids: domain indices for translation, N or one for all, -1 for the base alone; None for no domain.
         routed_weights: N×D, weights of all domains' adapters, used instead of ``routed_ids``; None for none.
         labels: classifier labels, N×D, or None.
     """
 
     routed_ids: np.ndarray | int | None = None
-    routed_weights: TeacherLabels | np.ndarray | None = None
+    routed_weights: DomainShares | np.ndarray | None = None
     labels: TeacherLabels | None = None
 
     def route(self, row: int) -> int | None:

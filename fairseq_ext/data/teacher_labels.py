@@ -1,6 +1,7 @@
 """Teacher labels on disk: a probability distribution over the domains for every sentence.
 
-``teacher.json`` lists the domains in column order. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order
+``teacher.json`` lists the domains in column order; ``has_base`` says that one more column is the class ``base``, text
+of no domain. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order
 of ``splits/DOMAIN/SPLIT.LANG``; float32 files of earlier versions are supported. Messages count rows from 1, like
 lines.
 
@@ -24,6 +25,7 @@ import numpy as np
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.array_file import map_array
+from fairseq_ext.inputs.domain_names import BASE_ROUTE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import is_texts, read_json
 
@@ -89,6 +91,18 @@ class TeacherLabels:
         return np.concatenate([np.empty(0, dtype=np.int64), *blocks])
 
 
+@dataclass(frozen=True)
+class DomainShares:
+    """The columns of the domains as weights of adapters; the share of the base model, which has none, is left out."""
+
+    labels: TeacherLabels
+    num_domains: int
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """Return weights, K×D or D, whose sum is at most 1."""
+        return self.labels[rows][..., : self.num_domains]
+
+
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
     """Return the path of the labels of a domain's split."""
     return teacher_dir / domain / f"{split}.npy"
@@ -98,7 +112,7 @@ def write_teacher_record(
     teacher_dir: Path, domains: Sequence[str], backend: str, metrics: Mapping[str, Any], **facts: Any
 ) -> None:
     """Write ``teacher.json``: the domains in column order, the classifier's kind, its metrics, and the label files."""
-    files = sorted(path for domain in domains for path in (teacher_dir / domain).glob("*.npy"))
+    files = sorted(path for name in (*domains, BASE_ROUTE) for path in (teacher_dir / name).glob("*.npy"))
     labels = {
         path.relative_to(teacher_dir).as_posix(): {"bytes": path.stat().st_size, "sha256": hash_file(path)}
         for path in files
@@ -114,7 +128,13 @@ def read_teacher_record(teacher_dir: Path) -> dict[str, Any]:
     record = read_json(path, _REMEDY)
     if not is_texts(record.get("domains")) or not isinstance(record.get("backend"), str):
         raise InputError(f"{path}: lacks 'domains' or 'backend'; {_REMEDY}")
-    return {"labels": {}, "unlabelled": [], **record}  # earlier versions recorded no labels
+    # Earlier versions recorded no labels.
+    return {"labels": {}, "unlabelled": [], "has_base": False, **record}
+
+
+def classes_of(record: Mapping[str, Any]) -> list[str]:
+    """Return the classifier's classes in column order: the domains and, if it has this class, ``base``."""
+    return [*record["domains"], *([BASE_ROUTE] if record["has_base"] else [])]
 
 
 def as_labels(probs: np.ndarray) -> np.ndarray:
@@ -139,7 +159,7 @@ def read_teacher_probs(
             "train the teacher on the same corpora"
         )
     path = label_path(teacher_dir, domain, split)
-    labels = open_labels(path, len(domains))
+    labels = open_labels(path, len(classes_of(record)))
     if split == "train" and domain in record["unlabelled"]:
         labels = replace(labels, may_lack=True)
     if len(labels) != num_rows:
@@ -150,13 +170,13 @@ def read_teacher_probs(
     return labels
 
 
-def open_labels(path: Path, num_domains: int) -> TeacherLabels:
+def open_labels(path: Path, num_classes: int) -> TeacherLabels:
     """Memory-map a label file."""
     probs = map_array(path, _REMEDY)
     if probs.dtype not in (DTYPE, np.float32) or probs.ndim != 2:
         raise InputError(f"{path}: must be a two-dimensional float16 or float32 array; {_REMEDY}")
-    if probs.shape[1] != num_domains:
-        raise InputError(f"{path}: has {probs.shape[1]} columns for {num_domains} domains; label the set again")
+    if probs.shape[1] != num_classes:
+        raise InputError(f"{path}: has {probs.shape[1]} columns for {num_classes} domains; label the set again")
     return TeacherLabels(path, probs)
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from fairseq_ext.inputs.errors import InputError
 
 DOMAINS_FILE = "domains.txt"
+BASE_ROUTE = "base"  # the base model alone; also the classifier's class of text that is of no domain
 # Routes other than a domain: the gates, the classifier, the base model alone, and each sentence's true domain.
-RESERVED_NAMES = ("gates", "classifier", "base", "oracle")
+RESERVED_NAMES = ("gates", "classifier", BASE_ROUTE, "oracle")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 NAME_PATTERN = f"^{_NAME}$"
 _TAG = re.compile(f"<domain:{_NAME}>")

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairseq_ext.corpora.placeholders import keeps
+from fairseq_ext.corpora.placeholders import keeps, parts
 from fairseq_ext.runtime.model import Model, Route, attend, padded
 from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.placing import Marked, Placing
@@ -22,13 +22,14 @@ from fairseq_ext.runtime.tables import Output
 from fairseq_ext.runtime.terms import Constraint, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
-# Source tokens of a batch, including padding, times the beam size. With more, the states do not fit the caches.
-_BATCH_TOKENS = 4000
+# Source tokens of a batch, including padding, and the same times the beam size. With more, the states do not fit the
+# caches, and the shortlist of a batch is long.
+_BATCH_TOKENS, _BATCH_STATES = 1000, 4000
 _TERM_BEAM = 8  # minimum beam size of a search with constraints
 # Characters of placeholders, which translations without any do not need.
 _SYNTAX = "%{}$#@\\|<>[]"
 # A translation repeats itself if so many tokens are the same few, so many times more than the source does.
-_REPEATED, _TIMES, _LONGEST_REPEATED = 12, 4, 6
+_REPEATED, _TIMES, _LONGEST_REPEATED = 8, 4, 6
 _MOST_LENGTH, _SPARE_LENGTH = 3, 20  # tokens of a translation for each of the source, and in addition
 _NO_REPEAT = 3  # n-grams of this size do not occur twice in a search after a repetition
 _Key = TypeVar("_Key")
@@ -59,8 +60,16 @@ class Sentence:
             yield from chain(*constraint.forms, *constraint.first_forms)
 
     def is_kept(self, text: str) -> bool:
-        """Return whether a translation without hidden placeholders has exactly those of the source."""
-        return keeps(self.marked.text, self.marked.spaced(text), self.dialect)
+        """Return whether a translation without hidden placeholders has exactly those of the source.
+
+        If the source has any, the rest of the translation must not have parts of others.
+        """
+        if not keeps(self.marked.text, self.marked.spaced(text), self.dialect):
+            return False
+        if not self.kept:
+            return True
+        source, target = ("".join(parts(each, self.dialect)[::2]) for each in (self.marked.text, text))
+        return all(target.count(each) <= source.count(each) for each in _SYNTAX)
 
     def fault_of(self, tokens: np.ndarray) -> str | None:
         """Return ``REPETITION`` or ``LENGTH`` if a translation, including its end, has such a fault."""
@@ -135,7 +144,7 @@ class Searches:
     ) -> dict[int, Found]:
         """Search for the sentences with the given indices, in batches of similar length."""
         lengths = {row: len(sentences[row].tokens) for row in rows}
-        batches = list(_batches(lengths, _BATCH_TOKENS // beam))
+        batches = list(_batches(lengths, min(_BATCH_TOKENS, _BATCH_STATES // beam)))
         results = map(search, batches) if self._pool is None else self._pool.map(search, batches)
         return {
             row: own

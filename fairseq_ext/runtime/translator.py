@@ -32,13 +32,13 @@ from fairseq_ext.runtime.manifest import (
 from fairseq_ext.runtime.model import Model
 from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, unstow, without_marks
-from fairseq_ext.runtime.pieces import cut as split_at
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Answer, Candidate, Request, TokenGates, join_answers
 from fairseq_ext.runtime.search import Found
 from fairseq_ext.runtime.searches import Searches, Sentence
 from fairseq_ext.runtime.sentences import cut
 from fairseq_ext.runtime.shortlist import NONE, SYSTEM, Shortlist, read_shortlist
+from fairseq_ext.runtime.tags import cut as split_at
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term
 from fairseq_ext.runtime.vocabulary import Text
 
@@ -254,9 +254,11 @@ class SystemTranslator:
         found: list[str | None] = [route if route in self.manifest.domains else None for route in routes]
         asked = [index for index, route in enumerate(routes) if route == CLASSIFIER and texts[index]]
         if asked:
-            best = self.classifier.predict([texts[index] for index in asked]).argmax(axis=1)
+            probs = self.classifier.predict([texts[index] for index in asked])
+            # One column more than domains is the class base, which has no adapter; a system with tags has no base.
+            best = (probs[:, : len(self.domains)] if self._has_tags else probs).argmax(axis=1)
             for index, number in zip(asked, best.tolist(), strict=True):
-                found[index] = self.domains[number]
+                found[index] = self.domains[number] if number < len(self.domains) else None
         return found
 
     def _parts(self, text: str, domain: str | None) -> Iterator[Marked]:

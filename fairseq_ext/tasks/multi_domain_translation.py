@@ -26,11 +26,11 @@ from fairseq_ext.data.language_tokens import (
     language_tokens,
     read_language_tokens,
 )
-from fairseq_ext.data.teacher_labels import TeacherLabels, read_teacher_probs
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE
+from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels, read_teacher_probs
+from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
-from fairseq_ext.models.adapter_transformer import ignore_domains
+from fairseq_ext.models.adapter_transformer import NO_ADAPTER, ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
@@ -56,7 +56,11 @@ class MultiDomainTranslationConfig(MultiDomainConfig, OutputSymbolsConfig, Trans
         "--teacher-dir (classifier), its probabilities as weights of plain adapters (classifier-soft), "
         "uniform weights (uniform), or none; training uses the sub-directory (default: oracle)",
     )
-    domain: str = option("", "translate everything with this domain, even with gates (default: see --domain-source)")
+    domain: str = option(
+        "",
+        "translate everything with this domain, or with the base alone (base), even with gates (default: see "
+        "--domain-source)",
+    )
     language_tokens: ChoiceEnum(["none", *STYLES]) = option(  # type: ignore[valid-type]
         "none",
         "language tokens of a multilingual model, as in fairseq's task for it: mbart ends sentences with "
@@ -108,12 +112,12 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
         self.set_directories()
         if cfg.teacher_dir and len(self.directories) > 1:
             raise InputError("--teacher-dir: has labels of one data directory; give only one data directory")
+        self.typed_domains = TypedDomains(self.domains, src_dict, may_be_base=not cfg.domain_tags)
         if cfg.domain:
-            check_choice(cfg.domain, self.domains, "--domain")
+            check_choice(cfg.domain, self.typed_domains.domains, "--domain")
         self.language_style, languages = self._told_languages()
         self.language_tokens = language_tokens(self.language_style, languages, src_dict, tgt_dict)
         tgt_dict.cut = self._target_cutter()
-        self.typed_domains = TypedDomains(self.domains, src_dict)
         self.model_takes_domains = False
         self.model_needs_domains = False
         self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
@@ -228,17 +232,17 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
 
     def _route(
         self, domain_id: int, labels: TeacherLabels | None, num_rows: int, is_train: bool
-    ) -> tuple[np.ndarray | int | None, TeacherLabels | np.ndarray | None]:
+    ) -> tuple[np.ndarray | int | None, DomainShares | np.ndarray | None]:
         """Return the domains for translating a corpus, or weights of all domains, by --domain and --domain-source."""
         if is_train:
             return domain_id, None
         if self.cfg.domain:
-            return self.domains.index(self.cfg.domain), None
+            return NO_ADAPTER if self.cfg.domain == BASE_ROUTE else self.domains.index(self.cfg.domain), None
         source = self.domain_source
         if source in (CLASSIFIER, SOFT):
             if labels is None:
                 raise InputError(f"--domain-source {source}: needs the classifier's labels; set --teacher-dir")
-            return (None, labels) if source == SOFT else (labels.best(), None)
+            return (None, DomainShares(labels, len(self.domains))) if source == SOFT else (self._best(labels), None)
         if source == UNIFORM:
             return None, np.broadcast_to(_uniform(len(self.domains)), (num_rows, len(self.domains)))
         if source == NONE and self.model_needs_domains:
@@ -246,6 +250,13 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
                 "plain adapters need a domain; set --domain-source to oracle or classifier, or set --domain NAME"
             )
         return (domain_id if source == ORACLE else None), None
+
+    def _best(self, labels: TeacherLabels) -> np.ndarray:
+        """Return the domain of each sentence; models that read tags have no base, and take the likeliest domain."""
+        if self.cfg.domain_tags:
+            return DomainShares(labels, len(self.domains))[:].argmax(1)
+        best = labels.best()
+        return np.where(best < len(self.domains), best, NO_ADAPTER)
 
     # Inference
 
@@ -338,7 +349,8 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
             weights = torch.from_numpy(_uniform(len(self.domains)))
             net_input["domain_weights"] = weights.to(tokens.device).expand(len(tokens), -1)
         if self.model_takes_domains and is_tagged.any():
-            net_input |= {"domain_ids": domain_ids, "is_forced": is_tagged}
+            is_domain = domain_ids.lt(len(self.domains))
+            net_input |= {"domain_ids": domain_ids.where(is_domain, NO_ADAPTER), "is_forced": is_tagged}
         if not self.cfg.domain_tags:
             net_input["src_tokens"] = self.typed_domains.take_off(tokens)
             net_input["src_lengths"] = net_input["src_lengths"] - is_tagged.long()

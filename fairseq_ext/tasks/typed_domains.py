@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.data.language_tokens import LanguageDictionary
-from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
+from fairseq_ext.inputs.domain_names import BASE_ROUTE, domain_tag, is_domain_tag
 from fairseq_ext.inputs.errors import InputError, check_choice
 
 _TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
@@ -23,11 +23,15 @@ class TypedDomains:
     no state is shared between threads. A domain added after the dictionary was built has no symbol in it, and gets an
     index after all symbols. No model sees such an index: models that read tags require all symbols, and tags are
     removed for other models.
+
+    Args:
+        domains: D names.
+        may_be_base: whether a sentence can have the tag ``<domain:base>``, whose number is D.
     """
 
-    def __init__(self, domains: Sequence[str], dictionary: LanguageDictionary):
-        self.domains, self.dictionary = domains, dictionary
-        tags = [domain_tag(name) for name in domains]
+    def __init__(self, domains: Sequence[str], dictionary: LanguageDictionary, may_be_base: bool = False):
+        self.domains, self.dictionary = [*domains, *([BASE_ROUTE] if may_be_base else [])], dictionary
+        tags = [domain_tag(name) for name in self.domains]
         self.indices = [
             dictionary.index(tag) if tag in dictionary else len(dictionary) + number for number, tag in enumerate(tags)
         ]

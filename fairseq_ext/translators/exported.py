@@ -36,6 +36,7 @@ from fairseq_ext.runtime.manifest import (
     read_manifest,
 )
 from fairseq_ext.runtime.vocabulary import VOCABULARY_FILE, Vocabulary
+from fairseq_ext.translators.shortlists import write_shortlist
 
 _PACKAGES = ("fairseq-fixed", "torch", "sentencepiece", "sacremoses", "scikit-learn")
 
@@ -87,19 +88,21 @@ class Parts:
         if self.classifier is not None:
             shutil.copytree(self.classifier, folder / CLASSIFIER_FOLDER)
         write_weights(folder / CHECKPOINT_FILE, self.checkpoint)
-        write_model(folder)
+        write_shortlist(folder, self.data, manifest.languages, write_model(folder))
         complete(folder, manifest)
 
 
-def write_model(folder: Path) -> None:
-    """Write graphs and vocabulary of the checkpoint in a folder."""
+def write_model(folder: Path) -> Vocabulary:
+    """Write graphs and vocabulary of the checkpoint in a folder, and return the vocabulary."""
     from fairseq_ext.hub import DomainTranslator
     from fairseq_ext.translators.model_graphs import write_graphs
 
     hub = DomainTranslator.from_pretrained(folder).eval()
     for precision in PRECISIONS:
         write_graphs(hub.models[0], folder, precision)
-    _vocabulary(hub).write(folder / VOCABULARY_FILE)
+    vocabulary = _vocabulary(hub)
+    vocabulary.write(folder / VOCABULARY_FILE)
+    return vocabulary
 
 
 def _vocabulary(hub: Any) -> Vocabulary:

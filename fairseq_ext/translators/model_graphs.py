@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from fairseq_ext.modules.lora import LayerRouter
 from fairseq_ext.modules.routers import GateRouter
 from fairseq_ext.modules.source_gate import LOGITS_A_WEIGHT, MULTIPLIER, SourceGate
 from fairseq_ext.modules.ssru import SSRU
-from fairseq_ext.runtime.manifest import INT8, graph_files
+from fairseq_ext.runtime.manifest import FLOAT32, INT8, graph_files
+from fairseq_ext.translators.calibration import Maxima, measure_maxima
 from fairseq_ext.translators.graph import Graph, Value
 from fairseq_ext.translators.output_graphs import write_output
 
@@ -38,7 +40,6 @@ _OTHER_PARTS = (
     *("project_in_dim", "project_out_dim", "adaptive_softmax"),
 )
 _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
-    "relu": lambda x: x.graph.op("Relu", x),
     "gelu": lambda x: x.graph.op("Gelu", x),
     "gelu_accurate": lambda x: x.graph.op("Gelu", x, approximate="tanh"),
     "gelu_fast": lambda x: x.graph.op("Gelu", x, approximate="tanh"),
@@ -58,10 +59,22 @@ def write_graphs(model: Any, folder: Path, precision: str) -> None:
                     raise InputError(f"the model has {name}, which an export does not support")
     encoder, decoder, *output = (folder / name for name in graph_files(precision))
     is_int8 = precision == INT8
+    maxima = _measured(model) if precision == INT8 else Maxima()
     with torch.no_grad():
-        _EncoderGraph(model, is_int8).graph.write(encoder, "encoder")
-        _DecoderGraph(model, is_int8).graph.write(decoder, "decoder")
-        write_output(model, *output, is_int8=is_int8)
+        _EncoderGraph(model, Graph(is_int8, maxima.encoder)).graph.write(encoder, "encoder")
+        _DecoderGraph(model, Graph(is_int8, maxima.decoder)).graph.write(decoder, "decoder")
+        write_output(model, Graph(is_int8, maxima.output), *output)
+
+
+def _measured(model: Any) -> Maxima:
+    """Return the largest absolute inputs of a model's matrix products while it translates."""
+    with TemporaryDirectory() as name, torch.no_grad():
+        folder = Path(name)
+        encoder, decoder, *output = (folder / name for name in graph_files(FLOAT32))
+        _EncoderGraph(model, Graph(is_watched=True)).graph.write(encoder, "encoder")
+        _DecoderGraph(model, Graph(is_watched=True)).graph.write(decoder, "decoder")
+        write_output(model, Graph(is_watched=True), *output)
+        return measure_maxima(folder, model)
 
 
 class _Side:
@@ -71,8 +84,8 @@ class _Side:
     last_logits: Value | None = None  # logits of the last layer's gate
     mixture: Value  # adapter weights of a layer with low-rank adapters on its linear layers
 
-    def __init__(self, model: Any, side: Any, is_int8: bool, length: str) -> None:
-        self.model, self.side, self.graph = model, side, Graph(is_int8)
+    def __init__(self, model: Any, side: Any, graph: Graph, length: str) -> None:
+        self.model, self.side, self.graph = model, side, graph
         self.layers = list(side.layers.children())
         self.is_adapted = isinstance(model, AdapterTransformerModel)
         self.is_gated = self.is_adapted and not model.needs_domains
@@ -108,8 +121,11 @@ class _Side:
             return x
         return self.graph.op("LayerNormalization", x, norm.weight, norm.bias, epsilon=float(norm.eps))
 
-    def linear(self, x: Value, module: Any, added: Value | None = None) -> Value:
-        return self.beside(x, module, self.graph.linear(x, module.weight, module.bias, added))
+    def linear(self, x: Value, module: Any, added: Value | None = None, *, is_relu: bool = False) -> Value:
+        """Apply a linear layer with its low-rank adapters to ``x`` or ``relu(x)``, and add the result to ``added``."""
+        if is_relu and hasattr(module, "adapter"):
+            x, is_relu = self.graph.op("Relu", x), False
+        return self.beside(x, module, self.graph.linear(x, module.weight, module.bias, added, is_relu))
 
     def beside(self, x: Value, module: Any, onto: Value, scale: float = 1.0) -> Value:
         """Add the output of a linear layer's low-rank adapters for ``x``, times ``scale``, to ``onto``."""
@@ -158,9 +174,13 @@ class _Side:
 
     def feed_forward(self, x: Value, layer: Any) -> Value:
         """Apply the feed-forward block of a layer and its adapters."""
-        activation = _ACTIVATIONS[str(self.side.cfg.activation_fn)]
+        name = str(self.side.cfg.activation_fn)
         inner = self.norm(x, layer.final_layer_norm) if layer.normalize_before else x
-        x = self.linear(activation(self.linear(inner, layer.fc1)), layer.fc2, x)
+        hidden = self.linear(inner, layer.fc1)
+        if name == "relu":
+            x = self.linear(hidden, layer.fc2, x, is_relu=True)
+        else:
+            x = self.linear(_ACTIVATIONS[name](hidden), layer.fc2, x)
         if self.is_adapted and not isinstance(layer.adapter, LayerRouter):
             x = self.adapt(x, layer.adapter.bank, self.weights_used(x, layer.adapter.router))
         return x if layer.normalize_before else self.norm(x, layer.final_layer_norm)
@@ -236,9 +256,9 @@ class _Side:
 class _EncoderGraph(_Side):
     """Graph of the encoder: padded ``tokens``, B×S → inputs of the decoder."""
 
-    def __init__(self, model: Any, is_int8: bool) -> None:
-        super().__init__(model, model.encoder, is_int8, "S")
-        graph, side = self.graph, self.side
+    def __init__(self, model: Any, graph: Graph) -> None:
+        super().__init__(model, model.encoder, graph, "S")
+        side = self.side
         self.tokens = graph.input("tokens", "int", ["B", "S"])
         is_token = ~graph.op("Equal", self.tokens, side.padding_idx)
         numbers = is_token.cast("int")
@@ -301,9 +321,9 @@ class _EncoderGraph(_Side):
 class _DecoderGraph(_Side):
     """Graph of one decoder step: ``embedded``, B×W×H, the last tokens of all hypotheses → ``states``, N×H."""
 
-    def __init__(self, model: Any, is_int8: bool) -> None:
-        super().__init__(model, model.decoder, is_int8, "W")
-        graph, side = self.graph, self.side
+    def __init__(self, model: Any, graph: Graph) -> None:
+        super().__init__(model, model.decoder, graph, "W")
+        side = self.side
         step = graph.input("step", "int", [1])
         self.source_mask = graph.input("mask", "float", ["B", 1, 1, "S"])
         if not all(isinstance(layer.self_attn, SSRU) for layer in self.layers):

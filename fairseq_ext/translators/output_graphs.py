@@ -20,11 +20,12 @@ from fairseq_ext.runtime.tables import BLOCK
 from fairseq_ext.translators.graph import Graph, to_int8
 
 
-def write_output(model: Any, logits: Path, best: Path, tables: Path, *, is_int8: bool) -> None:
+def write_output(model: Any, graph: Graph, logits: Path, best: Path, tables: Path) -> None:
     """Write the graphs of the output layer and of the choice of tokens, and the tables of a fairseq model."""
-    _logits_graph(model.decoder.output_projection.weight.shape[1], is_int8).write(logits, "logits")
+    _add_logits(graph, model.decoder.output_projection.weight.shape[1])
+    graph.write(logits, "logits")
     _best_graph().write(best, "best")
-    _write_tables(model, tables, is_int8)
+    _write_tables(model, tables, graph.is_int8)
 
 
 def _write_tables(model: Any, path: Path, is_int8: bool) -> None:
@@ -53,19 +54,17 @@ def _array(tensor: Tensor) -> np.ndarray:
     return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
 
 
-def _logits_graph(width: int, is_int8: bool) -> Graph:
-    """Return the graph of the output layer: ``states``, N×H → ``logits``, N×C."""
-    graph = Graph(is_int8)
+def _add_logits(graph: Graph, width: int) -> None:
+    """Add the output layer: ``states``, N×H → ``logits``, N×C."""
     states = graph.input("states", "float", ["N", width])
     # Placeholders with the right types, which the runtime replaces.
     bias = graph.placeholder("bias", np.zeros(1, np.float32))
-    if is_int8:
+    if graph.is_int8:
         weight = graph.placeholder("weight", np.zeros((width, 1), np.int8))
         logits = graph.product(states, weight, graph.placeholder("scales", np.ones(1, np.float32)), bias)
     else:
         logits = graph.op("Gemm", states, graph.placeholder("weight", np.zeros((width, 1), np.float32)), bias)
     graph.output("logits", logits)
-    return graph
 
 
 def _best_graph() -> Graph:

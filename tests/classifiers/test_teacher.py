@@ -11,24 +11,30 @@ import pytest
 
 from fairseq_ext.classifiers import labelling
 from fairseq_ext.classifiers.classifier import TfidfTeacher
-from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, train_and_label
-from fairseq_ext.classifiers.teacher import summarise, with_noise, write_changed_labels
+from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, label_file, train_and_label
+from fairseq_ext.classifiers.teacher import summarise, train_teacher, with_noise, write_changed_labels
 from fairseq_ext.corpora.split import SPLITS
+from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     as_labels,
     check_labels,
+    classes_of,
     label_path,
     open_labels,
     read_teacher_probs,
+    read_teacher_record,
     write_probs,
     write_teacher_record,
 )
 from fairseq_ext.engine.tasks import Engine
+from fairseq_ext.recipes.translation import measurement
+from fairseq_ext.recipes.translation.config import load_config
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
 
 DOMAINS = sorted(NOUNS)
+LETTERS = "abcdefghijklmnopqrst"
 
 
 class Memory:
@@ -73,6 +79,28 @@ def test_no_sentence_is_labelled_by_a_model_that_saw_it(tmp_path: Path, monkeypa
         assert held_out.argmax(axis=1).tolist() == [number] * 2
 
 
+def test_text_of_no_domain_is_a_class_of_its_own(tmp_path: Path) -> None:
+    splits = write_splits(
+        tmp_path / "splits", {name: [f"{name} {letter}" for letter in LETTERS] for name in ("bank", "garden")}
+    )
+    write_lines(tmp_path / "teacher/base/train.en", [f"weather {letter}" for letter in LETTERS])
+    options = TfidfTeacher(folds=2, base_text=("general.en",))
+    said = train_teacher(tmp_path / "teacher", splits, "en", options=options, seed=1)
+    assert said.startswith("F1 1.000 on train, 1.000 on valid")
+    teacher = tmp_path / "teacher"
+    record = read_teacher_record(teacher)
+    assert classes_of(record) == ["bank", "garden", "base"]
+    assert record["metrics"]["train"]["confusion"] == np.diag([20] * 3).tolist()
+    assert record["metrics"]["test"]["confusion"] == [[2, 0, 0], [0, 2, 0]]
+    assert check_labels(teacher) == 7
+    assert set(read_teacher_probs(teacher, "bank", "train", DOMAINS, 20).best()) == {0}
+    write_lines(tmp_path / "new.en", ["weather today", "garden 99"])
+    label_file(teacher, tmp_path / "new.en", tmp_path / "new.npy")
+    assert open_labels(tmp_path / "new.npy", 3).best().tolist() == [2, 1]
+    write_changed_labels(tmp_path / "changed", teacher, noise=0.5, unlabelled=[], seed=1)
+    assert classes_of(read_teacher_record(tmp_path / "changed")) == ["bank", "garden", "base"]
+
+
 def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path: Path) -> None:
     files = {"bank": [f"{chr(97 + n % 26)} {n}" for n in range(600)], "garden": [f"tree {n}" for n in range(26)]}
     splits = write_splits(tmp_path / "splits", files)
@@ -107,6 +135,24 @@ def test_labels_lie_in_the_order_of_the_text(tmp_path: Path) -> None:
     assert np.sum(record["metrics"]["train"]["confusion"]) == 160
     assert record["sentences"] == {"all": 160, "trained_on": 160}
     assert not (teacher / ".tasks").exists()
+
+
+@pytest.mark.slow
+def test_an_experiment_names_text_of_no_domain(tmp_path: Path) -> None:
+    general = tmp_path / "general.en"
+    write_lines(general, [f"“Weather”  {letter}" for letter in LETTERS] + [""])
+    config = write_config(
+        tmp_path / "c.yaml",
+        write_corpora(tmp_path / "corpora"),
+        teacher={"folds": 2, "base_text": str(general)},
+        clean={"normalise": {}},
+    )
+    verb("teacher")([str(config)])
+    teacher = tmp_path / "work/teacher"
+    assert (teacher / "base/train.en").read_text().splitlines()[0] == '"Weather" a'
+    assert classes_of(read_teacher_record(teacher)) == [*DOMAINS, "base"]
+    records = list(measurement.teacher_records(load_config(config)))
+    assert sum(record.value for record in records if record.metric == "classified as base, train") == len(LETTERS)
 
 
 def test_summary_by_hand() -> None:

@@ -58,6 +58,8 @@ FORMS = {
         "marian",
     ),
 }
+# Marian's search (1.12.42) does not norm the earlier positions of such a decoder, unlike its training and its scores.
+NO_SEARCH = ("pre-norm",)
 TRAINING = (
     "--type transformer --dim-emb 8 --transformer-heads 2 --transformer-dim-ffn 16 --mini-batch 64 --maxi-batch 10 "
     "--after-batches 600 --learn-rate 0.01 --lr-warmup 100 --lr-decay-inv-sqrt 200 --disp-freq 500 --save-freq 100000 "
@@ -131,7 +133,7 @@ def record(environment: Path, name: str) -> None:
             for ending, encoder in zip(("src", "tgt"), encoders, strict=True):
                 split_file(folder / f"train.{ending}", encoder)
         marian.run(f"train {TRAINING} --model model.npz --train-sets train.src train.tgt {options}", *given)
-        expected = outputs(marian, given, encoders)
+        expected = outputs(marian, given, encoders, () if name in NO_SEARCH else (1, 4))
         out = FOLDER / name
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
@@ -150,7 +152,9 @@ def split(line: str, encoder: sentencepiece.SentencePieceProcessor) -> str:
     return " ".join(encoder.encode(line, out_type=str))
 
 
-def outputs(marian: Marian, given: list[str], encoders: list[sentencepiece.SentencePieceProcessor]) -> dict:
+def outputs(
+    marian: Marian, given: list[str], encoders: list[sentencepiece.SentencePieceProcessor], beams: tuple[int, ...]
+) -> dict:
     """Translations and log-probabilities of new sentences; targets are right for half of the sources."""
     sources, targets = sentences(12, seed=2)
     sources = [*sources, "zebra sees house"]  # with an unknown letter
@@ -166,7 +170,7 @@ def outputs(marian: Marian, given: list[str], encoders: list[sentencepiece.Sente
     common = ["-m", "model.npz", "--cpu-threads", "1", "--quiet", "--workspace", "200"]
     scores = marian.run("score -t test.src test.tgt", *common, *given)
     found["scores"] = [float(line) for line in scores]
-    for beam in (1, 4):
+    for beam in beams:
         lines = marian.run(f"decode --beam-size {beam} --n-best", *common, *given, text="\n".join(told) + "\n")
         best = [
             next(rows) for _, rows in itertools.groupby((line.split(" ||| ") for line in lines), key=lambda row: row[0])

@@ -46,6 +46,12 @@ def test_targets_with_the_papers_temperature() -> None:
     assert criterion(target="domain").target(SAMPLE, 3).tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
+def test_gates_without_a_base_learn_the_shares_of_the_domains() -> None:
+    probs = torch.tensor([[0.3, 0.2, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0]])
+    target = criterion(1.0, "log-probs").target({**SAMPLE, "teacher_probs": probs}, 3)
+    torch.testing.assert_close(target, torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.0, 0.0]]))
+
+
 def test_divergence_of_even_gates_by_hand() -> None:
     """Even gates against p: KL = log 3 − H(p), times τ², with τ = 2 sharpening nothing in log-probs of p^(1/2)."""
     gates = {"encoder": torch.zeros(1, 2, 3), "decoder": torch.zeros(1, 2, 2, 3)}

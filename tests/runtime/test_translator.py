@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -95,6 +97,19 @@ def test_the_classifier_chooses_by_the_text(load: Load, name: str) -> None:
     assert [answer.domain for answer in chosen] == [None, *toy.DOMAINS]
     told = [Request(line, domain) for line, domain in zip(lines, toy.DOMAINS, strict=True)]
     assert texts(chosen[1:]) == texts(load(name).translate(told))
+
+
+def test_text_of_no_domain_takes_the_base(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a classifier that has one class more than domains; a system with tags has no base."""
+    shares = [[0.1, 0.2, 0.0, 0.7], [0.6, 0.1, 0.1, 0.2]]
+    classifier = SimpleNamespace(predict=lambda texts: np.array(shares, dtype=np.float32)[: len(texts)])
+    for name, domains in (("ad", [None, "law"]), ("tag", ["med", "law"])):
+        monkeypatch.setattr(load(name), "classifier", classifier)
+        chosen = load(name).translate([Request(line, "classifier") for line in ("w1 w4", "w2 w5")])
+        assert [answer.domain for answer in chosen] == domains
+    [base] = load("ad").translate([Request("w1 w4", "base")])
+    monkeypatch.setattr(load("ad"), "classifier", classifier)
+    assert texts(load("ad").translate([Request("w1 w4", "classifier")])) == texts([base])
 
 
 def test_weights_are_those_that_were_used(load: Load) -> None:

@@ -12,6 +12,7 @@ from fairseq.logging import metrics
 
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from tests import toy
 
 AD, GAD, MIX = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny", "transformer_tiny"
@@ -142,6 +143,40 @@ def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> 
     certain = model(**hard, domain_weights=torch.nn.functional.one_hot(best, 3).float())[0]
     torch.testing.assert_close(certain, model(**hard, domain_ids=best)[0], atol=1e-5, rtol=1e-5)
     assert not torch.allclose(together, certain)
+
+
+def test_what_is_of_no_domain_uses_the_base_alone(data: Path, tmp_path: Path) -> None:
+    """By the classifier's class, by --domain and by a typed tag; base has no share in mixed weights."""
+    teacher = ["--teacher-dir", str(toy.make_teacher(tmp_path, has_base=True))]
+    task, model = loaded(data, "--domain-source", "classifier", *teacher)
+    inputs = toy.first_batch(task, "test", max_sentences=12)["net_input"]
+    is_base = inputs["domain_ids"] == NO_ADAPTER
+    assert is_base.sum() == 6
+    base = {**inputs, "domain_ids": torch.full((12,), NO_ADAPTER)}
+    assert torch.equal(model(**inputs)[0][is_base], model(**base)[0][is_base])
+    mixed, _ = loaded(data, "--domain-source", "classifier-soft", *teacher)
+    weights = toy.first_batch(mixed, "test", max_sentences=12)["net_input"]["domain_weights"]
+    assert weights.shape == (12, 3)
+    assert (weights[is_base].sum(1) < 0.5).all()
+    # A tagged model has no base, so its sentences take their likeliest domain.
+    tagged, _ = loaded(data, "--domain-source", "classifier", "--domain-tags", *teacher, arch=MIX)
+    tagged.load_dataset("test")
+    tags = {int(tagged.datasets["test"][row]["source"][0]) for row in range(12)}
+    assert tags == {tagged.src_dict.index(f"<domain:{name}>") for name in toy.DOMAINS}
+
+
+def test_the_base_can_be_forced(data: Path) -> None:
+    plain, _ = translate_typed(*loaded(data, arch=MIX), ["w1 w2 w3"])
+    for arch in (AD, GAD):
+        told, _ = translate_typed(*loaded(data, "--domain", "base", arch=arch), ["w1 w2 w3"])
+        typed, _ = translate_typed(*loaded(data, arch=arch), ["<domain:law> w1", "<domain:base> w1 w2 w3"])
+        for hypothesis in (told[0], typed[1]):
+            assert hypothesis["tokens"].tolist() == plain[0]["tokens"].tolist()
+            torch.testing.assert_close(hypothesis["positional_scores"], plain[0]["positional_scores"])
+    task, _ = loaded(data, "--domain", "base", arch=AD)
+    assert set(toy.first_batch(task, "test", max_sentences=12)["net_input"]["domain_ids"].tolist()) == {NO_ADAPTER}
+    with pytest.raises(InputError, match="unknown --domain 'base'|--domain"):
+        loaded(data, "--domain", "base", "--domain-tags", arch=MIX)
 
 
 def test_even_weights_translate_typed_lines_too(data: Path) -> None:

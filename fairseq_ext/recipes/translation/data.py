@@ -7,6 +7,7 @@ domain classifier and its labels.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -22,9 +23,11 @@ from fairseq_ext.convert.steps import base_files
 from fairseq_ext.corpora.blocks import index_path
 from fairseq_ext.corpora.entries import check_entries, entry_paths, fetch_entries, folder_entries
 from fairseq_ext.corpora.import_corpora import import_domain
+from fairseq_ext.corpora.normalise import normalise_lines
+from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.corpora.split import write_splits
 from fairseq_ext.corpora.subwords import MODEL_FILE, encode_splits, take_subwords, train_subwords
-from fairseq_ext.corpora.text_files import Pair, stream_lines
+from fairseq_ext.corpora.text_files import Pair, stream_lines, write_lines
 from fairseq_ext.data.binarise import binarise
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, move_outputs, run_tasks
@@ -37,7 +40,7 @@ from fairseq_ext.recipes.translation.sections import Corpora
 # The results of cleaning may depend on the versions of these packages.
 _CLEANERS = ("sacremoses", "regex", "langid", "py3langid", "ftfy")
 # Options added in later versions. With their defaults, teachers of earlier versions stay valid.
-_LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model")
+_LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model", "base_text")
 
 
 def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
@@ -204,8 +207,11 @@ def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[St
     splits, options = config.work_dir / "splits", _with_subwords(config)
 
     def build(folder: Path) -> str:
+        from fairseq_ext.classifiers.labelling import base_path
         from fairseq_ext.classifiers.teacher import train_teacher
 
+        if options.base_text:
+            write_lines(base_path(folder, config.source_lang), _base_text(config))
         return train_teacher(folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine)
 
     teacher = Step(
@@ -219,6 +225,14 @@ def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[St
     return [*corpus_steps(config, engine), *needed, teacher]
 
 
+def _base_text(config: Translation) -> list[str]:
+    """Return the classifier's text of no domain, normalised as the corpora."""
+    lines = [canonical(line, Counter()) for path in config.teacher.base_text for line in stream_lines(path)]
+    normalise = config.cleaning.normalise
+    normal = normalise_lines(lines, config.source_lang, normalise) if normalise else lines
+    return [line for line in normal if line]
+
+
 def _with_subwords(config: Translation) -> Teacher:
     """Return the classifier's options. The subword model defaults to the experiment's."""
     options = config.teacher
@@ -230,4 +244,6 @@ def _with_subwords(config: Translation) -> Teacher:
 def _options_that_count(options: Teacher) -> Mapping[str, Any]:
     """Return the options, without later options that have their defaults."""
     defaults = {name: field.default for name, field in type(options).model_fields.items() if name in _LATER_OPTIONS}
-    return {key: value for key, value in options.model_dump().items() if defaults.get(key, ...) != value}
+    # Texts count by their content, as inputs.
+    found = options.model_dump() | {"base_text": tuple(path.name for path in options.base_text)}
+    return {key: value for key, value in found.items() if defaults.get(key, ...) != value}

@@ -91,14 +91,15 @@ def import_sets(folder: Path, config: Translation) -> None:
 
 
 def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
-    """Prefix each line with the tag of the domain that the classifier predicts."""
+    """Prefix each line with the tag of the class that the classifier predicts."""
     # Imported here because the classifier's libraries take seconds to load.
     from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
-    from fairseq_ext.data.teacher_labels import read_teacher_record
+    from fairseq_ext.data.teacher_labels import classes_of, read_teacher_record
 
     record = read_teacher_record(teacher)
+    classes = classes_of(record)
     guesses = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines).argmax(axis=1)
-    return [f"{domain_tag(record['domains'][guess])} {line}" for guess, line in zip(guesses, lines, strict=True)]
+    return [f"{domain_tag(classes[guess])} {line}" for guess, line in zip(guesses, lines, strict=True)]
 
 
 def _sets_step(config: Translation) -> Step:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
-from fairseq_ext.data.teacher_labels import label_path, open_labels
+from fairseq_ext.data.teacher_labels import classes_of, label_path, open_labels, read_teacher_record
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
@@ -41,7 +41,9 @@ class Labels(NamedTuple):
 def read_labels(splits: Path, teacher: Path) -> Labels:
     """Read ``domains.txt`` from ``splits`` and ``DOMAIN/test.npy`` from ``teacher``."""
     domains = read_domain_names(splits / DOMAINS_FILE)
-    probs = [open_labels(label_path(teacher, name, "test"), len(domains))[:] for name in domains]
+    num_classes = len(classes_of(read_teacher_record(teacher)))
+    files = [open_labels(label_path(teacher, name, "test"), num_classes) for name in domains]
+    probs = [labels[:][:, : len(domains)] for labels in files]
     true = np.repeat(np.arange(len(domains)), [len(rows) for rows in probs])
     return Labels(domains, true, np.concatenate(probs).argmax(-1))
 

@@ -17,7 +17,7 @@ import numpy as np
 from fairseq_ext.corpora.text_files import count_lines, read_lines, read_lines_like
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json, write_json
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples, write_comparisons
@@ -70,8 +70,9 @@ def teacher_records(config: Translation) -> Iterator[Record]:
         for domain, values in found["per_domain"].items():
             for metric, key in {"F1": "f1", "precision": "precision", "recall": "recall"}.items():
                 yield Record(domain=domain, metric=f"{metric}, {split}", value=100 * values[key])
-        for domain, row in zip(teacher["domains"], found["confusion"], strict=True):
-            for other, count in zip(teacher["domains"], row, strict=True):
+        classes = [*teacher["domains"], BASE_ROUTE]  # few teachers have the last
+        for domain, row in zip(classes, found["confusion"], strict=False):
+            for other, count in zip(classes, row, strict=False):
                 yield Record(domain=domain, metric=classified_as(other, split), value=count, n=sum(row))
 
 

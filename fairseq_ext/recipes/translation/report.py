@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from fairseq_ext.engine.steps import Step
+from fairseq_ext.inputs.domain_names import BASE_ROUTE
 from fairseq_ext.inputs.origin import ORIGIN_FILE, read_origin
 from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison
 from fairseq_ext.metrics.corpus_metrics import METRICS
@@ -286,19 +287,25 @@ def confusion(records: Records) -> list[Plot]:
     domains = [name for name in records.domains("F1, test") if name]
     if not domains:
         return []
-    counts = _matrix(records, "", lambda other: measurement.classified_as(other, "test"), domains)
+    classes = [*domains, *([BASE_ROUTE] if records.domains(measurement.classified_as(BASE_ROUTE, "test")) else [])]
+    counts = _matrix(records, "", lambda other: measurement.classified_as(other, "test"), domains, classes)
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     texts = [[f"{count:,.0f}" if count else "" for count in row] for row in counts]
-    svg = heat_map(shares, domains, domains, "the classifier's choice", "true domain", texts)
+    svg = heat_map(shares, domains, classes, "the classifier's choice", "true domain", texts)
     note = f"Test sentences. Shades are shares of a row. {_PAPER.format('Figure 4')}"
     return [Plot("confusion", "Where the classifier errs", svg, note)]
 
 
 def _matrix(
-    records: Records, system: str, metric_to: Callable[[str], str], domains: Sequence[str]
+    records: Records,
+    system: str,
+    metric_to: Callable[[str], str],
+    domains: Sequence[str],
+    others: Sequence[str] | None = None,
 ) -> list[list[float]]:
-    """Return D×D values: for each domain (row), the metric with respect to each domain (column)."""
-    return [[records.value(system, metric_to(other), domain) or 0.0 for other in domains] for domain in domains]
+    """Return D×D values: for each domain (row), the metric with respect to each domain or other (column)."""
+    others = domains if others is None else others
+    return [[records.value(system, metric_to(other), domain) or 0.0 for other in others] for domain in domains]
 
 
 # Training runs
