@@ -1,21 +1,32 @@
 """Domain adaptation for fairseq: a ``--user-dir`` package.
 
-If fairseq is already loaded, as it is with ``--user-dir``, importing the package registers its models, criterions and
-tasks. The data-preparation commands import the package without fairseq and torch, so they start much faster. If fairseq
-is loaded later, it loads faster than usual.
+Importing it changes nothing. :func:`install` registers its models, criterions and tasks; ``--user-dir`` calls it.
 """
 
 import os
 import sys
-from importlib.util import find_spec
 
 # ``python -m fairseq_ext.…`` puts the current directory first; its yaml.py or random.py would hide the libraries.
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[0] != os.path.dirname(__path__[0]):
     del sys.path[0]
 
-if "fairseq" in sys.modules:
-    from fairseq_ext import registration  # noqa: F401
-elif find_spec("fairseq") is not None:  # without fairseq, the program restarts with the project's Python
-    from fairseq_ext.patches.loading import load_fairseq_fast
 
-    load_fairseq_fast()
+def install() -> None:
+    """Register the package's models, criterions and tasks with fairseq, and apply its changes to fairseq.
+
+    Call it before fairseq loads checkpoints of this package; it does not matter whether fairseq is imported first. A
+    second call has no effect. The data-preparation commands never call it, and so start without fairseq and torch.
+    """
+    from fairseq_ext import registration
+
+    registration.install()
+
+
+def _is_user_dir() -> bool:
+    """Return whether fairseq is importing this package for ``--user-dir``; it notes the folder before it does so."""
+    load = getattr(sys.modules.get("fairseq.utils"), "import_user_module", None)
+    return __path__[0] in getattr(load, "memo", ())
+
+
+if _is_user_dir():
+    install()

@@ -1,18 +1,17 @@
-"""Register the package's models, criterions and tasks with fairseq, and apply the package's changes to fairseq."""
+"""The package's models, criterions and tasks, which this import registers with fairseq, and its changes to fairseq."""
 
 from fairseq_ext import criterions, models, tasks  # noqa: F401
-from fairseq_ext.data import wordpiece  # noqa: F401
-from fairseq_ext.data.domain_blocks import let_blocks_be_sentences
-from fairseq_ext.models.base_layout import size_transformers_by_base
-from fairseq_ext.patches import apply, commands, first_batch, training, usual_task
+from fairseq_ext.data import domain_blocks, wordpiece  # noqa: F401
+from fairseq_ext.models import base_layout
+from fairseq_ext.patches import apply, checkpoints, commands, first_batch, options, training, usual_task
 from fairseq_ext.patches import models as model_patches
-from fairseq_ext.patches.checkpoints import load_checkpoints_safely
-from fairseq_ext.patches.loading import leave_compilers_out
-from fairseq_ext.patches.options import read_values_as_literals
 
-apply([*training.PATCHES, *first_batch.PATCHES, *commands.PATCHES, *usual_task.PATCHES, *model_patches.PATCHES])
-read_values_as_literals()
-load_checkpoints_safely()
-leave_compilers_out()
-let_blocks_be_sentences()
-size_transformers_by_base()
+_CHANGED = (training, first_batch, commands, options, usual_task, model_patches, checkpoints, domain_blocks)
+
+
+def install() -> None:
+    """Apply the package's changes to fairseq, until :func:`fairseq_ext.patches.undo`. A second call has no effect."""
+    apply(patch for module in _CHANGED for patch in module.PATCHES)
+    apply(base_layout.transformer_patches())
+    options.read_values_as_literals()
+    checkpoints.allow_plain_types()

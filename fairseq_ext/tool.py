@@ -1,7 +1,4 @@
-"""fairseq's commands with this package: ``python -m fairseq_ext.tool train …`` for ``fairseq-train …``.
-
-This package is imported before fairseq, which halves fairseq's loading time.
-"""
+"""fairseq's commands with this package: ``python -m fairseq_ext.tool train …`` for ``fairseq-train …``."""
 
 import ctypes
 import importlib
@@ -10,6 +7,8 @@ import sys
 import time
 from threading import Thread
 
+from fairseq_ext import install
+
 _TRIM_SECONDS = 30.0
 
 
@@ -17,8 +16,7 @@ def main() -> None:
     """Run the tool named by the first argument with the remaining arguments."""
     # Import the tool before the rest of fairseq: it configures logging.
     tool = importlib.import_module(f"fairseq_cli.{sys.argv.pop(1)}")
-    import fairseq_ext.registration  # noqa: F401
-
+    install()
     sys.argv[0] = str(tool.__file__)
     # Spawned processes start with the tool as their main module, and load this package by --user-dir.
     sys.modules["__main__"].__spec__ = tool.__spec__

@@ -107,7 +107,6 @@ def markdown(owner: Any) -> str:
 
 def _registered() -> Iterator[str]:
     """Yield architectures, criterions and tasks, each with its options."""
-    importlib.import_module("fairseq")
     registration = importlib.import_module("fairseq_ext.registration")
     models = importlib.import_module("fairseq.models")
     for kind, package in (("arch", "models"), ("criterion", "criterions"), ("task", "tasks")):

@@ -1,4 +1,4 @@
-"""What all tests share; fairseq comes first, as on its command lines, so that ``--user-dir`` registers everything."""
+"""What all tests share."""
 
 import gc
 import os
@@ -22,7 +22,9 @@ with pytest.MonkeyPatch.context() as patch:
 def pytest_collectstart() -> None:
     """Whoever collects tests runs them; the process that only hands them out to others imports nothing."""
     warnings.filterwarnings("ignore", module="hydra")
-    import fairseq  # noqa: F401
+    import fairseq_ext
+
+    fairseq_ext.install()
 
 
 def pytest_collection_finish() -> None:

@@ -139,7 +139,7 @@ def test_re_ranking_parses(path: Path) -> None:
 
 
 def test_experiments_with_results_keep_the_filters_they_were_run_with() -> None:
-    assert list(load_config(ROOT / "configs" / "quickstart.yaml").cleaning.filters) == ["empty"]
+    assert list(load_config(ROOT / "configs" / "mdmt" / "products-small.yaml").cleaning.filters) == ["empty"]
     for name in ("en-pl-small", "paper", "paper-base", "paper-en-el", "paper-base-en-el"):
         filters = load_config(ROOT / "configs" / "mdmt" / f"{name}.yaml").cleaning.filters
         assert not {"encoding", "completeness"} & filters.keys()

@@ -20,7 +20,6 @@ from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.metrics.comparison import read_comparisons
 from fairseq_ext.recipes.hierarchy.induce_tree import read_record
 from fairseq_ext.recipes.reranking.nbest import read_nbest
-from fairseq_ext.recipes.reranking.tuning import Weights
 from fairseq_ext.recipes.translation.gates import read_gates
 from tests.odd_files import LONGEST_LINE, changed, time_limit
 from tests.recipes.small_lm_experiment import TREE
@@ -39,7 +38,6 @@ GATES = json.dumps({"id": 0, "encoder": [[0.5, 0.5]], "decoder": [[0.25, 0.75]]}
 
 
 FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
-    "weights": ({"weights": {"a": 1.5, "b": -1}, "sources": {"a": "x"}, "about": {}}, "w.json", Weights.read),
     "tree": (TREE, "tree.json", read_tree),
     "paths": ({"a": ["b", "c"]}, "paths.json", lambda path: names_of_paths(str(path), single_tree("b"), "a")),
     "task": (FACTS, "task.json", lambda path: read_task_facts(path.parent)),

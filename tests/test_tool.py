@@ -1,7 +1,6 @@
 """fairseq's commands as this project starts them: what they load and keep, and what processes of theirs find."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from fairseq_ext.engine.fairseq_cli import KEEP_MEMORY, USER_DIR, own_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("true_processes")]
-NEEDLESS = {"sklearn", "scipy", "pandas", "transformers", "sympy", "torch._dynamo", "torchaudio"}
 SPAWNING = """
 import importlib.util, logging, multiprocessing, sys
 logging.basicConfig(format="our format: %(message)s", stream=sys.stdout, level="INFO")
@@ -51,21 +49,6 @@ else:
     time.sleep(0.3)
     assert resident() - before > 120
 """
-
-
-def test_a_training_loads_what_it_needs(data: Path, tmp_path: Path) -> None:
-    options = [
-        "--user-dir", USER_DIR, "--task", "multi_domain_translation", "--arch", "transformer_gated_adapter_tiny",
-        "--cpu", "--optimizer", "adam", "--lr", "0.001", "--batch-size", "6", "--max-update", "2",
-        "--save-dir", tmp_path,
-    ]  # fmt: skip
-    command = [sys.executable, "-X", "importtime", "-P", "-m", "fairseq_ext.tool", "train", data, *options]
-    done = subprocess.run(command, env=own_environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    loaded = set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
-    assert {"torch", "fairseq.models.wav2vec", "fairseq_ext.registration"} <= loaded
-    assert loaded & NEEDLESS == set()
-    assert (tmp_path / "checkpoint_last.pt").exists()
 
 
 def test_a_process_that_is_spawned_begins_as_fairseqs_do(tmp_path: Path) -> None:

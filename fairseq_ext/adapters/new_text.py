@@ -37,7 +37,7 @@ GUARDED, REFIT = "guarded", "refit"
 class Training:
     """Training text and settings of a new domain."""
 
-    text: Path  # path prefix of its two files
+    text: Path | None = None  # path prefix of its two files
     old_text: Path | None = None  # folder with text of the old domains, for fitting gates
     gates: str = GUARDED  # for a gated system: GUARDED or REFIT
     max_update: int = 320  # updates of the adapter
@@ -81,10 +81,9 @@ def write_data(
     system: Path,
     manifest: Manifest,
     domains: Sequence[str],
-    texts: Mapping[str, Sequence[Pair]],
-    training: Training,
+    texts: Mapping[str, Mapping[str, Sequence[Pair]]],
 ) -> None:
-    """Segment and binarise the texts of all domains into a data directory."""
+    """Segment and binarise the texts of all domains, ``TRAIN`` and ``VALID`` of each, into a data directory."""
     languages = manifest.languages
     encoded = folder / "encoded"
     subwords = system / MODEL_FILE
@@ -93,8 +92,9 @@ def write_data(
     processors = {lang: load_subwords(model_of(system, lang)) for lang in languages}
     tags = [piece for piece in dictionary_pieces(processors[languages[0]]) if is_domain_tag(piece)]
     files = []
-    for name, pairs in texts.items():
-        for part, kept in _split(name, _normalised(pairs, manifest), training).items():
+    for name, parts in texts.items():
+        for part, pairs in parts.items():
+            kept = _normalised(pairs, manifest)
             for side, lang in enumerate(languages):
                 lines = encode_lines(processors[lang], (pair[side] for pair in kept))
                 lines = refuse_tags(lines, tags, Path(name) / part)
@@ -118,7 +118,7 @@ def _normalised(pairs: Sequence[Pair], manifest: Manifest) -> list[Pair]:
     return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
-def _split(name: str, pairs: Sequence[Pair], training: Training) -> dict[str, list[Pair]]:
+def split_pairs(name: str, pairs: Sequence[Pair], training: Training) -> dict[str, list[Pair]]:
     """Split pairs into training and validation sets. No spelling of a held-out source is in the training set."""
     kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= training.max_words]
     sources = {normalise_source(pair.source) for pair in kept}

@@ -18,7 +18,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
-import fairseq_ext.registration  # noqa: F401, I001  classes named in checkpoints
+from fairseq_ext import install
 from fairseq_ext.convert.fairseq_model import build_without_weights
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
@@ -72,6 +72,7 @@ class System:
     def read(cls, path: Path) -> System:
         """Read a checkpoint, or an exported system after checking all of its files."""
         manifest = verify(path) if path.is_dir() else None
+        install()
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path / CHECKPOINT_FILE if manifest else path))
         options = model_options(state)
         if not options:

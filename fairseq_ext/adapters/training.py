@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +17,9 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_ext.adapters.domains import NEAREST, NOTHING, add_domain
-from fairseq_ext.adapters.new_text import GUARDED, REFIT, VALID, Training, new_pairs, old_pairs, write_data
+from fairseq_ext.adapters.new_text import GUARDED, REFIT, VALID, Training, new_pairs, old_pairs, split_pairs, write_data
 from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, State, System, refuse_existing
+from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
 from fairseq_ext.engine.processes import distributed_arguments
 from fairseq_ext.inputs.errors import InputError
@@ -39,7 +40,7 @@ _OPTIONS = {
     "log-format": "simple",
     "log-interval": 100,
 }
-_ADAPTER = {"criterion": "label_smoothed_cross_entropy", "warmup-updates": 100}
+_ADAPTER: dict[str, Any] = {"criterion": "label_smoothed_cross_entropy", "warmup-updates": 100}
 _GATES = {
     "criterion": "label_smoothed_cross_entropy_with_kd_gate",
     "gate-target": "domain",
@@ -73,7 +74,7 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
     grown = add_domain(system, name, NOTHING if start == NEAREST else start, guarded=is_guarded)
     output.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent.resolve()) as folder:
-        bench = _Bench(Path(folder), name, training)
+        bench = Bench(Path(folder), name, training)
         bench.write_data(system, grown)
         if start == NEAREST:
             grown = add_domain(system, name, bench.nearest(grown), guarded=is_guarded)
@@ -86,7 +87,7 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
 
 
 @dataclass(frozen=True)
-class _Bench:
+class Bench:
     """A working folder in which a new domain is trained."""
 
     folder: Path
@@ -101,11 +102,19 @@ class _Bench:
         """Segment and binarise the text; plain adapters use only text of the new domain."""
         assert system.manifest is not None
         languages = system.manifest.languages
+        assert self.training.text is not None
         texts = {self.name: new_pairs(self.training.text, languages)}
         if self.training.old_text is not None and system.has_gates:
             texts |= old_pairs(self.training.old_text, system.domains, languages, self.training)
+        self.write_pairs(
+            system, grown, {name: split_pairs(name, pairs, self.training) for name, pairs in texts.items()}
+        )
+
+    def write_pairs(self, system: System, grown: System, texts: Mapping[str, Mapping[str, Sequence[Pair]]]) -> None:
+        """Segment and binarise pairs for training and validation, by domain."""
+        assert system.manifest is not None
         self.data.mkdir()
-        write_data(self.data, system.path, system.manifest, grown.domains, texts, self.training)
+        write_data(self.data, system.path, system.manifest, grown.domains, texts)
 
     def nearest(self, grown: System) -> str:
         """Print all old domains' losses on the new validation set, in bits, and return the domain with the lowest."""
@@ -134,8 +143,10 @@ class _Bench:
         return min(losses, key=losses.__getitem__)
 
     def train_adapter(self, grown: System) -> System:
-        """Train the new adapter, as a plain adapter, on sentences of its domain, and return the system."""
-        options = {**_ADAPTER, "max-update": self.training.max_update, "train-domains": self.name}
+        """Train the domain's adapter, as a plain adapter, on sentences of its domain, and return the system."""
+        most = self.training.max_update
+        warmup = min(_ADAPTER["warmup-updates"], max(1, most // 3))
+        options = {**_ADAPTER, "warmup-updates": warmup, "max-update": most, "train-domains": self.name}
         trained = self._train("adapter", _as_plain(grown), options)
         return _with_new_row(grown, self.name, trained)
 

@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import fairseq  # noqa: F401  before the package's registrations
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
@@ -22,7 +21,7 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from torch import Tensor
 
-from fairseq_ext import registration  # noqa: F401  the checkpoints' models
+from fairseq_ext import install
 from fairseq_ext.classifiers.task_adapters import load_task_model
 from fairseq_ext.classifiers.task_data import FIRST, SECOND, TaskFacts, read_task_facts
 from fairseq_ext.corpora.raw_text import canonical
@@ -86,6 +85,7 @@ def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
     the task) and ``trained`` (all trained parameters). The model is built as in training, which determines the frozen
     parameters.
     """
+    install()
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}

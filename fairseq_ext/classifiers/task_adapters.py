@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from fairseq_ext import install
 from fairseq_ext.engine.hashing import hash_path
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
@@ -32,7 +33,7 @@ from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterMode
 from fairseq_ext.modules.task_parameters import SavedTask, is_of_task, task_names
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.modules.tunings import ARCHITECTURE
-from fairseq_ext.patches.checkpoints import load_checkpoints_safely, save_checkpoint
+from fairseq_ext.patches.checkpoints import save_checkpoint
 
 WEIGHTS_FILE, MANIFEST_FILE = "adapters.safetensors", "manifest.json"
 _DICT_FILE = "dict.txt"
@@ -134,7 +135,7 @@ def _has_token_types(state: Mapping[str, Tensor], task: str) -> bool:
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint to the CPU, without running pickled code."""
-    load_checkpoints_safely()
+    install()
     state: dict[str, Any] = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     return state
 

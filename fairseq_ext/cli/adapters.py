@@ -166,6 +166,54 @@ def _train(options: Namespace, start: str) -> System:
     return train_domain(options.model, options.name, start, options.output, training)
 
 
+def _update_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Train the adapter of a domain on corrections of its translations. Before and after, translations of held-out "
+        "corrections are scored; of fewer than ten corrections, none are held out. Nothing else changes."
+    )
+    parser.epilog = "Further options are passed to fairseq-train, such as --lr 0.001."
+    add = parser.add_argument
+    add("model", type=Path, metavar="SYSTEM", help="exported system (a directory)")
+    add("name", metavar="DOMAIN", help="name of the domain")
+    add(
+        "corrections",
+        type=Path,
+        metavar="CORRECTIONS",
+        help="folder of fairseq-ext serve --corrections, or a file: .jsonl with source and target, or .tsv",
+    )
+    add("--output", type=Path, metavar="DIR", help="directory to write (default: SYSTEM, which is replaced)")
+    add("--even-if-worse", action="store_true", help="write the system even if the score falls")
+    add(
+        "--valid",
+        type=number(1, 50),
+        default=10,
+        metavar="PERCENT",
+        help="share of corrections to hold out, in percent",
+    )
+    add("--max-words", type=number(1), default=80, help="maximum number of words per sentence; longer ones are dropped")
+    add("--max-update", type=number(1), default=60, help="number of updates of the adapter")
+    add("--seed", type=int, default=1, help="random seed")
+
+
+def _update(options: Namespace) -> None:
+    _load_fairseq()
+    from fairseq_ext.adapters.corrections import update_domain
+    from fairseq_ext.adapters.new_text import Training
+
+    training = Training(
+        max_update=options.max_update,
+        valid=options.valid,
+        max_words=options.max_words,
+        seed=options.seed,
+        extra=options.extra,
+    )
+    output = options.output or options.model
+    worse = options.even_if_worse
+    scores = update_domain(options.model, options.name, options.corrections, output, training, may_be_worse=worse)
+    which = f"{scores.number} {'held-out' if scores.is_held_out else 'learned'} corrections"
+    print(f"{output}: {options.name}: chrF {scores.before:.1f} before, {scores.after:.1f} after, on {which}")
+
+
 def _remove_options(parser: ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help=_MODEL)
     parser.add_argument("name", help="name of the domain")
@@ -198,7 +246,7 @@ def _print_domains(output: Path, system: System) -> None:
 
 
 def _load_fairseq() -> None:
-    """Import fairseq first, so that this package can register its components; silence warnings of libraries."""
+    """Import fairseq, and silence its messages and warnings of libraries."""
     import warnings
 
     from fairseq_ext.engine.fairseq_cli import quieten_fairseq
@@ -221,6 +269,7 @@ ADAPTERS = {
         _add,
         passes_on=True,
     ),
+    "update": Verb("train the adapter of a domain on corrections", _update_options, _update, passes_on=True),
     "remove-domain": Verb("write a model without a domain", _remove_options, _remove),
     "rename-domain": Verb("write a model with a renamed domain", _rename_options, _rename),
 }

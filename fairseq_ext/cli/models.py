@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext import install
 from fairseq_ext.cli.verbs import Verb, number
 
 
@@ -162,9 +163,9 @@ def _check_options(parser: ArgumentParser) -> None:
 
 
 def _check(options: Namespace) -> None:
-    from fairseq_ext.patches.checkpoints import check_checkpoint, check_stored_bytes, load_checkpoints_safely
+    from fairseq_ext.patches.checkpoints import check_checkpoint, check_stored_bytes
 
-    load_checkpoints_safely()
+    install()
     for path in options.checkpoints:
         check_checkpoint(path)
         check_stored_bytes(path)

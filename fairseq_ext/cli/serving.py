@@ -59,8 +59,8 @@ def _translate_options(parser: ArgumentParser) -> None:
         "--placeholders",
         choices=DIALECTS,
         default=ANY,
-        help="dialect of placeholders such as %%s, all of which the translation keeps; none: translate them and tags as "
-        "words (default: any)",
+        help="dialect of placeholders such as %%s, all of which the translation keeps; none: translate them and tags "
+        "as words (default: any)",
     )
     add("--format", choices=FORMATS, default="text", help="output format; jsonl adds scores, routes and weights")
     add("--candidates", type=number(1), default=1, metavar="N", help="number of translations per line, in jsonl")
@@ -70,7 +70,7 @@ def _translate_options(parser: ArgumentParser) -> None:
     add("--processes", type=number(0), default=0, metavar="N", help="number of processes for a file; 0: one per core")
     add("--block-lines", type=number(1), default=500, metavar="N", help="lines per block")
     add("--device", default="cpu", metavar="NAME", help="device: cpu, or cuda with --processes 1")
-    _add_precision(text)
+    _add_speed(text)
 
 
 def _translate(options: Namespace) -> None:
@@ -119,6 +119,7 @@ def _translate_text(options: Namespace) -> None:
         block_lines=options.block_lines,
         device=options.device,
         decoding_precision=options.decoding_precision,
+        shortlist=options.shortlist,
         format=options.input_format,
         every=options.all,
     )
@@ -200,8 +201,9 @@ def _serve_options(parser: ArgumentParser) -> None:
     add("--port", type=number(0, 65_535), default=8000, help="port; 0: any free port")
     add("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     add("--terms", type=Path, metavar="FILE", help=_TERMS)
+    add("--corrections", type=Path, metavar="FOLDER", help="keep corrections of translations in it, by domain")
     add("--device", default="cpu", help="device of the model, e.g. cuda")
-    _add_precision(parser)
+    _add_speed(parser)
     add("--threads", type=number(1), default=1, help="number of CPU threads of the model")
     for limit in fields(Limits):
         option = f"--{limit.name.replace('_', '-')}"
@@ -223,21 +225,31 @@ def _serve(options: Namespace) -> None:
         host=options.host,
         port=options.port,
         token_file=options.token_file,
+        corrections=options.corrections,
         terms=options.terms,
         device=options.device,
         decoding_precision=options.decoding_precision,
+        shortlist=options.shortlist,
         threads=options.threads,
     )
 
 
-def _add_precision(parser: ArgumentParser | _ArgumentGroup) -> None:
-    from fairseq_ext.runtime.manifest import FLOAT32, GRAPH_FILES
+def _add_speed(parser: ArgumentParser | _ArgumentGroup) -> None:
+    from fairseq_ext.runtime.manifest import FLOAT32, PRECISIONS
+    from fairseq_ext.runtime.shortlist import NONE, SYSTEM
 
     parser.add_argument(
         "--decoding-precision",
-        choices=list(GRAPH_FILES),
+        choices=PRECISIONS,
         default=FLOAT32,
         help="precision of weights and matrix products (default: float32)",
+    )
+    parser.add_argument(
+        "--shortlist",
+        choices=(SYSTEM, NONE),
+        default=SYSTEM,
+        help="choose words among those that the system's lexicons have for the text, which is faster, or among all, as "
+        "fairseq does (none) (default: system)",
     )
 
 

@@ -16,6 +16,7 @@ from fairseq_ext.convert.marian_models import import_marian_model
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
 from fairseq_ext.corpora.languages import base_language
+from fairseq_ext.corpora.lexicons import SHORTLIST_FILE
 from fairseq_ext.corpora.subwords import LANGUAGE_TOKENS_FILE, model_of, own_model_name
 from fairseq_ext.corpora.subwords import MODEL_FILE as SUBWORDS_FILE
 from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
@@ -119,6 +120,8 @@ def _write_vocabulary(
     shutil.copyfile(source / SUBWORDS_FILE, folder / SUBWORDS_FILE)
     if (source / own_model_name(files[1])).is_file():
         shutil.copyfile(source / own_model_name(files[1]), folder / own_model_name(languages[1]))
+    if (source / SHORTLIST_FILE).is_file():
+        shutil.copyfile(source / SHORTLIST_FILE, folder / SHORTLIST_FILE)
     language_tokens(style, (names[0], names[1]), *dictionaries)
     if style != "none":
         (folder / LANGUAGE_TOKENS_FILE).write_text(" ".join([style, *names]) + "\n", encoding="utf-8")

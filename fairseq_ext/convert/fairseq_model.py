@@ -23,7 +23,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-import fairseq_ext.registration  # noqa: F401  registers the architectures
+from fairseq_ext import install
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.base_layout import POSITIONS, layout_of
 from fairseq_ext.models.checkpoints import check_fit
@@ -127,6 +127,7 @@ def build_without_weights(config: Any, symbols: Sequence[int]) -> Any:
 
 
 def _built(config: Any, symbols: Sequence[int], **of_task: Any) -> Any:
+    install()
     source, target = (_dictionary(size) for size in (symbols[0], symbols[-1]))
     if len(set(symbols)) == 1:
         target = source

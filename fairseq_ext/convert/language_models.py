@@ -18,6 +18,7 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from torch import Tensor
 
+from fairseq_ext import install
 from fairseq_ext.convert.fairseq_model import as_options, check_shapes, write_checkpoint
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
@@ -30,7 +31,7 @@ from fairseq_ext.convert.hugging_face import (
 )
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.checkpoints import model_options
-from fairseq_ext.patches.checkpoints import check_weights, load_checkpoints_safely
+from fairseq_ext.patches.checkpoints import check_weights
 
 # Unused rows of fairseq's table of positions, which are numbered after <pad>.
 _UNUSED_ROWS = 2
@@ -179,7 +180,7 @@ def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: F
 
 def read_checkpoint(checkpoint: Path, family: Family, num_symbols: int) -> tuple[Config, dict[str, Tensor]]:
     """Read a fairseq checkpoint to convert to a model of the family."""
-    load_checkpoints_safely()
+    install()
     loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     options, state = Namespace(**model_options(loaded)), loaded["model"]
     # Add options that older versions of fairseq did not have.

@@ -28,7 +28,7 @@ from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.yaml_file import parse_yaml
 
 OPTIONS = "special:model.yml"
-_VERSION = 1
+_ZIP, _VERSION = b"PK", 1  # beginnings of .npz and .bin
 _BYTES = 0x101
 _FLOATS = {0x402: np.float16, 0x404: np.float32}
 # Integers of intgemm, of Bergamot's version of Marian and of Marian itself.
@@ -53,7 +53,7 @@ class MarianModel:
 
 def read_model(data: bytes, path: Path) -> MarianModel:
     """Return the model with these bytes, which are a ``.npz`` or ``.bin``, and were read from ``path``."""
-    arrays, is_quantised = _read_npz(data, path) if zipfile.is_zipfile(io.BytesIO(data)) else _read_bin(data, path)
+    arrays, is_quantised = _read_npz(data, path) if data.startswith(_ZIP) else _read_bin(data, path)
     if OPTIONS not in arrays:
         raise InputError(f"{path}: has no entry {OPTIONS} with the model's options; give a model that Marian trained")
     options = parse_yaml(arrays.pop(OPTIONS).tobytes().rstrip(b"\0"), f"{path}: {OPTIONS}")

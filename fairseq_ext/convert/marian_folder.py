@@ -26,7 +26,8 @@ from fairseq_ext.inputs.yaml_file import load_yaml
 _PACKED = ".gz"
 _LARGEST = 1 << 33  # bytes of a file, unpacked
 MODEL_ENDINGS = (".npz", ".bin")
-_NO_MODEL = re.compile(r".*\.optimizer\.npz|lex\..*\.bin")
+_SHORTLIST = re.compile(r"lex\..*\.bin")
+_NO_MODEL = re.compile(rf".*\.optimizer\.npz|{_SHORTLIST.pattern}")
 _DECODING = re.compile(r"decoder\.yml|config.*\.yml")
 _SPM, _YML = ".spm", "vocab.yml"
 _SIDES = ("src", "source"), ("trg", "tgt", "target")
@@ -58,10 +59,18 @@ class MarianFolder:
         return load_yaml(path) if path else {}
 
     @property
+    def shortlist(self) -> Path | None:
+        """The lexical shortlist that the options of decoding name, or the only one."""
+        told = [self.files.get(name) for name in _names(self.decoding, "shortlist")]
+        found = [path for name, path in self.files.items() if _SHORTLIST.fullmatch(name)]
+        return next((path for path in told if path in found), found[0] if len(found) == 1 else None)
+
+    @property
     def inputs(self) -> list[Path]:
         """Files that an import reads."""
         small = (_YML, _SPM, ".yml", "metadata.json")
-        return sorted({self.model, *(path for name, path in self.files.items() if name.endswith(small))})
+        found = {self.model, self.shortlist, *(path for name, path in self.files.items() if name.endswith(small))}
+        return sorted(path for path in found if path is not None)
 
     def read_vocabulary(self, languages: Sequence[str | None]) -> Vocabulary:
         """Read both vocabularies; languages that are None are taken from ``metadata.json`` or the model's name."""
@@ -84,14 +93,13 @@ class MarianFolder:
 
     def _vocabularies(self, languages: Sequence[str | None]) -> Sequence[Path]:
         """Return the vocabularies of source and target that the options of decoding name, or else those found."""
-        told = self.decoding.get("vocabs") or []
-        named = [self.files.get(_plain(name)) for name in told] if isinstance(told, list) else []
+        named = _names(self.decoding, "vocabs")
         if len(named) > 2:
             raise InputError(
                 f"{self.model.parent}: has {len(named)} vocabularies; only models with one source are supported"
             )
-        if len(named) == 2 and named[0] and named[1]:
-            return [named[0], named[1]]
+        if len(named) == 2 and self.files.keys() >= set(named):
+            return [self.files[name] for name in named]
         return self._pair(_YML if any(name.endswith(_YML) for name in self.files) else _SPM, languages)
 
     def _pair(self, ending: str, languages: Sequence[str | None]) -> Sequence[Path]:
@@ -119,11 +127,11 @@ def find_files(source: Path) -> MarianFolder:
     if not source.exists():
         raise InputError(f"{source}: not found; give a .npz or .bin of Marian, or its folder")
     folder = source if source.is_dir() else source.parent
-    files = {_plain(path): path for path in sorted(folder.iterdir()) if path.is_file()}
-    given = "" if source.is_dir() else _plain(source)
-    # Options beside a file may be those of another model.
-    decoding = _decoding(files, given)
-    return MarianFolder(files[given or _only_model(files, decoding, folder)], files, decoding)
+    files = {_plain(path): path for path in sorted(folder.iterdir(), reverse=True) if path.is_file()}
+    model = "" if source.is_dir() else _plain(source)
+    decoding = _decoding(files, model)
+    model = model or _only_model(files, decoding, folder)
+    return MarianFolder(files[model], files, decoding or _decoding(files, model))
 
 
 def _plain(path: Any) -> str:
@@ -132,24 +140,31 @@ def _plain(path: Any) -> str:
 
 
 def _decoding(files: Mapping[str, Path], model: str) -> dict[str, Any]:
-    """Return the options of decoding that belong to the model, or, without one, those that name an existing one."""
-    own = [name for name in (f"{model}.decoder.yml",) if name in files]
-    for name in (*own, *(name for name in files if _DECODING.fullmatch(name))):
-        content = load_yaml(files[name])
-        models = content.get("models") or []
-        if name in own or (
-            isinstance(models, list) and {_plain(each) for each in models} & {model or each for each in files}
-        ):
-            if len(models) > 1:
+    """Return the options of decoding of a model, by default of any in the folder; empty if there are none."""
+    own, wanted = f"{model}.decoder.yml", {model} if model else set(files)
+    for name in sorted(files):
+        if name == own or _DECODING.fullmatch(name):
+            content = load_yaml(files[name])
+            models = _names(content, "models")
+            if not model and len(models) > 1:
                 raise InputError(f"{files[name]}: names {len(models)} models; give the file of one of them")
-            return content
+            if name == own or wanted & set(models):
+                return content
     return {}
+
+
+def _names(content: Mapping[str, Any], key: str) -> list[str]:
+    """Return the names of files in a list."""
+    found = content.get(key)
+    return [_plain(name) for name in found] if isinstance(found, list) else []
 
 
 def _only_model(files: Mapping[str, Path], decoding: Mapping[str, Any], folder: Path) -> str:
     """Return the name of the folder's model."""
-    found = [_plain(name) for name in decoding.get("models") or []]
-    found = found or [name for name in files if Path(name).suffix in MODEL_ENDINGS and not _NO_MODEL.fullmatch(name)]
+    found = [name for name in _names(decoding, "models") if name in files]
+    found = found or sorted(
+        name for name in files if Path(name).suffix in MODEL_ENDINGS and not _NO_MODEL.fullmatch(name)
+    )
     if len(found) == 1:
         return found[0]
     what = f"{len(found)} models ({', '.join(found[:3])})" if found else "no model of Marian, a .npz or .bin"

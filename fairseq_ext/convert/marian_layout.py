@@ -28,9 +28,8 @@ _FIXED: Mapping[str, Any] = {
     "transformer-train-position-embeddings": False,
 }
 _LAYER, _CELL = "transformer-decoder-autoreg", "dec-cell"
-GELU = "gelu"
 _DECODER_DEPTH = {"transformer-decoder-ffn-depth": 2}
-_ACTIVATIONS = ("relu", "swish", GELU)
+_ACTIVATIONS = ("relu", "swish", "gelu")
 _EPSILON = 1e-6
 _POSITIONS = 1024  # in a table; Marian computes them for any length
 # Operations before and after each block and after the stack, without "d", dropout.
@@ -43,16 +42,16 @@ class MarianLayout:
 
     Attributes:
         options: options of fairseq's Transformer that build the model.
-        activation: Marian's name of the activation function.
         numbers: for the encoder and the decoder, the number of each layer in the names of weights, from 1; tied layers
             have the same number.
         is_output_tied: whether the output layer is the decoder's table of embeddings.
+        has_projection: whether a linear layer follows attention.
     """
 
     options: Mapping[str, Any]
-    activation: str
     numbers: Mapping[str, list[int]]
     is_output_tied: bool
+    has_projection: bool
 
     @property
     def is_pre_norm(self) -> bool:
@@ -74,12 +73,12 @@ def read_layout(options: Mapping[str, Any], path: Path) -> MarianLayout:
         **_sizes(options, encoder_depth, decoder_depth, path),
         **_norms(options, path),
         **_positions(options),
-        "activation_fn": "swish" if activation == GELU else activation,
+        "activation_fn": activation,
         "autoregressive_layer": _autoregressive_layer(options, path),
         "layer_norm_epsilon": _EPSILON,
     }
     is_output_tied = bool(options.get("tied-embeddings") or options.get("tied-embeddings-all"))
-    return MarianLayout(built, activation, numbers, is_output_tied)
+    return MarianLayout(built, numbers, is_output_tied, not options.get("transformer-no-projection"))
 
 
 def _sizes(options: Mapping[str, Any], encoder_depth: int, decoder_depth: int, path: Path) -> dict[str, int]:
@@ -116,7 +115,8 @@ def _norms(options: Mapping[str, Any], path: Path) -> dict[str, bool]:
 
 def _positions(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("transformer-disable-position-embeddings"):
-        return {"no_token_positional_embeddings": True}
+        # Marian scales embeddings only together with adding positions.
+        return {"no_token_positional_embeddings": True, "no_scale_embedding": True}
     learned = {f"{side}_learned_pos": True for side in ("encoder", "decoder")}
     return {**learned, "max_source_positions": _POSITIONS, "max_target_positions": _POSITIONS}
 

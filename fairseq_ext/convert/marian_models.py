@@ -8,8 +8,8 @@ positions are counted from 0 (in fairseq from 2), so that they are stored as a t
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ from fairseq_ext.convert.fairseq_model import as_options, read_transformer
 from fairseq_ext.convert.hugging_face import naming
 from fairseq_ext.convert.marian_files import MarianModel, read_model
 from fairseq_ext.convert.marian_folder import find_files, read_file
-from fairseq_ext.convert.marian_layout import GELU, MarianLayout, read_layout
+from fairseq_ext.convert.marian_layout import MarianLayout, read_layout
+from fairseq_ext.convert.marian_shortlists import read_shortlist
 from fairseq_ext.convert.translation_models import GENERATION_FILE
+from fairseq_ext.corpora.lexicons import BASE, SHORTLIST_FILE, write_lexicons
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
 
-# Marian's GELU is x·σ(1.702·x), which is swish of a scaled input.
-_GELU_SCALE = 1.702
 # Multipliers of activations, for Marian's integer products.
 _UNUSED = "QuantMultA"
 _DROPOUTS = {
@@ -37,8 +37,10 @@ _DROPOUTS = {
     "attention_dropout": "transformer-dropout-attention",
     "activation_dropout": "transformer-dropout-ffn",
 }
-# No translation of Marian has unknown symbols.
-_NO_UNKNOWN = 1000
+# Options of Marian's decoder and their defaults.
+_DECODER = {"beam-size": 12, "normalize": 0, "max-length-factor": 3, "word-penalty": 0, "allow-unk": False}
+_NO_UNKNOWN = 1000  # penalty of unknown symbols that no translation has
+_OUTPUT = "decoder_ff_logit_out_"
 
 
 def import_marian_model(source: Path, folder: Path, languages: Sequence[str | None] = (None, None)) -> None:
@@ -54,16 +56,20 @@ def import_marian_model(source: Path, folder: Path, languages: Sequence[str | No
     model = read_model(read_file(files.model), files.model)
     layout = read_layout(model.options, files.model)
     vocabulary = files.read_vocabulary(languages)
+    generation = _generation(files.decoding, files.model)
     with naming(files.model):
         weights = _Weights(model.arrays, layout)
         tables, tied = weights.tables().for_fairseq(vocabulary)
-        imported = read_transformer({**weights.layers(), **tables}, {**layout.options, **tied})
-        imported = replace(imported, options=_dropouts(model, layout, files.training))
+        options = {**layout.options, **tied, **_dropouts(model, layout, files.training)}
+        imported = read_transformer({**weights.layers(), **tables}, options)
         weights.check_all_used()
         imported.check_shapes()
     vocabulary.write(folder)
     imported.write(folder, vocabulary.languages)
-    for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, _generation(files.decoding))):
+    if files.shortlist is not None:
+        lexicon = read_shortlist(read_file(files.shortlist), files.shortlist, vocabulary.source, vocabulary.target)
+        write_lexicons(folder / SHORTLIST_FILE, {BASE: lexicon})
+    for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, generation)):
         (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
 
 
@@ -92,13 +98,13 @@ class _Weights:
     def tables(self) -> Tables:
         """Return the embeddings."""
         joint = "Wemb" if "Wemb" in self.arrays else None
-        encoder = self.take(joint or "encoder_Wemb")
-        decoder = encoder if joint else self.take("decoder_Wemb")
+        encoder = self.matrix(joint or "encoder_Wemb")
+        decoder = encoder if joint else self.matrix("decoder_Wemb")
         output = decoder
         if not self.layout.is_output_tied:
-            name = "decoder_ff_logit_out_W"
-            output = self.take(f"{name}t") if f"{name}t" in self.arrays else self.take(name).t().contiguous()
-        bias = self.vector("decoder_ff_logit_out_b") if "decoder_ff_logit_out_b" in self.arrays else None
+            # Earlier versions of Marian store it transposed.
+            output = self.matrix(f"{_OUTPUT}Wt") if f"{_OUTPUT}Wt" in self.arrays else self.matrix(f"{_OUTPUT}W").t()
+        bias = self.vector(f"{_OUTPUT}b") if f"{_OUTPUT}b" in self.arrays else None
         return Tables(encoder, decoder, output, torch.zeros(decoder.shape[1]), bias)
 
     def check_all_used(self) -> None:
@@ -114,25 +120,31 @@ class _Weights:
     def vector(self, name: str) -> Tensor:
         return self.take(name).flatten()
 
+    def matrix(self, name: str) -> Tensor:
+        found = self.take(name)
+        if found.dim() != 2:
+            raise InputError(f"{name} has the shape {tuple(found.shape)}, expected a matrix; the file is damaged")
+        return found
+
     def _layer(self, side: str, ours: str, theirs: str) -> None:
-        is_pre, suffix = self.layout.is_pre_norm, "_pre" if self.layout.is_pre_norm else ""
+        suffix = "_pre" if self.layout.is_pre_norm else ""
         if side == "decoder" and self.layout.has_ssru:
             self._linear(f"{ours}.self_attn.forget", f"{theirs}_rnn_Wf", f"{theirs}_rnn_bf")
             self._linear(f"{ours}.self_attn.candidate", f"{theirs}_rnn_W")
-            self._norm(
-                f"{ours}.self_attn_layer_norm", f"{theirs}_rnn_ln_" if is_pre else f"{theirs}_rnn_ffn_ln_", suffix
-            )
+            norm = f"{theirs}_rnn_ln_" if self.layout.is_pre_norm else f"{theirs}_rnn_ffn_ln_"
         else:
             self._attention(f"{ours}.self_attn", f"{theirs}_self_")
-            self._norm(f"{ours}.self_attn_layer_norm", f"{theirs}_self_Wo_ln_", suffix)
+            norm = f"{theirs}_self_Wo_ln_"
+        self._norm(f"{ours}.self_attn_layer_norm", norm, suffix)
         if side == "decoder":
             self._attention(f"{ours}.encoder_attn", f"{theirs}_context_")
             self._norm(f"{ours}.encoder_attn_layer_norm", f"{theirs}_context_Wo_ln_", suffix)
-        self._feed_forward(ours, f"{theirs}_ffn_")
+        for number in (1, 2):
+            self._linear(f"{ours}.fc{number}", f"{theirs}_ffn_W{number}", f"{theirs}_ffn_b{number}")
         self._norm(f"{ours}.final_layer_norm", f"{theirs}_ffn_ffn_ln_", suffix)
 
     def _linear(self, ours: str, weight: str, bias: str | None = None) -> None:
-        self.found[f"{ours}.weight"] = self.take(weight).t().contiguous()
+        self.found[f"{ours}.weight"] = self.matrix(weight).t().contiguous()
         if bias:
             self.found[f"{ours}.bias"] = self.vector(bias)
 
@@ -143,22 +155,11 @@ class _Weights:
     def _attention(self, ours: str, theirs: str) -> None:
         for name in "qkv":
             self._linear(f"{ours}.{name}_proj", f"{theirs}W{name}", f"{theirs}b{name}")
-        if f"{theirs}Wo" in self.arrays:
+        if self.layout.has_projection:
             self._linear(f"{ours}.out_proj", f"{theirs}Wo", f"{theirs}bo")
-        else:  # --transformer-no-projection
+        else:
             width = self.layout.options["encoder_embed_dim"]
             self.found |= {f"{ours}.out_proj.weight": torch.eye(width), f"{ours}.out_proj.bias": torch.zeros(width)}
-
-    def _feed_forward(self, ours: str, theirs: str) -> None:
-        for number in (1, 2):
-            self._linear(f"{ours}.fc{number}", f"{theirs}W{number}", f"{theirs}b{number}")
-        if self.layout.activation == GELU:
-            for name, scale in (
-                ("fc1.weight", _GELU_SCALE),
-                ("fc1.bias", _GELU_SCALE),
-                ("fc2.weight", 1 / _GELU_SCALE),
-            ):
-                self.found[f"{ours}.{name}"] *= scale
 
     def _positions(self) -> Tensor:
         """Return Marian's positions, sines before cosines, preceded by fairseq's two unused rows: T×H."""
@@ -176,14 +177,13 @@ def _dropouts(model: MarianModel, layout: MarianLayout, training: Mapping[str, A
     return {ours: float(value) for ours, value in told.items() if type(value) in (int, float) and 0 <= value < 1}
 
 
-def _generation(decoding: Mapping[str, Any]) -> list[str]:
-    """Return the options of ``fairseq-generate`` for options of Marian's decoder, which has these defaults."""
-    return as_options(
-        {
-            "beam": decoding.get("beam-size", 12),
-            "lenpen": decoding.get("normalize", 0),
-            "max-len-a": decoding.get("max-length-factor", 3),
-            "max-len-b": 0,
-            "unkpen": 0 if decoding.get("allow-unk") else _NO_UNKNOWN,
-        }
-    )
+def _generation(decoding: Mapping[str, Any], path: Path) -> list[str]:
+    """Return the options of ``fairseq-generate`` for options of Marian's decoder, which are named in errors."""
+    given = {name: decoding.get(name, default) for name, default in _DECODER.items()}
+    for name, value in given.items():
+        if type(value) not in (int, float, bool):
+            raise InputError(f"{path}: the options of decoding have {name} {shown(value)}; expected a number")
+    if given["word-penalty"]:
+        print(f"word-penalty {given['word-penalty']} is left out: fairseq's search has none", file=sys.stderr)
+    found = {"beam": given["beam-size"], "lenpen": given["normalize"] + 0, "max-len-a": given["max-length-factor"]}
+    return as_options({**found, "max-len-b": 0, "unkpen": 0 if given["allow-unk"] else _NO_UNKNOWN})

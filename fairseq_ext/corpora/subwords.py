@@ -23,6 +23,7 @@ import sentencepiece
 from pydantic import Field, model_validator
 from tqdm import tqdm
 
+from fairseq_ext.corpora.lexicons import SHORTLIST_FILE
 from fairseq_ext.corpora.split import SPLITS, stable_hash
 from fairseq_ext.corpora.text_files import count_lines, stream_lines, write_lines
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, is_domain_tag, read_domain_names
@@ -105,10 +106,10 @@ def dictionary_of(folder: Path, lang: str) -> Path:
 
 
 def copy_subwords(source: Path, folder: Path, langs: tuple[str, str]) -> None:
-    """Copy dictionaries and, if present, SentencePiece models, language tokens and the origin of the base."""
+    """Copy dictionaries and, if present, SentencePiece models, language tokens, the base's origin and its lexicon."""
     for lang in langs:
         shutil.copyfile(dictionary_of(source, lang), folder / f"dict.{lang}.txt")
-    for name in (MODEL_FILE, *map(own_model_name, langs), LANGUAGE_TOKENS_FILE, ORIGIN_FILE):
+    for name in (MODEL_FILE, *map(own_model_name, langs), LANGUAGE_TOKENS_FILE, ORIGIN_FILE, SHORTLIST_FILE):
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
 

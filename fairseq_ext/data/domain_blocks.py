@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -68,18 +67,12 @@ class DomainBlocks(MultiDomainDataset[BlockCorpus]):
             batch["ntokens"] -= self.unscored_tokens * len(rows)
 
 
-def let_blocks_be_sentences() -> None:
+def _cutting_sentences(cut: Callable[..., Any]) -> Callable[..., Any]:
     """Make fairseq's blocks of one sentence (``--sample-break-mode eos``, typed lines) work with numpy ≥ 2.3.
 
     fairseq uses a name that numpy has removed.
     """
-    cut = TokenBlockDataset._build_slice_indices
-    if not hasattr(cut, "__wrapped__"):
-        TokenBlockDataset._build_slice_indices = staticmethod(_cutting_sentences(cut))
 
-
-def _cutting_sentences(cut: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(cut)
     def cut_or_count(sizes: Any, break_mode: Any, document_sep_len: int, block_size: int | None) -> Any:
         if break_mode != "eos":
             return cut(sizes, break_mode, document_sep_len, block_size)
@@ -90,3 +83,6 @@ def _cutting_sentences(cut: Callable[..., Any]) -> Callable[..., Any]:
         return lengths, block_to_sentence, np.stack([ends - lengths, ends], 1)
 
     return cut_or_count
+
+
+PATCHES = [(TokenBlockDataset, "_build_slice_indices", _cutting_sentences)]

@@ -21,7 +21,7 @@ from fairseq_ext.engine.children import how_it_ended, run_child
 from fairseq_ext.engine.fairseq_cli import USER_DIR, options_in, own_environment
 from fairseq_ext.inputs.errors import InputError, shown
 
-_READER = "import fairseq_ext.registration; from fairseq_ext.engine.fairseq_options import main; main()"
+_READER = "import fairseq_ext; fairseq_ext.install(); from fairseq_ext.engine.fairseq_options import main; main()"
 # The program (``train`` or ``generate``) and its options, without the data directory.
 Spelled = tuple[str, Sequence[str]]
 # Placeholder for the data directory, which is not read.

@@ -19,7 +19,7 @@ from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
-from fairseq_ext.models.presets import SMALL, of_side, register_presets, sized
+from fairseq_ext.models.presets import RANDOM_BASE, SMALL, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_bank import AdapterBank, Bank
 from fairseq_ext.modules.adapter_names import NAMES, has_rows, keep_names, match_rows, names_entry
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
@@ -51,6 +51,7 @@ class AdapterConfig(FairseqDataclass):
         "train",
         "mode of the frozen base while the adapters train: with dropout (train) or without (eval) (default: train)",
     )
+    random_base: bool = RANDOM_BASE
 
     @classmethod
     def from_args(cls, args: Namespace) -> Self:

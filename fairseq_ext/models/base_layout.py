@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY
 from fairseq.models.transformer.transformer_legacy import base_architecture
+from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
@@ -40,6 +41,12 @@ _BANK = ".adapter.bank.down_weight"
 # Types of options besides flags, rates and sizes.
 _KINDS = {"activation_fn": str, "autoregressive_layer": str, "layer_norm_epsilon": float}
 _EXPECTED = {int: "a positive integer", bool: "true or false", str: "text", float: "a positive number"}
+# The layout of a language model, which has only a decoder.
+OF_DECODER = (
+    *(name for name in (*SIZES, *FLAGS) if name.startswith("decoder_")),
+    *("share_decoder_input_output_embed", "no_token_positional_embeddings", "no_scale_embedding"),
+    *("layernorm_embedding", "no_decoder_final_norm", "activation_fn", "max_target_positions"),
+)
 LORA = "lora"  # value of --adapter-form
 # Options of the adapters' form, with defaults; checkpoints contain only given values.
 FORM_OPTIONS: Mapping[str, Any] = {
@@ -80,24 +87,21 @@ def _expected(name: str, value: Any) -> str | None:
     return None if is_valid else _EXPECTED[kind]
 
 
-def size_transformers_by_base() -> None:
-    """Make fairseq's ``--arch transformer`` take the layout of ``--finetune-from-model``, and its presets the rates."""
-    for name in (name for name, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "transformer"):
-        preset = ARCH_CONFIG_REGISTRY[name]
-        if not hasattr(preset, "__wrapped__"):
-            ARCH_CONFIG_REGISTRY[name] = sized_by_base(preset, takes_all=name == "transformer")
-
-
-def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
+def sized_by_base(preset: Architecture, takes_all: bool = True, names: Collection[str] | None = None) -> Architecture:
     """Return an architecture that takes the layout of ``--finetune-from-model``, if given, or else the preset's.
 
-    Unless ``takes_all``, it takes only the rates of dropout and the layout of the adapters. Given and preset options
-    must agree with the base, except rates.
+    Given and preset options must agree with the base, except rates.
+
+    Args:
+        preset: other architecture.
+        takes_all: take more than the rates of dropout and the layout of the adapters.
+        names: the options that are part of the layout; all by default.
     """
 
     @functools.wraps(preset)
     def architecture(args: Namespace) -> None:
         layout = _layout_of_base(args)
+        layout = {name: value for name, value in layout.items() if names is None or name in names}
         for name, value in layout.items():
             is_usual = name in POSITIONS.values() and getattr(args, name, None) in (None, _USUAL_POSITIONS)
             has_no_preset = name in (*RATES, *FORM_OPTIONS, "bottleneck_dim")
@@ -105,15 +109,32 @@ def sized_by_base(preset: Architecture, takes_all: bool = True) -> Architecture:
                 setattr(args, name, value)
         preset(args)
         if layout:
-            setattr(args, BASE_RATES, {name: layout.pop(name) for name in RATES})
+            setattr(args, BASE_RATES, {name: layout.pop(name) for name in RATES if name in layout})
         _compare(args, layout)
 
     return architecture
 
 
-def _layout_of_base(args: Namespace) -> dict[str, Any]:
+def size_by_base(cfg: DictConfig, defaults: Any) -> None:
+    """Take the decoder's layout of ``--finetune-from-model`` for options that have their defaults, in place.
+
+    ``fairseq-hydra-train`` calls no architecture for models that have a dataclass.
+    """
+    with open_dict(cfg):
+        for name, value in _layout_of_base(cfg).items():
+            if name in OF_DECODER and cfg.get(name) in (getattr(defaults, name, None), None, _USUAL_POSITIONS):
+                cfg[name] = value
+
+
+def _path_of_base(args: Namespace | DictConfig) -> Any:
+    if isinstance(args, DictConfig):  # fairseq-hydra-train keeps it in another section
+        return OmegaConf.select(args._get_root(), "checkpoint.finetune_from_model")
+    return getattr(args, "finetune_from_model", None)
+
+
+def _layout_of_base(args: Namespace | DictConfig) -> dict[str, Any]:
     """Return the layout of the checkpoint that training starts from; empty if there is none (yet)."""
-    path = getattr(args, "finetune_from_model", None)
+    path = _path_of_base(args)
     if not path or not os.path.isfile(path):
         return {}
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
@@ -138,14 +159,15 @@ def _adapters_of(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> d
 
 
 def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
+    shares_all = getattr(args, "share_all_embeddings", False)
     for name, value in layout.items():
         own = getattr(args, name, TRANSFORMER_OPTIONS.get(name, False))
         if name == "bottleneck_dim" and not own:
             own = args.encoder_embed_dim // 2
-        if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and args.share_all_embeddings):
-            model = ARCH_MODEL_NAME_REGISTRY[args.arch]
+        if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and shares_all):
+            model = ARCH_MODEL_NAME_REGISTRY[getattr(args, "arch", None) or args._name]
             raise InputError(
-                f"{_told(name, own)}: the base checkpoint {args.finetune_from_model} has {_told(name, value)}; remove "
+                f"{_told(name, own)}: the base checkpoint {_path_of_base(args)} has {_told(name, value)}; remove "
                 f"options of the size and use --arch {model}, which adopts the base's size"
             )
 
@@ -160,3 +182,13 @@ def _told(name: str, value: Any) -> str:
 
 def _learned_positions(args: Namespace) -> list[str]:
     return [name for learned, name in POSITIONS.items() if getattr(args, learned)]
+
+
+def transformer_patches() -> list[tuple[Any, str, Callable[[Any], Any]]]:
+    """Let fairseq's ``--arch transformer`` take the layout of ``--finetune-from-model``, and its presets the rates."""
+    names = [name for name, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "transformer"]
+    return [(ARCH_CONFIG_REGISTRY, name, sized_by_base if name == "transformer" else _sized) for name in names]
+
+
+def _sized(preset: Architecture) -> Architecture:
+    return sized_by_base(preset, takes_all=False)

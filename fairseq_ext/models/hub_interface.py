@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from fairseq import hub_utils, utils
 from fairseq.data import LanguagePairDataset
 from torch import Tensor
 
+from fairseq_ext import install
 from fairseq_ext.data.data_directory import subword_options
 from fairseq_ext.data.language_tokens import CutText
 from fairseq_ext.inputs.errors import InputError, check_choice
@@ -44,11 +44,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
                 ``sentencepiece.model``; a path that begins with a dot is relative to ``model_name_or_path``.
             options: options of fairseq's commands that override those in the checkpoint, such as ``domain="med"``.
         """
-        if "fairseq_ext.registration" not in sys.modules:
-            raise InputError(
-                "fairseq_ext was imported before fairseq, so its models are not registered; "
-                "write from fairseq_ext.hub import DomainTranslator first"
-            )
+        install()
         model = Path(model_name_or_path)
         data = model / data_name_or_path if str(data_name_or_path).startswith(".") else Path(data_name_or_path)
         for path in (data, *(model / name for name in checkpoint_file.split(os.pathsep))):

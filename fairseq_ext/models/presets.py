@@ -1,4 +1,4 @@
-"""Model sizes: fairseq architectures with other defaults."""
+"""Model sizes: fairseq architectures with other defaults. An option of every model with a frozen base."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -6,7 +6,12 @@ from typing import Any
 
 from fairseq.models import register_model_architecture
 
+from fairseq_ext.inputs.option import option
+
 Architecture = Callable[[Namespace], None]
+RANDOM_BASE: bool = option(
+    False, "allow training without --finetune-from-model, on a base with random weights (default: stop)"
+)
 # For two CPU cores, and for tests.
 SMALL = {"embed_dim": 192, "ffn_embed_dim": 768, "layers": 4, "attention_heads": 4}
 TINY = {"embed_dim": 32, "ffn_embed_dim": 64, "layers": 2, "attention_heads": 2}

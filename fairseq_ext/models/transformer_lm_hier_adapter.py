@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model
 from fairseq.models.transformer import TransformerDecoder
 from fairseq.models.transformer_lm import (
     TransformerLanguageModel,
@@ -20,6 +20,7 @@ from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, si
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
+from fairseq_ext.models.base_layout import OF_DECODER, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_names import keep_names, match_rows
@@ -202,4 +203,14 @@ gpt2_architecture = sized(
 small_architecture = sized(base_lm_architecture, activation_fn="gelu", **of_side("decoder", SMALL), **_TIED)
 tiny_architecture = sized(base_lm_architecture, **of_side("decoder", TINY), **_TIED)
 register_presets("transformer_lm", small=small_architecture, tiny=tiny_architecture)
-register_presets(HIERARCHICAL_ADAPTERS, gpt2=gpt2_architecture, small=small_architecture, tiny=tiny_architecture)
+
+
+def register_language_model_sizes(model: str) -> None:
+    """Let a model take the size of its base checkpoint, and register presets whose size the base must have."""
+    sizes = {"gpt2": gpt2_architecture, "small": small_architecture, "tiny": tiny_architecture}
+    presets = {name: sized_by_base(preset, takes_all=False, names=OF_DECODER) for name, preset in sizes.items()}
+    register_presets(model, **presets)
+    ARCH_CONFIG_REGISTRY[model] = sized_by_base(lambda args: None, names=OF_DECODER)
+
+
+register_language_model_sizes(HIERARCHICAL_ADAPTERS)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
-from fairseq_ext.models.presets import register_presets
-from fairseq_ext.models.transformer_lm_hier_adapter import gpt2_architecture, small_architecture, tiny_architecture
+from fairseq_ext.models.presets import RANDOM_BASE
+from fairseq_ext.models.transformer_lm_hier_adapter import register_language_model_sizes
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL, TRANSFORMATIONS
 from fairseq_ext.modules.topics import MixtureOfSoftmaxes, TopicSteering
@@ -25,6 +25,7 @@ TOPICS = "topics"
 class TopicConfig(TransformerLanguageModelConfig):
     """Options of the topics, in addition to fairseq's options of the language model."""
 
+    random_base: bool = RANDOM_BASE
     num_topics: int = option(
         NUM_TOPICS, f"Z: number of topics besides topic 0, which keeps the base's states (default: {NUM_TOPICS})"
     )
@@ -180,4 +181,4 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
                 state_dict[copy] = state_dict[base].clone()
 
 
-register_presets(TOPIC_MODEL, gpt2=gpt2_architecture, small=small_architecture, tiny=tiny_architecture)
+register_language_model_sizes(TOPIC_MODEL)

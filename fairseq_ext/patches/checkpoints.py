@@ -9,6 +9,7 @@ import pickle
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from omegaconf.nodes import AnyNode
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError, input_error_in
-from fairseq_ext.patches import apply
-from fairseq_ext.patches.options import check_options, forget_starting_files, plain_options
+from fairseq_ext.patches import Patch, restoring
+from fairseq_ext.patches.options import KINDS, NotLiteralError, check_options, forget_starting_files, plain_options
 
 _NAMES = {"i8": np.int64, "f8": np.float64}
 
@@ -90,21 +91,17 @@ ALLOWED_TYPES: list = [
 _METERS = [f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")]
 # Plain data of a module besides its tensors (torch's `get_extra_state`); the module checks it.
 _EXTRA_STATE = "_extra_state"
+# Sections of the options of a checkpoint from which something is built when it is loaded.
+_built: ContextVar[Sequence[str]] = ContextVar("_built", default=("model", "criterion"))
 
 
-def load_checkpoints_safely() -> None:
-    """Make fairseq's loading functions check checkpoints first, and raise one-line errors with the file's name.
-
-    ``torch.load`` with ``weights_only`` unpickles only allow-listed types. This adds the types that fairseq needs.
-    """
-    torch.serialization.add_safe_globals(ALLOWED_TYPES)
-    apply(
-        [
-            (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
-            (checkpoint_utils, "load_model_ensemble_and_task", _building),
-            (Trainer, "load_checkpoint", _restoring),
-        ]
-    )
+def allow_plain_types() -> None:
+    """Let ``torch.load``, which unpickles only the types of a list, read the options in fairseq's checkpoints."""
+    allowed = torch.serialization.get_safe_globals()
+    if any(kind not in allowed for kind in ALLOWED_TYPES):
+        restoring.callback(torch.serialization.add_safe_globals, allowed)
+        restoring.callback(torch.serialization.clear_safe_globals)
+        torch.serialization.add_safe_globals(ALLOWED_TYPES)
 
 
 def check_stored_bytes(path: Path) -> None:
@@ -117,10 +114,12 @@ def check_stored_bytes(path: Path) -> None:
         raise InputError(f"{path}: entry {damaged} is damaged; copy or download the file again")
 
 
-def check_checkpoint(path: str | Path, overrides: Mapping[str, Any] | None = None) -> None:
-    """Check a checkpoint without building anything from it; options that the user overrides are not checked."""
+def check_checkpoint(
+    path: str | Path, overrides: Mapping[str, Any] | None = None, built: Sequence[str] = KINDS
+) -> None:
+    """Check a checkpoint without building anything from it; see :func:`~fairseq_ext.patches.options.check_options`."""
     with _one_line_errors(path):
-        check_options(_read_state(path), overrides or {})
+        check_options(_read_state(path), overrides or {}, built)
 
 
 def read_foreign_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -207,7 +206,7 @@ def _one_line_errors(path: str | Path) -> Iterator[None]:
 
 def _checking(load: Callable[..., dict]) -> Callable[..., dict]:
     def check_and_load(path: str, arg_overrides: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any) -> dict:
-        check_checkpoint(path, arg_overrides)
+        check_checkpoint(path, arg_overrides, _built.get())
         try:
             state = load(path, arg_overrides, *args, **kwargs)
         # fairseq upgrades old checkpoints here without checking their contents.
@@ -220,19 +219,34 @@ def _checking(load: Callable[..., dict]) -> Callable[..., dict]:
 
 
 def _building(load: Callable[..., Any]) -> Callable[..., Any]:
-    def build_or_explain(filenames: Sequence[str], *args: Any, **kwargs: Any) -> Any:
-        with _explaining(", ".join(map(str, filenames)), "cannot build a model from it"):
-            return load(filenames, *args, **kwargs)
+    def build_or_explain(
+        filenames: Sequence[str], arg_overrides: Any = None, task: Any = None, *more: Any, **by: Any
+    ) -> Any:
+        built = KINDS if task is None else ("model", "criterion")
+        with _building_only(built), _explaining(", ".join(map(str, filenames)), "cannot build a model from it"):
+            return load(filenames, arg_overrides, task, *more, **by)
 
     return build_or_explain
 
 
 def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
     def restore_or_explain(trainer: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
-        with _explaining(filename, "cannot start training from it; --reset-optimizer starts with a fresh optimizer"):
+        with (
+            _building_only(()),
+            _explaining(filename, "cannot start training from it; --reset-optimizer starts with a fresh optimizer"),
+        ):
             return load(trainer, filename, *args, **kwargs)
 
     return restore_or_explain
+
+
+@contextmanager
+def _building_only(sections: Sequence[str]) -> Iterator[None]:
+    token = _built.set(sections)
+    try:
+        yield
+    finally:
+        _built.reset(token)
 
 
 @contextmanager
@@ -240,6 +254,8 @@ def _explaining(path: str, what: str) -> Iterator[None]:
     """Turn errors about options of wrong types into one line. The original exception is kept as the cause."""
     try:
         yield
+    except NotLiteralError as error:
+        raise InputError(f"{path}: {what}: {error}") from None
     except Exception as error:
         if input_error_in(error) is not None:
             raise
@@ -252,3 +268,11 @@ def _reason(error: BaseException) -> str:
     found = next((line for line in lines if "global" in line.lower()), lines[0] if lines else type(error).__name__)
     found = "it is not a file of weights alone" if "weights_only" in found else found
     return found if len(found) <= 300 else f"{found[:300]}…"
+
+
+# fairseq's loading functions check checkpoints first, and raise one-line errors with the file's name.
+PATCHES: list[Patch] = [
+    (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
+    (checkpoint_utils, "load_model_ensemble_and_task", _building),
+    (Trainer, "load_checkpoint", _restoring),
+]

@@ -84,6 +84,10 @@ class ContainedTarFile(tarfile.TarFile):
     extraction_filter = staticmethod(tarfile.data_filter)
 
 
+def _containing(_: Any) -> SimpleNamespace:
+    return SimpleNamespace(open=ContainedTarFile.open)
+
+
 def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | None]:
     """Refuse archive files: fairseq would unpack the user's file, delete it, and replace it with a folder."""
 
@@ -122,8 +126,8 @@ PATCHES: list[Patch] = [
     (sys, "excepthook", _explaining),
     (FastaDataset, "_build_index", lambda _: _refuse_fasta),
     (file_utils, "load_archive_file", _sparing_files),
+    (file_utils, "tarfile", _containing),
     (indexed_dataset, "make_dataset", _naming_file),
     (MMapIndexedDataset, "__del__", lambda _: _close),
     (MMapIndexedDataset.Index, "__del__", lambda _: _close),
 ]
-file_utils.tarfile = SimpleNamespace(open=ContainedTarFile.open)

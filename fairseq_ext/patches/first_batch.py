@@ -38,7 +38,7 @@ def _noting_base(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
 def _checking_base(train_step: Callable[..., Any]) -> Callable[..., Any]:
     def check_and_step(trainer: Trainer, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         base = vars(trainer).pop("unchecked_base", None)
-        if base is not None:
+        if base is not None and "net_input" in samples[0]:  # and not a batch of batches, as in some of fairseq's tasks
             lines = [_about_smoothing(trainer, base), _about_modes(trainer, samples[0], base)]
             for line in lines if trainer.is_data_parallel_master else ():
                 if line is not None:

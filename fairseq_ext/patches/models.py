@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import fields, make_dataclass
+from copy import copy
+from dataclasses import Field, fields, make_dataclass
 from typing import Any
 
 import torch
@@ -122,18 +123,6 @@ def _with_epsilon(init: Callable[..., None]) -> Callable[..., None]:
     return init_with_epsilon
 
 
-PATCHES: list[Patch] = [
-    (FairseqEncoder, "forward_non_torchscript", lambda _: _call),
-    (BaseFairseqModel, "prepare_for_inference_", _lowering),
-    (utils, "get_activation_fn", _with_swish),
-    (TransformerDecoderBase, "upgrade_state_dict_named", _with_bias),
-    (TransformerDecoderBase, "output_layer", _adding_bias),
-    (TransformerDecoderLayerBase, "build_self_attention", _with_ssru),
-    (TransformerEncoderBase, "__init__", _with_epsilon),
-    (TransformerDecoderBase, "__init__", _with_epsilon),
-]
-
-
 _LAYER = option(
     TRANSFORMER_OPTIONS["autoregressive_layer"],
     "how a decoder layer reads the target words so far: by attention, or by the recurrent cell ssru "
@@ -147,8 +136,28 @@ _MORE = make_dataclass(
         ("layer_norm_epsilon", float, _EPSILON),
     ],
 )
-for _option in fields(_MORE):
-    TransformerConfig.__dataclass_fields__[_option.name] = _option
-    setattr(TransformerConfig, _option.name, _option.default)
-_ACTIVATIONS = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
-TransformerConfig.__dataclass_fields__["activation_fn"].type = _ACTIVATIONS
+
+
+def _with_more_options(known: dict[str, Any]) -> dict[str, Any]:
+    """Add the options of this module, and ``swish`` to the choices of ``--activation-fn``."""
+    activation = copy(known["activation_fn"])
+    activation.type = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
+    return known | {"activation_fn": activation} | {field.name: field for field in fields(_MORE)}
+
+
+def _default_of(field: Field) -> Callable[[Any], Any]:
+    return lambda _: field.default
+
+
+PATCHES: list[Patch] = [
+    (FairseqEncoder, "forward_non_torchscript", lambda _: _call),
+    (BaseFairseqModel, "prepare_for_inference_", _lowering),
+    (utils, "get_activation_fn", _with_swish),
+    (TransformerConfig, "__dataclass_fields__", _with_more_options),
+    *((TransformerConfig, field.name, _default_of(field)) for field in fields(_MORE)),
+    (TransformerDecoderBase, "upgrade_state_dict_named", _with_bias),
+    (TransformerDecoderBase, "output_layer", _adding_bias),
+    (TransformerDecoderLayerBase, "build_self_attention", _with_ssru),
+    (TransformerEncoderBase, "__init__", _with_epsilon),
+    (TransformerDecoderBase, "__init__", _with_epsilon),
+]

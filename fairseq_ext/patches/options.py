@@ -7,21 +7,17 @@ import operator
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.data.encoders.gpt2_bpe import DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
-from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_REGISTRY
+from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.base import Node
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
-from fairseq_ext.patches import Execute, hook_modules
+from fairseq_ext.patches import Patch, restoring
 
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # Operators in fairseq's own defaults: "[(512, 3)] * 20 + [(1024, 3)] * 4".
@@ -33,12 +29,22 @@ class NotLiteralError(InputError, ValueError):
 
 
 def read_values_as_literals() -> None:
-    """Replace every ``eval`` in fairseq's modules, loaded or not, with :func:`evaluate_literal`."""
+    """Replace every ``eval`` in fairseq's loaded modules with :func:`evaluate_literal`, until ``undo``."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)  # the module of a running program is named __main__, so use its spec
-        if spec is not None and _way_of(spec.name):
-            module.__dict__["eval"] = evaluate_literal
-    hook_modules(_way_of)
+        if spec is not None and spec.name.partition(".")[0] in _PACKAGES and "eval" not in vars(module):
+            vars(module)["eval"] = evaluate_literal
+            restoring.callback(vars(module).pop, "eval", None)
+
+
+def _reading_literals(call_main: Callable[..., Any]) -> Callable[..., Any]:
+    """Also replace ``eval`` in a command that was imported after :func:`read_values_as_literals`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        read_values_as_literals()
+        return call_main(*args, **kwargs)
+
+    return call
 
 
 def evaluate_literal(text: str) -> Any:
@@ -68,45 +74,44 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def _with_literals(execute: Execute) -> Execute:
-    def execute_with_literals(module: ModuleType) -> None:
-        module.__dict__["eval"] = evaluate_literal
-        execute(module)
-
-    return execute_with_literals
-
-
-def _way_of(name: str) -> Callable[[Execute], Execute] | None:
-    return _with_literals if name.partition(".")[0] in _PACKAGES else None
-
-
-# fairseq's models, tasks, criterions and subword encodings that this package trains, imports or starts from. Building
-# them runs, downloads or writes nothing. Names registered by another package are allowed, because the user chose that
-# package.
-ALLOWED_NAMES: dict[str, tuple[str, ...]] = {
-    "model": ("transformer", "transformer_align", "transformer_lm", "roberta", "xlmr", "camembert", "gottbert"),
-    "task": ("translation", "language_modeling", "masked_lm", "multilingual_masked_lm", "sentence_prediction"),
-    "criterion": (
-        *("cross_entropy", "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_with_alignment"),
-        *("adaptive_loss", "masked_lm", "sentence_prediction"),
-    ),
-    "bpe": ("byte_bpe", "bytes", "characters", "fastbpe", "gpt2", "hf_byte_bpe", "sentencepiece", "subword_nmt"),
-}
+# Sections of options from which fairseq builds something.
+KINDS = ("model", "task", "criterion", "bpe")
+# Building fairseq's own models, tasks, … runs, downloads and writes nothing, except for this one.
+_REFUSED_NAMES = {("bpe", "bert"): "it downloads files"}
 # Keys that hold the name, in fairseq's order of lookup.
 _NAME_KEYS = {"model": ("_name", "arch"), "task": ("_name", "task"), "criterion": ("_name",), "bpe": ("_name",)}
 # fairseq's defaults, contained in every checkpoint with GPT-2's subwords.
 _ALLOWED_ADDRESSES = {DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE}
 # Options that fairseq evaluates as Python.
-_EVALUATED = re.compile(r".*_cutoff|character_filters|.*_betas|.*_eps|xformers_att_config|wer_args")
+_EVALUATED = re.compile(
+    r".*_cutoff|character_filters|.*_betas|.*_eps|xformers_att_config|wer_args|.*_kernel_size_list|conv_\w+_layers|"
+    r"(en|de)coder_(layers|attention)|(self|gated)_attention|project_input|downsample|pretrained"
+)
 _MOST_OPTIONS = 100_000
 # Stored by fairseq-hydra-train, and not used.
 _LOGGING = "job_logging_cfg"
-# Paths only needed when training starts.
-_STARTING_FILES = ("encoder_embed_path", "decoder_embed_path", "finetune_from_model")
+# Files that are only read when training starts, and one that a criterion writes.
+_STARTING_FILES = (
+    *("encoder_embed_path", "decoder_embed_path", "finetune_from_model", "pretrained_mlm_checkpoint"),
+    *(f"load_pretrained_{part}_from" for part in ("encoder", "decoder", "aux_decoder")),
+    "save_predictions",
+)
+# Other files that fairseq would read to build a task, a model or a criterion, and a program that a task would start.
+_FILES = {
+    *("pretrained_checkpoint", "pretrained_xlm_checkpoint", "seq2seq_path", "w2v_path", "lm_path", "baseline_model"),
+    *("fixed_dictionary", "lang_dict", "source_dict", "target_dict", "target_dictionary", "label_dir"),
+    *("sampling_weights_from_file", "wer_kenlm_model", "wer_lexicon", "post_save_script"),
+}
 
 
-def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Check the options from which fairseq would build a task and a model, except those that the user overrides."""
+def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any], built: Sequence[str] = KINDS) -> None:
+    """Check the options of a checkpoint, except those that the user overrides.
+
+    Args:
+        state: the checkpoint.
+        overrides: the user's options.
+        built: sections from which something will be built; their options may name no file that fairseq would read.
+    """
     for entry in ("args", "cfg"):
         if state.get(entry) is None:
             continue
@@ -116,9 +121,21 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> Non
         for kind, name in _names(options, is_flat=entry == "args"):
             _check_name(kind, name)
         options.pop(_LOGGING, None)
+        given = {key: value for key, value in overrides.items() if isinstance(value, str)}
         for key, value in values_in(options):
-            if isinstance(value, str) and value not in overrides.values():
+            if isinstance(value, str) and value not in given.values():
                 _check_text(key, value)
+        for kind in built:
+            _check_files(options if entry == "args" else options.get(kind), given)
+
+
+def _check_files(section: Any, overrides: Mapping[str, str]) -> None:
+    for key in _FILES.intersection(section if isinstance(section, dict) else ()) - overrides.keys():
+        if section[key] not in (None, ""):
+            raise InputError(
+                f"its option {key} names a file, which is not opened ({str(section[key])[:80]!r}); "
+                f"give it yourself: --model-overrides \"{{'{key}': 'FILE'}}\""
+            )
 
 
 def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +154,9 @@ def plain_options(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def forget_starting_files(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
     """Clear the paths of embeddings and of the base checkpoint, because the checkpoint holds all weights."""
-    for options in (state.get("args"), getattr(state.get("cfg"), "model", None)):
+    config = state.get("cfg")
+    sections = [getattr(config, name, None) for name in ("model", "criterion", "checkpoint")]
+    for options in (state.get("args"), *sections):
         for name in _STARTING_FILES:
             if name in overrides or getattr(options, name, None) is None:
                 continue
@@ -160,8 +179,14 @@ def _plain(value: Any, budget: list[int]) -> Any:
     if isinstance(value, Namespace):
         value = vars(value)
     if isinstance(value, dict):
-        return {str(key): _plain(item, budget) for key, item in value.items()}
-    return [_plain(item, budget) for item in value] if isinstance(value, list | tuple) else value
+        # OmegaConf and fairseq treat 1 and "1" as different keys, so a converted copy could hide one of them.
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(
+                    f"its options have the key {str(key)[:80]!r} of type {type(key).__name__}, expected text"
+                )
+        return {key: _plain(item, budget) for key, item in value.items()}
+    return [_plain(item, budget) for item in value] if isinstance(value, list | tuple | set | frozenset) else value
 
 
 def _names(options: Mapping[str, Any], is_flat: bool) -> Iterator[tuple[str, Any]]:
@@ -179,21 +204,10 @@ def _names(options: Mapping[str, Any], is_flat: bool) -> Iterator[tuple[str, Any
 
 
 def _check_name(kind: str, name: Any) -> None:
-    known: Mapping[str, type] = {
-        "model": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
-        "task": TASK_REGISTRY,
-        "criterion": CRITERION_REGISTRY,
-        "bpe": REGISTRIES["bpe"]["registry"],
-    }[kind]
     if not isinstance(name, str):
         raise InputError(f"its {kind} is {type(name).__name__}, expected a name")
-    # fairseq cannot build anything from an unregistered name.
-    found = known.get(name, object)
-    is_of_fairseq = found.__module__.partition(".")[0] == "fairseq"
-    if is_of_fairseq and found not in [known[allowed] for allowed in ALLOWED_NAMES[kind]]:
-        raise InputError(
-            f"its {kind} {name!r} is not allowed; choose one of fairseq's {', '.join(ALLOWED_NAMES[kind])}"
-        )
+    if (kind, name) in _REFUSED_NAMES:
+        raise InputError(f"its {kind} {name!r} is not allowed, because {_REFUSED_NAMES[kind, name]}; choose another")
 
 
 def _check_text(key: str, text: str) -> None:
@@ -208,3 +222,6 @@ def _check_text(key: str, text: str) -> None:
         raise InputError(f"its option {key} is computed ({text[:80]!r}); use a checkpoint that fairseq wrote")
     if "://" in text and text not in _ALLOWED_ADDRESSES and key != "distributed_init_method":
         raise InputError(f"its option {key} is an address ({text[:80]!r}); download the file, and override the option")
+
+
+PATCHES: list[Patch] = [(distributed_utils, "call_main", _reading_literals)]

@@ -24,9 +24,11 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, open_dict
 
+from fairseq_ext import install
 from fairseq_ext.data.data_directory import VocabularyMemory
 from fairseq_ext.engine.children import end_with_parent
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.freezing import FrozenBase
 from fairseq_ext.patches import Patch
 
 _log = logging.getLogger("fairseq_cli.train")
@@ -68,7 +70,7 @@ def settle_precision(cfg: DictConfig) -> None:
 
 def count_processes(cfg: DictConfig, environment: Mapping[str, str] = os.environ) -> int:
     """Return the number of processes to start: ``--cpu-processes``, or 1 with a GPU or a distributed launcher."""
-    count = cfg.task.get("cpu_processes", 1)
+    count = getattr(cfg.task, "cpu_processes", 1)
     if count < 1:
         raise InputError(f"--cpu-processes {count}: set 1 or more")
     several = cfg.distributed_training.distributed_world_size > 1 or int(environment.get("WORLD_SIZE", "1")) > 1
@@ -103,6 +105,7 @@ def _train_together(cfg: DictConfig, main: Callable[..., Any], count: int) -> No
 
 def _train(rank: int, parent: int, threads: int, cfg: DictConfig, main: Callable[..., Any]) -> None:
     end_with_parent(parent)
+    install()  # fairseq does not, because a spawned process has imported the package to find this function
     torch.set_num_threads(threads)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
     cfg.distributed_training.distributed_rank = rank
@@ -132,6 +135,7 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             if not PathManager.isfile(path):
                 option = option.replace("_", "-")
                 raise InputError(f"--{option} {path}: not found; give the path of a checkpoint, a .pt file")
+        _check_start(cfg, trainer)
         with _vocabulary_checked(trainer.task) as remembered:
             found = load_checkpoint(cfg, trainer, **kwargs)
         if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
@@ -140,6 +144,25 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return check_and_load
+
+
+def _check_start(cfg: Any, trainer: Any) -> None:
+    """Refuse to train additions to a random base, and warn about gates without a teacher."""
+    model = trainer.get_model()
+    starts = cfg.finetune_from_model or cfg.restore_file != _OWN or getattr(cfg, "continue_once", None)
+    own = os.path.join(cfg.save_dir, _OWN.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt"))
+    if isinstance(model, FrozenBase) and not (
+        starts or PathManager.isfile(own) or getattr(trainer.cfg.model, "random_base", False)
+    ):
+        raise InputError(
+            "--finetune-from-model: not given, so that the frozen base would be random; give the checkpoint of a base, "
+            "or --random-base"
+        )
+    gates = getattr(model, "gate_parameters", [])
+    if any(gate.requires_grad for gate in gates) and not hasattr(trainer.get_criterion(), "gate_loss_weight"):
+        _log.warning(
+            "the gates are trained without a teacher; --criterion label_smoothed_cross_entropy_with_kd_gate uses one"
+        )
 
 
 def _end_if_complete(trainer: Any) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fairseq  # noqa: F401  before the package's registrations
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
@@ -15,7 +14,7 @@ from fairseq.data import Dictionary, TokenBlockDataset, data_utils
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from torch import Tensor
 
-from fairseq_ext import registration  # noqa: F401  the checkpoints' models
+from fairseq_ext import install
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.subwords import DICT_FILE
 from fairseq_ext.inputs.errors import InputError
@@ -37,6 +36,7 @@ class LanguageModel:
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> LanguageModel:
         """Load a language model. Its dictionary must be the one in the data directory."""
+        install()
         state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
         path = data / DICT_FILE
         if not path.is_file():

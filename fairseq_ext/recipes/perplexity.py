@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fairseq  # noqa: F401  before the package's registrations
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -19,7 +18,7 @@ from fairseq import checkpoint_utils, utils
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
+from fairseq_ext import install
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.inputs.domain_tree import DomainTree, Paths
 from fairseq_ext.inputs.errors import InputError
@@ -72,6 +71,7 @@ class LanguageModelScorer:
         by_line: bool = False,
     ) -> LanguageModelScorer:
         """Load a checkpoint and a data directory. With ``by_line``, each line is a block, truncated if too long."""
+        install()
         task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
         if tokens_per_sample > model.max_positions():
@@ -158,6 +158,7 @@ class ContiguousScorer:
     @classmethod
     def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> ContiguousScorer:
         """Load a checkpoint and a data directory, on the GPU if there is one and ``cpu`` is false."""
+        install()
         # With one row, all text but the very first has its preceding context.
         one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext import install
 from fairseq_ext.engine.fairseq_cli import last_lines
 from fairseq_ext.engine.hashing import relative_files
 from fairseq_ext.engine.steps import Step
@@ -153,11 +154,9 @@ def _outcomes(checkpoints: Sequence[Path]) -> tuple[str, bool, list[float | None
         the value of ``--best-checkpoint-metric``, whether higher is better, and the metric of each trial (None if it
         is missing or not finite).
     """
-    import fairseq  # noqa: F401  before the package's registrations
     from fairseq import checkpoint_utils
 
-    from fairseq_ext import registration  # noqa: F401  the checkpoints' models
-
+    install()
     metric, is_maximized, figures = "", False, list[float | None]()
     for path in checkpoints:
         best: Any = None

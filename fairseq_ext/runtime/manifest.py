@@ -23,25 +23,31 @@ from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.origin import Origin
 from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE, read_strictly
 
-FORMAT = 3  # format 2 had no attention output in the decoder graph
+FORMAT = 4
 MANIFEST_FILE = "system.json"
 CHECKPOINT_FILE = "model.pt"
 CLASSIFIER_FOLDER = "classifier"
 FLOAT32, INT8 = "float32", "int8"
-# Encoder and decoder graph by precision.
-GRAPH_FILES = {FLOAT32: ("encoder.onnx", "decoder.onnx"), INT8: ("encoder.int8.onnx", "decoder.int8.onnx")}
+PRECISIONS = (FLOAT32, INT8)
+# Graphs of the encoder, of a decoder step, of the output layer and of the choice of the best tokens; tables.
+_GRAPH_FILES = ("encoder.onnx", "decoder.onnx", "output.onnx", "best.onnx", "tables.npz")
 # Routes other than domains.
 GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
 # Search options stored in an export: type, minimum and maximum.
 SEARCH_OPTIONS: dict[str, tuple[type, float, float]] = {
     "beam": (int, 1, 1000),
     "lenpen": (float, -100, 100),
-    "unkpen": (float, -100, 100),
+    "unkpen": (float, -10_000, 10_000),
     "max_len_a": (float, 0, 100),
     "max_len_b": (int, 0, 10_000),
     "min_len": (int, 0, 10_000),
     "no_repeat_ngram_size": (int, 0, 10_000),
 }
+
+
+def graph_files(precision: str) -> list[str]:
+    """Return the names of the files that have the model in this precision."""
+    return [name if precision == FLOAT32 else name.replace(".", f".{precision}.") for name in _GRAPH_FILES]
 
 
 def _check_generation(options: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +144,7 @@ def parse(content: dict[str, Any], path: Path) -> Manifest:
     """Return the manifest that a parsed JSON object describes."""
     manifest = read_strictly(Manifest, content, path)
     check_domain_names(manifest.domains, f"{path}: domains")
-    for name in (DOMAINS_FILE, VOCABULARY_FILE, *(name for names in GRAPH_FILES.values() for name in names)):
+    for name in (DOMAINS_FILE, VOCABULARY_FILE, *(name for each in PRECISIONS for name in graph_files(each))):
         if name not in manifest.files:
             raise InputError(f"{path}: files: {name} is missing; {REMEDY}")
     return manifest

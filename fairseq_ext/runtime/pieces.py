@@ -109,15 +109,15 @@ def split(text: str, syntax: Syntax = PLAIN, dialect: str = ANY) -> Pieces:
 
 
 def between_marks(text: str) -> Pieces:
-    """Split a text with marks at every mark. Marks of placeholders are removed, those of tags are kept."""
+    """Split a text with marks at all but no-break spaces. Marks of placeholders are removed, those of tags are kept."""
     parts, kept = [], ""
-    for part, is_text in cut(MARK, text):
+    for part, is_text in cut(re.compile(f"(?!{_BEGIN}{NO_BREAK.pattern})(?:{MARK.pattern})"), text):
         before, words, after = _EDGES.fullmatch(part).groups()  # type: ignore[union-attr]
         if is_text and any(map(str.isalpha, words)):
             parts += [kept + before, words]
             kept = after
         else:
-            kept += part.strip(_BEGIN + _END)
+            kept += re.sub(f"[{_BEGIN}{_END}]", "", part)
     return Pieces((*parts, kept), ({},) * (len(parts) // 2), is_markup=False)
 
 
@@ -150,7 +150,7 @@ def _protected(text: str, syntax: Syntax, dialect: str) -> str:
     parts = placeholder_parts(html.unescape(text) if syntax.is_escaped else text, dialect)
     parts[::2] = [NO_BREAK.sub(lambda blank: keep(blank[0]), part) for part in parts[::2]]
     parts[1::2] = map(keep, parts[1::2])
-    return "".join(parts)
+    return "".join(parts).replace(_END + _BEGIN, "")  # %d%% stays together
 
 
 def _marks(run: Run) -> list[str]:

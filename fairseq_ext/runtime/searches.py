@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 
-from fairseq_ext.corpora.placeholders import keeps
+from fairseq_ext.corpora.placeholders import keeps, parts
 from fairseq_ext.runtime.model import Model, Route, attend, padded
+from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.placing import Marked, Placing
 from fairseq_ext.runtime.requests import LENGTH, REPETITION
-from fairseq_ext.runtime.search import Found, Hypothesis, Options, Search
+from fairseq_ext.runtime.search import Found, GreedySearch, Hypothesis, Search
+from fairseq_ext.runtime.shortlist import Shortlist
+from fairseq_ext.runtime.tables import Output
 from fairseq_ext.runtime.terms import Constraint, TermSearch
 from fairseq_ext.runtime.vocabulary import Text
 
-# Source tokens of a batch, including padding, times the beam size. With more, the states do not fit the caches.
-_BATCH_TOKENS = 4000
+# Source tokens of a batch, including padding, and the same times the beam size. With more, the states do not fit the
+# caches, and the shortlist of a batch is long.
+_BATCH_TOKENS, _BATCH_STATES = 1000, 4000
 _TERM_BEAM = 8  # minimum beam size of a search with constraints
 # Characters of placeholders, which translations without any do not need.
 _SYNTAX = "%{}$#@\\|<>[]"
 # A translation repeats itself if so many tokens are the same few, so many times more than the source does.
-_REPEATED, _TIMES, _LONGEST_REPEATED = 12, 4, 6
+_REPEATED, _TIMES, _LONGEST_REPEATED = 8, 4, 6
 _MOST_LENGTH, _SPARE_LENGTH = 3, 20  # tokens of a translation for each of the source, and in addition
 _NO_REPEAT = 3  # n-grams of this size do not occur twice in a search after a repetition
 _Key = TypeVar("_Key")
@@ -47,9 +52,24 @@ class Sentence:
     def constraints(self) -> list[Constraint]:
         return [*self.terms.values(), *self.kept]
 
+    @property
+    def needed(self) -> Iterator[int]:
+        """Target tokens of the prefix, terms and placeholders."""
+        yield from self.prefix
+        for constraint in self.constraints:
+            yield from chain(*constraint.forms, *constraint.first_forms)
+
     def is_kept(self, text: str) -> bool:
-        """Return whether a translation without hidden placeholders has exactly those of the source."""
-        return keeps(self.marked.text, self.marked.spaced(text), self.dialect)
+        """Return whether a translation without hidden placeholders has exactly those of the source.
+
+        If the source has any, the rest of the translation must not have parts of others.
+        """
+        if not keeps(self.marked.text, self.marked.spaced(text), self.dialect):
+            return False
+        if not self.kept:
+            return True
+        source, target = ("".join(parts(each, self.dialect)[::2]) for each in (self.marked.text, text))
+        return all(target.count(each) <= source.count(each) for each in _SYNTAX)
 
     def fault_of(self, tokens: np.ndarray) -> str | None:
         """Return ``REPETITION`` or ``LENGTH`` if a translation, including its end, has such a fault."""
@@ -62,8 +82,10 @@ class Sentence:
 class Searches:
     """Searches with one model. Several threads translate batches in parallel."""
 
-    def __init__(self, model: Model, text: Text, domains: Sequence[str], threads: int) -> None:
-        self._model, self._text, self._domains = model, text, domains
+    def __init__(
+        self, model: Model, text: Text, domains: Sequence[str], threads: int, shortlist: Shortlist | None = None
+    ) -> None:
+        self._model, self._text, self._domains, self._shortlist = model, text, domains, shortlist
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def translate(
@@ -77,8 +99,10 @@ class Searches:
         sentences = list(sentences)
         wide = replace(options, beam=max(options.beam, _TERM_BEAM))
 
+        search_kind = GreedySearch if options.beam == 1 else Search
+
         def search(rows: list[int]) -> list[Found]:
-            return self._search_of(Search, [sentences[row] for row in rows], options, with_gates).run()
+            return self._search_of(search_kind, [sentences[row] for row in rows], options, with_gates).run()
 
         def search_again(rows: list[int], options: Options = wide, banned: np.ndarray | None = None) -> list[Found]:
             kind = partial(
@@ -120,7 +144,7 @@ class Searches:
     ) -> dict[int, Found]:
         """Search for the sentences with the given indices, in batches of similar length."""
         lengths = {row: len(sentences[row].tokens) for row in rows}
-        batches = list(_batches(lengths, _BATCH_TOKENS // beam))
+        batches = list(_batches(lengths, min(_BATCH_TOKENS, _BATCH_STATES // beam)))
         results = map(search, batches) if self._pool is None else self._pool.map(search, batches)
         return {
             row: own
@@ -133,6 +157,7 @@ class Searches:
     ) -> Search:
         return kind(
             self._model,
+            self._output(batch),
             [sentence.tokens for sentence in batch],
             self._route(batch),
             options,
@@ -141,6 +166,26 @@ class Searches:
             with_gates=with_gates and self._model.has_gates,
         )
 
+    def _output(self, batch: Sequence[Sentence]) -> Output:
+        """Return the choice of the next token for a batch, among its shortlist if there is one."""
+        if self._shortlist is not None:
+            needed = {token for sentence in batch for token in sentence.needed}
+            sources = [sentence.tokens for sentence in batch]
+            tokens = self._shortlist.tokens(sources, self._domains_of(batch), needed)
+            if tokens is not None:
+                return self._model.output(self._text.vocabulary.pad, tokens)
+        return self._full_output
+
+    @cached_property
+    def _full_output(self) -> Output:
+        return self._model.output(self._text.vocabulary.pad)
+
+    def _domains_of(self, batch: Sequence[Sentence]) -> set[str]:
+        """Return the domains whose adapters may be used; gates use all."""
+        if self._model.has_gates and not all(sentence.is_forced for sentence in batch):
+            return set(self._domains)
+        return {sentence.domain for sentence in batch if sentence.domain is not None}
+
     def _route(self, batch: Sequence[Sentence]) -> Route:
         route = {}
         if self._model.num_adapters:
@@ -148,6 +193,7 @@ class Searches:
             for row, sentence in zip(given, batch, strict=True):
                 if sentence.domain is not None:
                     row[self._domains.index(sentence.domain)] = 1
+            route["used"] = _used(given, all(sentence.is_forced for sentence in batch))
         if self._model.has_gates:
             route["is_forced"] = np.array([[sentence.is_forced] for sentence in batch], np.float32)
         return route
@@ -200,6 +246,16 @@ class Searches:
         shares = shares[:, end - count(marked.text) : end]
         placing = Placing(marked.text, text, list(marked.kept), self._text.spans(tokens), shares, count)
         return placing.text(marked.marks)
+
+
+def _used(given: np.ndarray, is_forced: bool) -> np.ndarray:
+    """Return the adapters that a batch uses: those with weights, or all if gates weight them. Graphs need at least one.
+
+    Shape:
+        given: B×D; result: A
+    """
+    used = np.flatnonzero(given.any(0)) if is_forced else np.arange(given.shape[1])
+    return used if len(used) else np.zeros(1, np.int64)
 
 
 def _batches(lengths: Mapping[_Key, int], most: int) -> Iterator[list[_Key]]:

@@ -65,7 +65,7 @@ class Glossary:
 
         Lowercase words of a term match any case; words with a capital match exactly.
         """
-        words = _WORD.findall(text)
+        words = _WORD.findall(text) if self._terms else []
         found: dict[str, Term] = {}
         start = 0
         while start < len(words):

@@ -25,18 +25,20 @@ from fairseq_ext.runtime.manifest import (
     CLASSIFIER_FOLDER,
     FLOAT32,
     GATES,
-    GRAPH_FILES,
+    PRECISIONS,
     Manifest,
     verify,
 )
 from fairseq_ext.runtime.model import Model
+from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, unstow, without_marks
 from fairseq_ext.runtime.pieces import cut as split_at
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Answer, Candidate, Request, TokenGates, join_answers
-from fairseq_ext.runtime.search import Found, Options
+from fairseq_ext.runtime.search import Found
 from fairseq_ext.runtime.searches import Searches, Sentence
 from fairseq_ext.runtime.sentences import cut
+from fairseq_ext.runtime.shortlist import NONE, SYSTEM, Shortlist, read_shortlist
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term
 from fairseq_ext.runtime.vocabulary import Text
 
@@ -66,11 +68,19 @@ class SystemTranslator:
     Create it with :meth:`load`. Several threads may share one instance.
     """
 
-    def __init__(self, manifest: Manifest, model: Model, text: Text, classifier: Any, threads: int = 1) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        model: Model,
+        text: Text,
+        classifier: Any,
+        threads: int = 1,
+        shortlist: Shortlist | None = None,
+    ) -> None:
         self.manifest, self.model, self.text, self.classifier = manifest, model, text, classifier
         self.options = Options(**manifest.generation)
         self.terms = Glossary()
-        self._searches = Searches(model, text, manifest.domains, threads)
+        self._searches = Searches(model, text, manifest.domains, threads, shortlist)
         self._has_tags = text.vocabulary.has_tags
         self._takes_domains = model.num_adapters > 0 or self._has_tags
 
@@ -83,6 +93,7 @@ class SystemTranslator:
         decoding_precision: str = FLOAT32,
         threads: int = 1,
         terms: Path | None = None,
+        shortlist: str = SYSTEM,
     ) -> SystemTranslator:
         """Load an exported system. The checksums of all its files are verified first.
 
@@ -91,6 +102,8 @@ class SystemTranslator:
             device: ``cpu``, or ``cuda`` if ONNX Runtime supports it.
             decoding_precision: precision of weights and matrix products: ``float32`` or ``int8``.
             threads: number of batches to translate in parallel, each in one thread.
+            shortlist: ``system`` to choose words among those that the system's lexicons have for the text, which is
+                faster, or ``none`` to choose among all.
             terms: glossary file whose terms apply to every translation; see :meth:`Glossary.read`.
 
         Raises:
@@ -98,13 +111,15 @@ class SystemTranslator:
         """
         directory = Path(directory)
         manifest = verify(directory)
-        check_choice(decoding_precision, list(GRAPH_FILES), "decoding_precision")
-        encoder, decoder = (directory / name for name in GRAPH_FILES[decoding_precision])
+        check_choice(decoding_precision, PRECISIONS, "decoding_precision")
         text = Text.read(directory, manifest.languages[1])
         classifier = None
         if manifest.classifier is not None:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
-        translator = cls(manifest, Model(encoder, decoder, 1, device), text, classifier, threads)
+        check_choice(shortlist, (SYSTEM, NONE), "shortlist")
+        lexicons = read_shortlist(directory, text.vocabulary) if shortlist == SYSTEM else None
+        model = Model(directory, decoding_precision, 1, device)
+        translator = cls(manifest, model, text, classifier, threads, lexicons)
         translator.terms = translator.spelled(Glossary.read(terms) if terms else None)
         return translator
 

@@ -61,6 +61,7 @@ class Text:
         self._numbers = {symbol: number for number, symbol in enumerate(vocabulary.source)}
         self._target_numbers = {symbol: number for number, symbol in enumerate(vocabulary.target)}
         self._not_text, self._not_printed = set(vocabulary.not_text), set(vocabulary.not_printed)
+        self._texts = [self._written(token) for token in range(len(vocabulary.target))]
 
     @classmethod
     def read(cls, directory: Path, target_lang: str) -> Text:
@@ -124,7 +125,7 @@ class Text:
         return [(end - len(part.lstrip()), end) for part, end in zip(parts, ends, strict=True)]
 
     def _parts(self, tokens: Sequence[int] | np.ndarray) -> list[str]:
-        return [self._written(token) for token in tokens]
+        return [self._texts[token] for token in tokens]
 
     def _written(self, token: int) -> str:
         if token in self._not_printed:

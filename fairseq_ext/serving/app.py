@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -22,8 +22,18 @@ from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Answer
 from fairseq_ext.serving import clients
 from fairseq_ext.serving.batcher import Batcher, Outcome
-from fairseq_ext.serving.body import Order, check_domain, read_content, read_order
+from fairseq_ext.serving.body import (
+    JSON,
+    Order,
+    check_domain,
+    default_route,
+    read_body,
+    read_content,
+    read_order,
+)
 from fairseq_ext.serving.clients import refuse_as_libretranslate
+from fairseq_ext.serving.corrections import Corrections
+from fairseq_ext.serving.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
@@ -34,7 +44,6 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")
-_JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 _GONE = 499  # client closed the connection; only used in metrics
 
 
@@ -45,6 +54,7 @@ def make_app(
     local: bool = True,
     token: str | None = None,
     load: Callable[[], SystemTranslator] | None = None,
+    corrections: Path | None = None,
 ) -> Starlette:
     """Create the service of one system.
 
@@ -54,16 +64,19 @@ def make_app(
         local: whether to answer only requests addressed to this machine's own names.
         token: token that clients have to send; None for no authentication.
         load: function that loads the system again for ``POST /reload``, which requires a token.
+        corrections: folder for corrections that clients send; None to refuse them.
     """
-    service = Service(system, limits, load if token is not None else None)
+    service = Service(system, limits, load if token is not None else None, corrections, needs_key=token is not None)
     tell, health = service.tell, service.health
     paths = [
         Route("/translate", service.translate, methods=["POST"]),
+        Route("/translate_file", service.translate_file, methods=["POST"]),
+        Route("/suggest", service.suggest, methods=["POST"]),
         Route("/detect", service.detect, methods=["POST"]),
         Route("/languages", tell(lambda _: clients.languages(service.system))),
         # Status of the translation thread.
         Route("/health", health(lambda each: each.is_alive, lambda well: {"status": "ok" if well else "error"})),
-        Route("/frontend/settings", tell(lambda _: clients.settings(service.system, limits, token is not None))),
+        Route("/frontend/settings", tell(service.settings)),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
         Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: ["-".join(service.system.languages)])),
         Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: clients.model_tags(query, service.system))),
@@ -74,6 +87,7 @@ def make_app(
             Mount("/page", StaticFiles(directory=PAGE)),
             *paths,
             Mount("/d/{domain}", routes=paths),
+            Route("/download_file/{name:path}", service.download),
             Route("/reload", service.reload, methods=["POST"]),
             Route("/info", service.info),
             Route("/health/live", health(lambda each: each.is_alive, lambda well: {"live": well})),
@@ -114,10 +128,19 @@ def _counted(
 class Service:
     """The endpoints. They share one batcher, which lives as long as the server."""
 
-    def __init__(self, system: SystemTranslator, limits: Limits, load: Callable[[], SystemTranslator] | None) -> None:
+    def __init__(
+        self,
+        system: SystemTranslator,
+        limits: Limits,
+        load: Callable[[], SystemTranslator] | None,
+        corrections: Path | None,
+        *,
+        needs_key: bool,
+    ) -> None:
         self.system = system
-        self._limits = limits
-        self._load = load
+        self._limits, self._load, self._needs_key = limits, load, needs_key
+        self._corrections = None if corrections is None else Corrections(corrections)
+        self._files = Files()
         self.metrics = Metrics()
         self._batcher: Batcher | None = None
         self._reloading = asyncio.Lock()
@@ -135,6 +158,50 @@ class Service:
             _check_key(request, content)
             return JSONResponse(clients.detect(content, self.system, self._limits))
 
+    def settings(self, _: Mapping[str, str]) -> dict[str, Any]:
+        """Return the answer to ``GET /frontend/settings``."""
+        return clients.settings(
+            self.system, self._limits, needs_key=self._needs_key, takes_corrections=self._corrections is not None
+        )
+
+    async def suggest(self, request: Request) -> Response:
+        """``POST /suggest``: keep a better translation ``s`` of the text ``q``, for the domain of the path or body."""
+        with refuse_as_libretranslate():
+            content = await self._content_of(request)
+            _check_key(request, content)
+            if self._corrections is None:
+                raise RefusedError(403, "Suggestions are disabled on this server; start it with --corrections FOLDER")
+            texts = clients.read_suggestion(content, self.system, self._limits)
+            domain = content.get("domain") or self._domain_of(request)
+            if domain is not None:
+                check_domain(domain, "the body", self.system)
+            await asyncio.to_thread(self._corrections.add, domain, *texts)
+        return JSONResponse({"success": True})
+
+    @_counted
+    async def translate_file(self, request: Request) -> Response:
+        """``POST /translate_file``: translate a file. ``Accept: application/x-ndjson`` asks for progress lines."""
+        with refuse_as_libretranslate():
+            content = await self._content_of(request, self._limits.max_file_bytes)
+            upload = clients.read_file(content, self.system)
+            domain = content.get("domain") or self._domain_of(request)
+            if domain is not None:
+                check_domain(domain, "the body", self.system)
+            route = domain or default_route(self.system, "file")
+            assert self._batcher is not None
+            steps = self._files.translate(upload, route, self.system, self._batcher.submit, str(request.base_url))
+            if FILE_STEPS in request.headers.get("accept", ""):
+                return StreamingResponse(json_lines(steps), media_type=FILE_STEPS)
+            return JSONResponse([step async for step in steps][-1])
+
+    async def download(self, request: Request) -> Response:
+        """``GET /download_file/KEY/NAME``: a translated file."""
+        found = self._files.get(request.path_params["name"].partition("/")[0])
+        if found is None:
+            raise RefusedError(400, "Invalid filename; the file was never here, or not fetched in time")
+        headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
+        return Response(found.data, media_type="application/octet-stream", headers=headers)
+
     def tell(self, content: Callable[[Mapping[str, str]], Any]) -> Callable[[Request], Awaitable[Response]]:
         """Return an endpoint that computes its answer from the query parameters."""
 
@@ -149,7 +216,7 @@ class Service:
         """``POST /translate``, in this project's format, or in LibreTranslate's if the body has ``q``."""
         content = await self._content_of(request)
         system = self.system
-        if not isinstance(content, dict) or "q" not in content:
+        if isinstance(content, dict) and "texts" in content:
             _check_key(request, content)
             order = read_order(content, system, self._limits, self._domain_of(request))
             return await self._answer(request, order, lambda outcome: _own_words(system, order, outcome))
@@ -166,9 +233,17 @@ class Service:
             order, write = clients.read_opus_cat(request.query_params, self.system, self._limits, domain)
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
-    async def _content_of(self, request: Request) -> Any:
-        data, is_form = await read_body(request, self._limits)
-        return read_content(data, is_form=is_form)
+    async def _content_of(self, request: Request, most: int | None = None) -> Any:
+        """Return the content of JSON, or that of a form and the query.
+
+        Args:
+            most: maximum size in bytes (default: that of the limits).
+        """
+        data, kind = await read_body(request, self._limits, most or self._limits.max_bytes)
+        if kind == JSON:
+            return read_content(data)
+        content = await asyncio.to_thread(read_content, data, kind) if data else {}
+        return {**request.query_params, **content}
 
     def _domain_of(self, request: Request) -> str | None:
         """Return the domain of a path ``/d/DOMAIN/…``, or None."""
@@ -216,6 +291,8 @@ class Service:
                 "domains": system.domains,
                 "routes": system.routes,
                 "default_route": system.default_route,
+                "corrections": self._corrections is not None,
+                "files": list(SUFFIXES),
                 "base": system.base,
                 "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
             }
@@ -235,33 +312,6 @@ class Service:
     async def read_metrics(self, _: Request) -> Response:
         """``GET /metrics``: metrics for Prometheus."""
         return Response(self.metrics.text(), media_type=self.metrics.content_type)
-
-
-async def read_body(request: Request, limits: Limits) -> tuple[bytes, bool]:
-    """Return the body of a request, and whether it is a form instead of JSON.
-
-    Raises:
-        RefusedError: 415 if it is neither, 413 if it is too large, 408 if it takes too long to arrive.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (_JSON, _FORM) or request.headers.get("content-encoding", "identity") != "identity":
-        raise RefusedError(
-            415, f"the body is neither plain JSON nor a form; send Content-Type: {_JSON} or {_FORM}, not compressed"
-        )
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.patience):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.max_bytes:
-                    raise RefusedError(
-                        413, f"the body is larger than {limits.max_bytes} bytes; send fewer texts at once"
-                    )
-    except TimeoutError:
-        raise RefusedError(
-            408, f"the body took longer than {limits.patience:g} s to arrive", {"Connection": "close"}
-        ) from None
-    return bytes(body), kind == _FORM
 
 
 async def _wait_until_gone(request: Request) -> None:

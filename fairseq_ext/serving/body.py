@@ -1,14 +1,17 @@
-"""Parsing and validation of untrusted request bodies, JSON or form data."""
+"""Reading, parsing and validation of untrusted request bodies, JSON or form data."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from email import message_from_string
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.requests import Request as HttpRequest
 
 from fairseq_ext.corpora.placeholders import ANY, DIALECTS
 from fairseq_ext.inputs.errors import InputError, line_of, shown
@@ -19,6 +22,8 @@ from fairseq_ext.serving.refusals import RefusedError
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
+
+JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 
 class _Routed(BaseModel):
@@ -58,21 +63,81 @@ class Order:
     gates: str | None = None
 
 
-def read_content(data: bytes, *, is_form: bool = False) -> Any:
-    """Parse a body. A form gives an object, in which repeated keys have lists."""
+class Upload(NamedTuple):
+    """A file in a form."""
+
+    name: str
+    data: bytes
+
+
+async def read_body(request: HttpRequest, limits: Limits, most: int) -> tuple[bytes, str]:
+    """Return the body of a request, and its content type. Only an empty body may be neither JSON nor a form.
+
+    Raises:
+        RefusedError: 415 if the type is another, 413 if it is too large, 408 if it takes too long to arrive.
+    """
+    kind = request.headers.get("content-type", "")
+    name = kind.partition(";")[0].strip().lower()
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.patience):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise RefusedError(413, f"the body is larger than {most} bytes; send less at once")
+    except TimeoutError:
+        raise RefusedError(
+            408, f"the body took longer than {limits.patience:g} s to arrive", {"Connection": "close"}
+        ) from None
+    is_known = name in (JSON, FORM, MULTIPART) and request.headers.get("content-encoding", "identity") == "identity"
+    if body and not is_known:
+        raise RefusedError(
+            415, f"the body is neither plain JSON nor a form; send Content-Type: {JSON} or {FORM}, not compressed"
+        )
+    return bytes(body), kind if name == MULTIPART else name
+
+
+def read_content(data: bytes, kind: str = JSON) -> Any:
+    """Parse a body. A form gives an object, in which repeated keys have lists.
+
+    Args:
+        kind: content type; anything but a form is JSON.
+    """
+    is_form = kind.startswith((FORM, MULTIPART))
     try:
         if is_form:
-            found: dict[str, list[str]] = {}
-            for key, value in parse_qsl(data.decode("ascii"), keep_blank_values=True, errors="strict"):
+            found: dict[str, list[str | Upload]] = {}
+            for key, value in _parts(data, kind) if kind.startswith(MULTIPART) else _fields(data):
                 found.setdefault(key, []).append(value)
             return {key: values if len(values) > 1 else values[0] for key, values in found.items()}
-        content = json.loads(data.decode("utf-8"), object_pairs_hook=_once_each)
+        content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once_each)
         if b"\\u" in data:  # JSON can contain lone surrogates, which are invalid text
             json.dumps(content, ensure_ascii=False).encode()
         return content
     except (ValueError, RecursionError) as error:
         kind = "a form" if is_form else "JSON"
         raise RefusedError(400, f"the body cannot be read as {kind}: {line_of(InputError(str(error)))}") from None
+
+
+def _fields(data: bytes) -> Iterator[tuple[str, str]]:
+    yield from parse_qsl(data.decode("utf-8"), keep_blank_values=True, errors="strict")
+
+
+def _parts(data: bytes, kind: str) -> Iterator[tuple[str, str | Upload]]:
+    """Yield the names and values of the parts of a multipart form."""
+    boundary = message_from_string(f"Content-Type: {kind}\n\n").get_boundary()
+    if not boundary:
+        raise ValueError("its Content-Type has no boundary")
+    for part in (b"\r\n" + data).split(f"\r\n--{boundary}".encode())[1:]:
+        if part.startswith(b"--"):
+            return
+        head, _, value = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        headers = message_from_string(head.decode("utf-8").replace("\r\n", "\n") + "\n\n")
+        name, file = headers.get_param("name", header="Content-Disposition"), headers.get_filename()
+        if not isinstance(name, str):
+            raise ValueError("a part has no name")
+        yield name, value.decode("utf-8") if file is None else Upload(file, value)
+    raise ValueError("its last boundary is missing")
 
 
 def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: str | None = None) -> Order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -13,13 +14,14 @@ from fairseq_ext.inputs.errors import shown
 from fairseq_ext.runtime.requests import Answer, Request
 from fairseq_ext.serving.body import (
     Order,
-    check_count,
+    Upload,
     check_dialect,
     check_domain,
     check_size,
     default_route,
     domains_of,
 )
+from fairseq_ext.serving.files import SUFFIXES
 from fairseq_ext.serving.limits import USUAL_BEAM, Limits
 from fairseq_ext.serving.refusals import RefusedError
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
 _FORMATS = ("text", "html")
+_CODE = re.compile(r"[\w-]{1,20}")
+_CERTAIN = 0.5  # probability of a language that is not the system's
 # LibreTranslate's clients only know the statuses on the right.
 _STATUSES = {401: 403, 413: 400, 415: 400, 422: 400, 503: 429}
 _NAMES = {
@@ -83,20 +87,16 @@ def read_libretranslate(
     Returns:
         The order to translate, and a function that converts the answers to the response.
     """
-    q, form = content["q"], content.get("format") or "text"
-    is_list, is_auto = isinstance(q, list), content.get("source", "auto") == "auto"
-    source, target = system.languages
-    if not is_auto:
-        _check_language(content["source"], source, "source")
-    _check_language(content.get("target"), target, "target")
+    q, form = require(content, "q")["q"], content.get("format") or "text"
+    is_list, is_auto = isinstance(q, list), content.get("source") == "auto"
+    check_languages(content, system)
     if form not in _FORMATS:
-        raise RefusedError(422, f'"format" is {shown(form)}; give one of {", ".join(_FORMATS)}')
+        is_code = isinstance(form, str) and _CODE.fullmatch(form)
+        raise RefusedError(422, f"{form if is_code else shown(form)} format is not supported")
     own_domain = content.get("domain") or None
     if own_domain is not None:
         check_domain(own_domain, "the body", system)
-    wanted = content.get("alternatives") or 0
-    wanted = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) < 9 else wanted  # form data
-    alternatives = check_count(wanted, "alternatives", 0, limits.max_beam - 1)
+    alternatives = _alternatives(content.get("alternatives") or 0, limits.max_beam - 1)
     order = _read_texts(
         q if is_list else [q],
         system,
@@ -114,16 +114,42 @@ def read_libretranslate(
         if alternatives:
             answer["alternatives"] = [[other.text for other in each.candidates[1:]] for each in answers]
         if is_auto:
-            answer["detectedLanguage"] = [{"confidence": 100, "language": source} for _ in answers]
+            answer["detectedLanguage"] = [likely(text, system.languages)[0] for text in (q if is_list else [q])]
         return answer if is_list else {key: value[0] for key, value in answer.items()}
 
     return order, write
 
 
-def _check_language(code: Any, wanted: str, key: str) -> None:
+def require(content: Any, *keys: str) -> dict[str, Any]:
+    """Return an object after checking that it has some keys, with the words of LibreTranslate."""
+    if not isinstance(content, dict):
+        raise RefusedError(422, "Invalid JSON format")
+    for key in keys:
+        if content.get(key) in (None, []) or (key != "q" and content[key] == ""):
+            raise RefusedError(422, f"Invalid request: missing {key} parameter")
+    return content
+
+
+def check_languages(content: Any, system: SystemTranslator) -> None:
+    """Check the languages of a request; ``auto`` is any source."""
+    for key, wanted in zip(("source", "target"), system.languages, strict=True):
+        code = require(content, key)[key]
+        if key == "target" or code != "auto":
+            _check_language(code, wanted)
+
+
+def _alternatives(value: Any, most: int) -> int:
+    try:
+        return max(0, min(int(value), most))
+    except (TypeError, ValueError, OverflowError):
+        raise RefusedError(422, "Invalid request: alternatives parameter is not a number") from None
+
+
+def _check_language(code: Any, wanted: str) -> None:
     """Check that a language code is the system's; regional variants and case are ignored (``de_AT``, ``DE``)."""
     if not isinstance(code, str) or base_language(code) != base_language(wanted):
-        raise RefusedError(422, f'"{key}" is {shown(code)}; this service only supports {wanted}')
+        is_code = isinstance(code, str) and _CODE.fullmatch(code)
+        raise RefusedError(422, f"{code if is_code else shown(code)} is not supported")
 
 
 def languages(system: SystemTranslator) -> list[dict[str, Any]]:
@@ -132,7 +158,25 @@ def languages(system: SystemTranslator) -> list[dict[str, Any]]:
     return [{**_named(source), "targets": [target]}, {**_named(target), "targets": []}]
 
 
-def settings(system: SystemTranslator, limits: Limits, needs_key: bool) -> dict[str, Any]:
+def read_suggestion(content: Any, system: SystemTranslator, limits: Limits) -> tuple[str, str]:
+    """Return the text and the better translation of ``POST /suggest``."""
+    require(content, "q", "s")
+    check_languages(content, system)
+    texts = content["q"], content["s"]
+    _check_texts(texts, limits, "q")
+    return texts
+
+
+def read_file(content: Any, system: SystemTranslator) -> Upload:
+    """Return the file of ``POST /translate_file``."""
+    upload = require(content, "file")["file"]
+    check_languages(content, system)
+    if not isinstance(upload, Upload) or not upload.name:
+        raise RefusedError(422, "Invalid request: empty file")
+    return upload
+
+
+def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool, takes_corrections: bool) -> dict[str, Any]:
     """Return the answer to ``GET /frontend/settings``."""
     source, target = system.languages
     return {
@@ -140,9 +184,9 @@ def settings(system: SystemTranslator, limits: Limits, needs_key: bool) -> dict[
         "keyRequired": needs_key,
         "charLimit": limits.max_characters,
         "frontendTimeout": 500,
-        "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "suggestions": takes_corrections,
+        "filesTranslation": True,
+        "supportedFilesFormat": list(SUFFIXES),
         "language": {"source": _named(source), "target": _named(target)},
     }
 
@@ -152,30 +196,34 @@ def _named(code: str) -> dict[str, str]:
 
 
 def detect(content: Any, system: SystemTranslator, limits: Limits) -> list[Any]:
-    """Return the answer to ``POST /detect``: the probabilities of the system's two languages, highest first."""
-    q = content.get("q") if isinstance(content, dict) else None
+    """Return the answer to ``POST /detect``: the likely language of a text, then those of the system."""
+    q = require(content, "q")["q"]
     texts: list[Any] = q if isinstance(q, list) else [q]
     _check_texts(texts, limits, "q")
-    found = [_likely(text, system.languages) for text in texts]
+    found = [likely(text, system.languages) for text in texts]
     return found if isinstance(q, list) else found[0]
 
 
-def _likely(text: str, codes: Sequence[str]) -> list[dict[str, Any]]:
-    try:
-        shares = dict(_identifier(tuple(sorted(set(map(base_language, codes))))).rank(text))
-    except ValueError:  # a language that the identifier does not know
-        return [{"confidence": 0, "language": codes[0]}]
-    listed = [{"confidence": round(100 * shares[base_language(code)], 1), "language": code} for code in codes]
-    return sorted(listed, key=lambda each: -float(str(each["confidence"])))
+def likely(text: str, codes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the likely language of a text, then a system's others, with their probabilities among all languages.
+
+    If no language has half of the probability, as for a single word, it is one of the system's.
+    """
+    shares = dict(_identifier().rank(text))
+    best = max(shares, key=shares.__getitem__)
+    own = sorted(codes, key=lambda code: -shares.get(base_language(code), 0.0))
+    is_foreign = shares[best] >= _CERTAIN and best not in map(base_language, codes)
+    return [
+        {"confidence": round(100 * float(shares.get(base_language(code), 0.0)), 2), "language": code}
+        for code in ([best] if is_foreign else []) + own
+    ]
 
 
 @lru_cache(maxsize=1)
-def _identifier(languages: tuple[str, ...]) -> Any:
+def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    identifier.set_languages(languages)
-    return identifier
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def model_tags(query: Mapping[str, str], system: SystemTranslator) -> list[str]:
@@ -202,4 +250,4 @@ def read_opus_cat(
 
 def _check_languages(query: Mapping[str, str], system: SystemTranslator) -> None:
     for key, language in zip(("srcLangCode", "trgLangCode"), system.languages, strict=True):
-        _check_language(query.get(key), language, key)
+        _check_language(query.get(key), language)

@@ -30,11 +30,15 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# Paths open to everyone: health, languages, and the page, which asks for the token.
-_OPEN = re.compile(r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|frontend/settings)")
+# Paths open to everyone: health, languages, translated files by a secret key, and the page, which asks for the token.
+_OPEN = re.compile(
+    r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|frontend/settings)"
+    r"|/download_file/[\w-]{16,}/[^/]+"
+)
 # Paths whose body may contain the token, which the endpoint then checks.
-_IN_BODY = re.compile(r"(/d/[^/]+)?/(translate|detect)")
+_IN_BODY = re.compile(r"(/d/[^/]+)?/(translate|detect|suggest)")
 KEY_CHECK = "fairseq_ext.check_api_key"  # key in the scope of such a request: function that checks the token
+_SLASHES = re.compile("/{2,}")  # of clients that append a path to an address with a slash
 _TOKEN = re.compile(r"[!-~]{16,}")
 
 
@@ -86,6 +90,7 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
+        scope["path"] = _SLASHES.sub("/", scope["path"])
         try:
             self._check(scope, Headers(scope=scope))
         except RefusedError as refusal:
@@ -104,14 +109,16 @@ class Guard:
         if self._token is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "basic":  # of a proxy
+            token = ""
+        elif token and scheme.lower() != "bearer":
+            self._check_key("")
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        token = token or query.get("tokenCode") or query.get("api_key", "")
         if not token and _IN_BODY.fullmatch(path):
             scope[KEY_CHECK] = self._check_key
-            return
-        if not token:
-            token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("tokenCode", "")
-        elif scheme.lower() != "bearer":
-            token = ""
-        self._check_key(token)
+        else:
+            self._check_key(token)
 
     def _check_key(self, token: Any) -> None:
         """Check a token from the headers, the query or the body."""

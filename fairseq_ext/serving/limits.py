@@ -23,6 +23,7 @@ class Limits:
         512, "open connections; beyond this, the longest idle one is closed, or if none is idle, new ones get 503"
     )
     max_bytes: int = _limit(1 << 20, "bytes per request")
+    max_file_bytes: int = _limit(8 << 20, "bytes of a file to translate")
     max_texts: int = _limit(256, "texts per request")
     max_characters: int = _limit(20_000, "total characters of all texts of a request")
     max_beam: int = _limit(16, "largest beam size that a request may set")

@@ -31,6 +31,7 @@ def serve(
     host: str,
     port: int,
     token_file: Path | None = None,
+    corrections: Path | None = None,
     **options: Any,
 ) -> None:
     """Serve an exported system until SIGTERM or Ctrl-C, then finish the accepted requests.
@@ -41,6 +42,7 @@ def serve(
         host: address to listen on. Addresses reachable from other machines require ``token_file``.
         port: port to listen on; 0 for any free port.
         token_file: file with the token that clients must send.
+        corrections: folder for corrections that clients send; None to refuse them.
         options: options of :meth:`SystemTranslator.load`.
     """
     local = is_loop_back(host)
@@ -50,7 +52,7 @@ def serve(
     listener = listen(host, port)
     load = partial(SystemTranslator.load, exported, **options)
     system = load()
-    app = make_app(system, limits=limits, local=local, token=token, load=load)
+    app = make_app(system, limits=limits, local=local, token=token, load=load, corrections=corrections)
     server = make_server(app, limits)
     # uvicorn stops at these signals, and raises them again afterwards, which must not end the program.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -95,7 +97,7 @@ class PatientProtocol(H11Protocol):
 
     uvicorn itself waits forever for the head of a request and for a client to read its answer. With its own connection
     limit, everyone including health checks gets 503 while idle clients hold their connections.
-    :func:`fairseq_ext.serving.app.read_body` limits the time for a body. If all connections are busy, further ones get
+    :func:`fairseq_ext.serving.body.read_body` limits the time for a body. If all connections are busy, further ones get
     503, but liveness checks are answered, so that a busy service is not restarted.
     """
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import Dictionary, MonolingualDataset
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from omegaconf import DictConfig
 from torch import Tensor
 
 from fairseq_ext.data.data_directory import split_directories
@@ -19,9 +21,10 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.domain_tree import DomainTree, names_of_paths
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
+from fairseq_ext.models.base_layout import size_by_base
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, node_weights_of
-from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
+from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK, TOPIC_MODEL
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 
 
@@ -110,6 +113,8 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return {"dict.txt": self.dictionary}
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        if isinstance(cfg, DictConfig) and not from_checkpoint and cfg._name in (HIERARCHICAL_ADAPTERS, TOPIC_MODEL):
+            size_by_base(cfg, MODEL_DATACLASS_REGISTRY[cfg._name])
         if hasattr(cfg, "tree_json"):
             embed_tree(cfg, self.domains)  # done here, because the model's changes would not reach checkpoints
         model = super().build_model(cfg, from_checkpoint)

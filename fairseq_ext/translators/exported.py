@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext import install
 from fairseq_ext.corpora.subwords import copy_subwords
 from fairseq_ext.engine.hashing import hash_file, relative_files
 from fairseq_ext.engine.staging import Staging, locked
@@ -26,9 +27,8 @@ from fairseq_ext.runtime.manifest import (
     CHECKPOINT_FILE,
     CLASSIFIER_FOLDER,
     FORMAT,
-    GRAPH_FILES,
-    INT8,
     MANIFEST_FILE,
+    PRECISIONS,
     FileRecord,
     Manifest,
     digest,
@@ -36,6 +36,7 @@ from fairseq_ext.runtime.manifest import (
     read_manifest,
 )
 from fairseq_ext.runtime.vocabulary import VOCABULARY_FILE, Vocabulary
+from fairseq_ext.translators.shortlists import write_shortlist
 
 _PACKAGES = ("fairseq-fixed", "torch", "sentencepiece", "sacremoses", "scikit-learn")
 
@@ -87,20 +88,21 @@ class Parts:
         if self.classifier is not None:
             shutil.copytree(self.classifier, folder / CLASSIFIER_FOLDER)
         write_weights(folder / CHECKPOINT_FILE, self.checkpoint)
-        write_model(folder)
+        write_shortlist(folder, self.data, manifest.languages, write_model(folder))
         complete(folder, manifest)
 
 
-def write_model(folder: Path) -> None:
-    """Write graphs and vocabulary of the checkpoint in a folder."""
+def write_model(folder: Path) -> Vocabulary:
+    """Write graphs and vocabulary of the checkpoint in a folder, and return the vocabulary."""
     from fairseq_ext.hub import DomainTranslator
     from fairseq_ext.translators.model_graphs import write_graphs
 
     hub = DomainTranslator.from_pretrained(folder).eval()
-    for precision, names in GRAPH_FILES.items():
-        encoder, decoder = (folder / name for name in names)
-        write_graphs(hub.models[0], encoder, decoder, is_int8=precision == INT8)
-    _vocabulary(hub).write(folder / VOCABULARY_FILE)
+    for precision in PRECISIONS:
+        write_graphs(hub.models[0], folder, precision)
+    vocabulary = _vocabulary(hub)
+    vocabulary.write(folder / VOCABULARY_FILE)
+    return vocabulary
 
 
 def _vocabulary(hub: Any) -> Vocabulary:
@@ -128,11 +130,11 @@ def _vocabulary(hub: Any) -> Vocabulary:
 
 def write_weights(path: Path, checkpoint: Path) -> None:
     """Write a copy of a checkpoint that has the weights and options, but no training state."""
-    import fairseq_ext.registration  # noqa: F401, I001  registers the classes that checkpoints refer to
     import torch
 
     from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
 
+    install()
     check_checkpoint(checkpoint)
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     history = {key: value for key, value in state["optimizer_history"][-1].items() if key != "optimizer"}

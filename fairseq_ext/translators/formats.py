@@ -23,7 +23,7 @@ FORMATS: dict[str, Format] = {
     "xcstrings": Format(read_xcstrings, write_text),
     **toolkit_documents.FORMATS,
 }
-_SUFFIXES = {
+SUFFIXES = {
     ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
     ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html", ".srt": "subtitles", ".vtt": "subtitles",
     ".xcstrings": "xcstrings", ".strings": "strings", ".properties": "properties", ".resx": "resx", ".json": "json",
@@ -75,8 +75,8 @@ def format_of(path: Path) -> str:
         raise InputError(f"{path}: is no file of Qt Linguist; if it is text, give --input-format {TEXT}")
     if path.name == "messages.json" and b'"message"' in head:
         return "webext"
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
     kinds = [kind for kind, own in _OTHERS.items() if suffix[1:] in own]
     kinds += [kind for beginning, kind in _BEGINNINGS if re.match(beginning, head, re.IGNORECASE)]
     if kinds:

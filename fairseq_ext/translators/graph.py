@@ -16,8 +16,8 @@ _OPSET, _IR_VERSION = 20, 9
 _MICROSOFT = "com.microsoft"
 _LARGEST = 127  # int8 range is symmetric around zero
 _SMALLEST = 64  # smaller matrices are not quantized
-_ZERO = np.array(128, np.uint8)  # zero point of quantized activations
-_STEP = np.array(1 / _LARGEST, np.float32)
+_LARGEST_UNSIGNED = 255
+LARGEST = "largest_"  # outputs of a watched graph, with a number
 _TYPES = {"float": TensorProto.FLOAT, "int": TensorProto.INT64}
 _LAST = np.iinfo(np.int64).max
 
@@ -73,15 +73,24 @@ class Graph:
     """A graph under construction. Arrays and numbers become constants."""
 
     is_int8: bool = False  # whether matrices are stored as int8
+    maxima: Sequence[float] = ()  # largest absolute inputs of products in int8, in the order of the products
+    is_watched: bool = False  # whether the graph in float32 outputs these maxima
     _nodes: list[Any] = field(default_factory=list)
     # Name, array and original object by id of the object. The object is kept so that its id is not reused.
     _constants: dict[int, tuple[str, np.ndarray, Any]] = field(default_factory=dict)
     _inputs: list[Any] = field(default_factory=list)
     _outputs: list[Any] = field(default_factory=list)
+    _rounded_values: dict[str, tuple[Value, np.ndarray, np.ndarray]] = field(default_factory=dict)
+    _watched: set[str] = field(default_factory=set)
 
     def input(self, name: str, kind: str, shape: Sequence[int | str]) -> Value:
         """Add an input of type ``float`` or ``int``."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], shape))
+        return Value(self, name)
+
+    def placeholder(self, name: str, array: np.ndarray) -> Value:
+        """Add a constant that the runtime replaces by one of another size."""
+        self._constants[id(array)] = (name, array, array)
         return Value(self, name)
 
     def output(self, name: str, value: Value, kind: str = "float") -> None:
@@ -89,48 +98,107 @@ class Graph:
         self._nodes.append(helper.make_node("Identity", [value.name], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], None))
 
-    def op(self, kind: str, *values: Operand, **attributes: Any) -> Value:
+    def op(self, kind: str, *values: Operand | None, **attributes: Any) -> Value:
         """Add an operator with one result."""
         return self.ops(kind, 1, *values, **attributes)[0]
 
-    def ops(self, kind: str, results: int, *values: Operand, domain: str = "", **attributes: Any) -> list[Value]:
-        """Add an operator with several results."""
+    def ops(self, kind: str, results: int, *values: Operand | None, domain: str = "", **attributes: Any) -> list[Value]:
+        """Add an operator with several results; None omits an input."""
         names = [f"{kind}_{len(self._nodes)}_{number}" for number in range(results)]
-        inputs = [value.name if isinstance(value, Value) else self._constant(value) for value in values]
+        inputs = [self._name(value) for value in values]
         self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
         return [Value(self, name) for name in names]
 
     def concat(self, *values: Operand, axis: int) -> Value:
         return self.op("Concat", *values, axis=axis)
 
-    def linear(self, x: Value, weight: Tensor, bias: Tensor | None, added: Value | None = None) -> Value:
+    def linear(
+        self, x: Value, weight: Tensor, bias: Tensor | None, added: Value | None = None, is_relu: bool = False
+    ) -> Value:
         """Compute ``x @ weight.T + bias + added``.
 
-        In int8, every row of the weight and every row of ``x`` has a separate scale, so that results do not depend on
-        the batch.
+        In int8, every row of the weight has a separate scale, and ``x`` has one that does not depend on the batch.
+
+        Args:
+            is_relu: whether to compute it with ``relu(x)``.
 
         Shape:
             x: N×K; weight: P×K; bias: P; added, result: N×P
         """
-        if self.is_int8 and min(weight.shape) >= _SMALLEST:
-            largest = self.op("Max", self.op("Abs", x).reduced("Max", 1), 1e-30)
-            rounded = self.op("QuantizeLinear", x / largest, _STEP, _ZERO)
-            numbers, scales = _to_int8(weight)
-            columns = np.ascontiguousarray(numbers.T)
-            product = self.op("MatMulIntegerToFloat", rounded, columns, _STEP, scales, _ZERO, domain=_MICROSOFT)
-            result = product * largest
-            result = result if bias is None else result + bias
-            return result if added is None else result + added
+        if self._is_rounded(x, *weight.shape):
+            numbers, scales = to_int8(weight)
+            return self.product(x, np.ascontiguousarray(numbers.T), scales, bias, added, is_relu)
+        x = self.op("Relu", x) if is_relu else x
         if added is not None:
             return self.op("Gemm", x, weight, added if bias is None else added + bias, transB=1)
         return self.op("Gemm", x, weight, *([] if bias is None else [bias]), transB=1)
 
-    def embed(self, tokens: Value, table: Tensor) -> Value:
-        """Look up N tokens in a V×H table: N×H."""
-        if not self.is_int8:
-            return self.op("Gather", table, tokens)
-        numbers, scales = _to_int8(table)
-        return self.op("Gather", numbers, tokens).cast("float") * self.op("Gather", scales[:, None], tokens)
+    def into_chosen(self, x: Value, weight: Tensor, bias: Tensor | None, chosen: Value) -> Value:
+        """Compute ``x @ weight[d].T + bias[d]`` for the A chosen d, side by side.
+
+        Shape:
+            x: N×K; weight: D×P×K; bias: D×P; chosen: A; result: N×A·P
+        """
+        own_bias = None if bias is None else self.op("Gather", bias, chosen).reshape(-1)
+        number, size, width = weight.shape
+        if self._is_rounded(x, number * size, width):
+            numbers, scales = to_int8(weight.flatten(0, 1))
+            by_column = np.ascontiguousarray(numbers.T).reshape(width, number, size)
+            columns = self.op("Gather", by_column, chosen, axis=1).reshape(width, -1)
+            own_scales = self.op("Gather", scales.reshape(number, size), chosen).reshape(-1)
+            return self.product(x, columns, own_scales, own_bias)
+        rows = self.op("Gather", weight, chosen).reshape(-1, width)
+        return self.op("Gemm", x, rows, *([] if own_bias is None else [own_bias]), transB=1)
+
+    def from_chosen(self, x: Value, weight: Tensor, chosen: Value, added: Value) -> Value:
+        """Compute ``Σ_d x_d @ weight[d] + added`` over the A chosen d.
+
+        Shape:
+            x: N×A·K; weight: D×K×P; chosen: A; added, result: N×P
+        """
+        number, size, width = weight.shape
+        if self._is_rounded(x, number * size, width):
+            numbers, scales = to_int8(weight.flatten(0, 1).t())
+            by_row = np.ascontiguousarray(numbers.T).reshape(number, size, width)
+            return self.product(x, self.op("Gather", by_row, chosen).reshape(-1, width), scales, None, added)
+        return self.op("Gemm", x, self.op("Gather", weight, chosen).reshape(-1, width), added)
+
+    def product(
+        self,
+        x: Value,
+        columns: Operand,
+        scales: Operand,
+        bias: Operand | None = None,
+        added: Value | None = None,
+        is_relu: bool = False,
+    ) -> Value:
+        """Compute ``(x @ columns) · scales + bias + added`` with an int8 matrix, or so with ``relu(x)``.
+
+        Shape:
+            x: N×K; columns: K×P; scales, bias: P; added, result: N×P
+        """
+        rounded, step, zero = self._rounded(x, is_relu)
+        inputs = (rounded, columns, step, scales, zero, *([] if bias is None else [None, bias]))
+        product = self.op("MatMulIntegerToFloat", *inputs, domain=_MICROSOFT)
+        return product if added is None else product + added
+
+    def _rounded(self, x: Value, is_relu: bool) -> tuple[Value, np.ndarray, np.ndarray]:
+        """Return ``x`` or ``relu(x)`` as uint8, with its step and its zero. Computed once for each x."""
+        if x.name not in self._rounded_values:
+            largest = self.maxima[len(self._rounded_values)]
+            # Numbers below the zero become the zero, so that rounding is the ReLU, too.
+            step = np.array(largest / (_LARGEST_UNSIGNED if is_relu else _LARGEST), np.float32)
+            zero = np.array(0 if is_relu else _LARGEST + 1, np.uint8)
+            self._rounded_values[x.name] = self.op("QuantizeLinear", x, step, zero), step, zero
+        return self._rounded_values[x.name]
+
+    def _is_rounded(self, x: Value, *shape: int) -> bool:
+        """Return whether the product of ``x`` with a matrix of this shape is in int8; watch ``x`` if it will be."""
+        is_large = min(shape) >= _SMALLEST
+        if self.is_watched and is_large and x.name not in self._watched:
+            self.output(f"{LARGEST}{len(self._watched)}", self.op("ReduceMax", self.op("Abs", x), keepdims=0))
+            self._watched.add(x.name)
+        return self.is_int8 and is_large
 
     def write(self, path: Path, description: str) -> None:
         """Write the graph and its constants to one file."""
@@ -139,6 +207,11 @@ class Graph:
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="fairseq-ext")
         onnx.save(model, path)
+
+    def _name(self, value: Operand | None) -> str:
+        if value is None:
+            return ""
+        return value.name if isinstance(value, Value) else self._constant(value)
 
     def _constant(self, value: Tensor | np.ndarray | Sequence[int] | float) -> str:
         """Return the name of a constant. The same object is stored once."""
@@ -153,7 +226,7 @@ def _array(value: Tensor | np.ndarray | Sequence[int] | float) -> np.ndarray:
     return np.array(value, np.float32) if isinstance(value, float) else np.asarray(value)
 
 
-def _to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Quantize a matrix to int8 with one scale per row: P×K, P."""
     exact = _array(weight)
     scales = np.maximum(np.abs(exact).max(1), 1e-30) / _LARGEST

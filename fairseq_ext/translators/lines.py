@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "jsonl")
 STDIN = "standard input"
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")  # line breaks for many programs, but not for JSON
 
 
 class Line(NamedTuple):
@@ -91,7 +93,8 @@ class Wanted:
         )
         for number, (_, answer) in enumerate(zip(block, answers, strict=True), first):
             if self.format == "jsonl":
-                yield json.dumps(self._record(translator.domains, answer, number), ensure_ascii=False)
+                record = json.dumps(self._record(translator.domains, answer, number), ensure_ascii=False)
+                yield _LINE_ENDS.sub(lambda end: f"\\u{ord(end[0]):04x}", record)
                 continue
             if lacking := [term for term, kept in answer.terms.items() if kept is None]:
                 words = f"the translation does not contain the required translation of {', '.join(lacking)}"

@@ -1,10 +1,11 @@
-"""Export of a Transformer, with or without adapters, to two ONNX graphs: the encoder, and one step of the decoder.
+"""Export of a Transformer, with or without adapters, to ONNX graphs: the encoder, and one step of the decoder.
 
 The decoder computes one position of ``beam`` hypotheses per sentence. Cached keys and values are never reordered when
-hypotheses are: a mask selects those that belong to a hypothesis. The graph returns the best tokens.
+hypotheses are: a mask selects those that belong to a hypothesis. An SSRU has a cell per hypothesis instead. Embedding
+and output tables are outside of the graphs, see :mod:`fairseq_ext.translators.output_graphs`.
 
 Sizes: B sentences, S source positions, W hypotheses per sentence, P earlier positions of all hypotheses of a sentence,
-N tokens in total (B·S or B·W), H features, h heads of width d, D adapters of width b, L layers, V symbols.
+N tokens in total (B·S or B·W), H features, h heads of width d, D adapters of width b, A of them in use, L layers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,21 +26,20 @@ from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.lora import LayerRouter
 from fairseq_ext.modules.routers import GateRouter
 from fairseq_ext.modules.source_gate import LOGITS_A_WEIGHT, MULTIPLIER, SourceGate
-from fairseq_ext.patches.models import OUTPUT_BIAS
+from fairseq_ext.modules.ssru import SSRU
+from fairseq_ext.runtime.manifest import FLOAT32, INT8, graph_files
+from fairseq_ext.translators.calibration import Maxima, measure_maxima
 from fairseq_ext.translators.graph import Graph, Value
+from fairseq_ext.translators.output_graphs import write_output
 
 # Far below any logit. Infinity would give NaN when subtracted from itself.
 _NEVER = -1e9
-# Top-k in two stages: first over the maxima of blocks of this many tokens, then over the tokens of the best blocks.
-_BLOCK = 32
-_BLOCKED_FROM = 2048
 # Parts of fairseq's Transformer that are not supported.
 _OTHER_PARTS = (
     *("attn_ln", "ffn_layernorm", "w_resid", "c_attn"),
     *("project_in_dim", "project_out_dim", "adaptive_softmax"),
 )
 _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
-    "relu": lambda x: x.graph.op("Relu", x),
     "gelu": lambda x: x.graph.op("Gelu", x),
     "gelu_accurate": lambda x: x.graph.op("Gelu", x, approximate="tanh"),
     "gelu_fast": lambda x: x.graph.op("Gelu", x, approximate="tanh"),
@@ -49,16 +50,31 @@ _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
 _KEYS = (0, 2, 3, 1)  # permutation from B×T×h×d to B×h×d×T
 
 
-def write_graphs(model: Any, encoder: Path, decoder: Path, *, is_int8: bool = False) -> None:
-    """Write the two graphs of a fairseq model in evaluation mode."""
+def write_graphs(model: Any, folder: Path, precision: str) -> None:
+    """Write the graphs and tables of a fairseq model in evaluation mode."""
     for side in (model.encoder, model.decoder):
         for part in (side, *side.layers.children()):
             for name in _OTHER_PARTS:
                 if getattr(part, name, None) is not None:
                     raise InputError(f"the model has {name}, which an export does not support")
+    encoder, decoder, *output = (folder / name for name in graph_files(precision))
+    is_int8 = precision == INT8
+    maxima = _measured(model) if precision == INT8 else Maxima()
     with torch.no_grad():
-        _EncoderGraph(model, is_int8).graph.write(encoder, "encoder")
-        _DecoderGraph(model, is_int8).graph.write(decoder, "decoder")
+        _EncoderGraph(model, Graph(is_int8, maxima.encoder)).graph.write(encoder, "encoder")
+        _DecoderGraph(model, Graph(is_int8, maxima.decoder)).graph.write(decoder, "decoder")
+        write_output(model, Graph(is_int8, maxima.output), *output)
+
+
+def _measured(model: Any) -> Maxima:
+    """Return the largest absolute inputs of a model's matrix products while it translates."""
+    with TemporaryDirectory() as name, torch.no_grad():
+        folder = Path(name)
+        encoder, decoder, *output = (folder / name for name in graph_files(FLOAT32))
+        _EncoderGraph(model, Graph(is_watched=True)).graph.write(encoder, "encoder")
+        _DecoderGraph(model, Graph(is_watched=True)).graph.write(decoder, "decoder")
+        write_output(model, Graph(is_watched=True), *output)
+        return measure_maxima(folder, model)
 
 
 class _Side:
@@ -68,16 +84,19 @@ class _Side:
     last_logits: Value | None = None  # logits of the last layer's gate
     mixture: Value  # adapter weights of a layer with low-rank adapters on its linear layers
 
-    def __init__(self, model: Any, side: Any, is_int8: bool, length: str) -> None:
-        self.model, self.side, self.graph = model, side, Graph(is_int8)
+    def __init__(self, model: Any, side: Any, graph: Graph, length: str) -> None:
+        self.model, self.side, self.graph = model, side, graph
         self.layers = list(side.layers.children())
         self.is_adapted = isinstance(model, AdapterTransformerModel)
         self.is_gated = self.is_adapted and not model.needs_domains
         self.known: Value | None = None  # gate logits that do not depend on hidden states
         self.gates: list[Value] = []  # gate weights by layer
-        self.tokens = self.graph.input("tokens", "int", ["B", length])
-        self.shape = self.graph.op("Shape", self.tokens)
-        if self.is_adapted:  # adapter weights given by the caller
+        self.embedded = self.graph.input("embedded", "float", ["B", length, side.embed_tokens.embedding_dim])
+        self.shape = self.graph.op("Shape", self.embedded, start=0, end=2)
+        if self.is_adapted:
+            # Adapters in use, and the weights of all adapters given by the caller.
+            self.used = self.graph.input("used", "int", ["A"])
+            self.number_used = self.graph.op("Shape", self.used)
             self.given = self.graph.input("given", "float", ["B", len(model.adapter_names)]).unsqueeze(1)
         if self.is_gated:  # 1 where the given weights replace those of the gates
             self.is_forced = self.graph.input("is_forced", "float", ["B", 1]).unsqueeze(1)
@@ -87,9 +106,9 @@ class _Side:
         return self.graph.op("Reshape", x, self.graph.concat(self.shape, sizes, axis=0))
 
     def embed(self, positions: Value) -> Value:
-        """Embed the tokens, given N positions or one: N×H."""
+        """Complete the embeddings of tokens, given N positions or one: N×H."""
         side = self.side
-        x = self.graph.embed(self.tokens.reshape(-1), side.embed_tokens.weight)
+        x = self.embedded.reshape(-1, side.embed_tokens.embedding_dim)
         if side.embed_scale != 1:
             x = x * float(side.embed_scale)
         if side.embed_positions is not None:
@@ -102,32 +121,41 @@ class _Side:
             return x
         return self.graph.op("LayerNormalization", x, norm.weight, norm.bias, epsilon=float(norm.eps))
 
-    def linear(self, x: Value, module: Any, added: Value | None = None) -> Value:
-        return self.beside(x, module, self.graph.linear(x, module.weight, module.bias, added))
+    def linear(self, x: Value, module: Any, added: Value | None = None, *, is_relu: bool = False) -> Value:
+        """Apply a linear layer with its low-rank adapters to ``x`` or ``relu(x)``, and add the result to ``added``."""
+        if is_relu and hasattr(module, "adapter"):
+            x, is_relu = self.graph.op("Relu", x), False
+        return self.beside(x, module, self.graph.linear(x, module.weight, module.bias, added, is_relu))
 
     def beside(self, x: Value, module: Any, onto: Value, scale: float = 1.0) -> Value:
         """Add the output of a linear layer's low-rank adapters for ``x``, times ``scale``, to ``onto``."""
         if not hasattr(module, "adapter"):
             return onto
         bank = module.adapter.bank
-        hidden = self.graph.linear(x, bank.down_weight.flatten(0, 1), None)
-        up = bank.up_weight.flatten(0, 1).t() * (bank.scale * scale)
-        return self.graph.linear(self.weighted(hidden, self.mixture), up, None, onto)
+        hidden = self.graph.into_chosen(x, bank.down_weight, None, self.used)
+        up = bank.up_weight * (bank.scale * scale)
+        return self.graph.from_chosen(self.weighted(hidden, self.mixture), up, self.used, onto)
 
     def weighted(self, hidden: Value, weights: Value) -> Value:
-        """Multiply each adapter's hidden units by its weight: N×D·b, and B×T×D or B×1×D → N×D·b."""
-        blocks = self.cut(hidden, len(self.model.adapter_names), -1) * weights.unsqueeze(3)
-        return self.graph.op("Reshape", blocks, self.graph.op("Shape", hidden))
+        """Multiply each adapter's hidden units by its weight: N×A·b, and B×T×A or B×1×A → N×A·b."""
+        blocks = self.graph.op("Reshape", hidden, self.graph.concat(self.shape, self.number_used, [-1], axis=0))
+        return self.graph.op("Reshape", blocks * weights.unsqueeze(3), self.graph.op("Shape", hidden))
 
-    def project(self, x: Value, attention: Any) -> list[Value]:
-        """Compute scaled queries, keys and values of self-attention in one matrix product: N×H each."""
-        modules = (attention.q_proj, attention.k_proj, attention.v_proj)
-        scales = (float(attention.scaling), 1.0, 1.0)
-        scaled = list(zip(modules, scales, strict=True))
+    def project(self, x: Value, *scaled: tuple[Any, float]) -> list[Value]:
+        """Compute the outputs of linear layers, times a factor each, in one matrix product: N×H each."""
         weight = torch.cat([module.weight * scale for module, scale in scaled])
-        bias = torch.cat([module.bias * scale for module, scale in scaled])
-        parts = self.graph.ops("Split", 3, self.graph.linear(x, weight, bias), axis=1, num_outputs=3)
+        zeros = torch.zeros(len(scaled[0][0].weight))
+        bias = torch.cat([zeros if module.bias is None else module.bias * scale for module, scale in scaled])
+        parts = self.graph.ops(
+            "Split", len(scaled), self.graph.linear(x, weight, bias), axis=1, num_outputs=len(scaled)
+        )
         return [self.beside(x, module, part, scale) for (module, scale), part in zip(scaled, parts, strict=True)]
+
+    def project_self(self, x: Value, attention: Any) -> list[Value]:
+        """Compute scaled queries, keys and values of self-attention: N×H each."""
+        return self.project(
+            x, (attention.q_proj, float(attention.scaling)), (attention.k_proj, 1.0), (attention.v_proj, 1.0)
+        )
 
     def heads(self, x: Value, attention: Any, order: tuple[int, ...] = (0, 2, 1, 3)) -> Value:
         """Split heads: N×H → B×h×T×d, or another permutation of B, T, h and d."""
@@ -146,30 +174,39 @@ class _Side:
 
     def feed_forward(self, x: Value, layer: Any) -> Value:
         """Apply the feed-forward block of a layer and its adapters."""
-        activation = _ACTIVATIONS[str(self.side.cfg.activation_fn)]
+        name = str(self.side.cfg.activation_fn)
         inner = self.norm(x, layer.final_layer_norm) if layer.normalize_before else x
-        x = self.linear(activation(self.linear(inner, layer.fc1)), layer.fc2, x)
+        hidden = self.linear(inner, layer.fc1)
+        if name == "relu":
+            x = self.linear(hidden, layer.fc2, x, is_relu=True)
+        else:
+            x = self.linear(_ACTIVATIONS[name](hidden), layer.fc2, x)
         if self.is_adapted and not isinstance(layer.adapter, LayerRouter):
-            x = self.adapt(x, layer.adapter.bank, self.weights(x, layer.adapter.router))
+            x = self.adapt(x, layer.adapter.bank, self.weights_used(x, layer.adapter.router))
         return x if layer.normalize_before else self.norm(x, layer.final_layer_norm)
 
     def begin(self, x: Value, layer: Any) -> None:
         """Compute the adapter weights of a layer with low-rank adapters on its linear layers."""
         if self.is_adapted and isinstance(layer.adapter, LayerRouter):
-            self.mixture = self.weights(x, layer.adapter.router)
+            self.mixture = self.weights_used(x, layer.adapter.router)
 
     def adapt(self, x: Value, bank: AdapterBank, weights: Value) -> Value:
         """Compute ``x + Σ_d w_d · up_d(relu(down_d(norm(x))))``.
 
         Shape:
-            x, result: N×H; weights: B×T×D or B×1×D
+            x, result: N×H; weights: B×T×A or B×1×A
         """
-        graph, width = self.graph, bank.embed_dim
+        graph, width, used = self.graph, bank.embed_dim, self.used
         down, down_bias = bank.folded(bank._rows_of(None))
         normed = graph.op("LayerNormalization", x, torch.ones(width), torch.zeros(width), epsilon=1e-5)
-        hidden = graph.op("Relu", graph.linear(normed, down.flatten(0, 1), down_bias.flatten()))
-        residual = (self.cut(x, width) + weights @ bank.up_bias).reshape(-1, width)
-        return graph.linear(self.weighted(hidden, weights), bank.up_weight.flatten(0, 1).t(), None, residual)
+        hidden = graph.op("Relu", graph.into_chosen(normed, down, down_bias, used))
+        biases = weights @ graph.op("Gather", bank.up_bias, used)
+        residual = (self.cut(x, width) + biases).reshape(-1, width)
+        return graph.from_chosen(self.weighted(hidden, weights), bank.up_weight, used, residual)
+
+    def weights_used(self, x: Value, router: Any) -> Value:
+        """Return the weights of the adapters in use: B×T×A or B×1×A."""
+        return self.graph.op("Gather", self.weights(x, router), self.used, axis=2)
 
     def weights(self, x: Value, router: Any) -> Value:
         """Return the weights of a layer's adapters: B×T×D or B×1×D."""
@@ -219,9 +256,10 @@ class _Side:
 class _EncoderGraph(_Side):
     """Graph of the encoder: padded ``tokens``, B×S → inputs of the decoder."""
 
-    def __init__(self, model: Any, is_int8: bool) -> None:
-        super().__init__(model, model.encoder, is_int8, "S")
-        graph, side = self.graph, self.side
+    def __init__(self, model: Any, graph: Graph) -> None:
+        super().__init__(model, model.encoder, graph, "S")
+        side = self.side
+        self.tokens = graph.input("tokens", "int", ["B", "S"])
         is_token = ~graph.op("Equal", self.tokens, side.padding_idx)
         numbers = is_token.cast("int")
         self.keep = is_token.cast("float").unsqueeze(2)  # B×S×1
@@ -229,7 +267,8 @@ class _EncoderGraph(_Side):
         if self.is_gated and side.source_gate is not None:
             self.known = self._logits_of_words(side.source_gate)
         self.mask = graph.op("Where", is_token, 0.0, _NEVER).unsqueeze(1, 2)  # B×1×1×S
-        positions = graph.op("CumSum", numbers, 1) * numbers + side.padding_idx
+        # Padding, which comes last, has the position of the last token.
+        positions = graph.op("Sub", graph.op("CumSum", numbers, 1), 1)
         x = self.embed(positions.reshape(-1)) * self.keep.reshape(-1, 1)
         for layer in self.layers:
             self.begin(x, layer)
@@ -238,7 +277,7 @@ class _EncoderGraph(_Side):
         self._tell_decoder(self.norm(x, side.layer_norm))
 
     def _attend(self, attention: Any, x: Value) -> Value:
-        query, key, value = self.project(x, attention)
+        query, key, value = self.project_self(x, attention)
         scores = self.heads(query, attention) @ self.heads(key, attention, _KEYS)
         return self.merge((scores + self.mask).softmax() @ self.heads(value, attention), attention)
 
@@ -265,12 +304,13 @@ class _EncoderGraph(_Side):
     def _tell_decoder(self, x: Value) -> None:
         graph = self.graph
         graph.output("mask", self.mask)
-        for number, layer in enumerate(self.model.decoder.layers.children()):
-            attention = layer.encoder_attn
-            # Scale keys once here instead of the queries at every decoder step.
-            key = self.linear(x, attention.k_proj) * float(attention.scaling)
-            graph.output(f"source_key_{number}", self.heads(key, attention, _KEYS))
-            graph.output(f"source_value_{number}", self.heads(self.linear(x, attention.v_proj), attention))
+        attentions = [layer.encoder_attn for layer in self.model.decoder.layers.children()]
+        # Scale keys once here instead of the queries at every decoder step.
+        keys = [(attention.k_proj, float(attention.scaling)) for attention in attentions]
+        parts = self.project(x, *keys, *((attention.v_proj, 1.0) for attention in attentions))
+        for number, attention in enumerate(attentions):
+            graph.output(f"source_key_{number}", self.heads(parts[number], attention, _KEYS))
+            graph.output(f"source_value_{number}", self.heads(parts[number + len(attentions)], attention))
         if self.is_gated:
             known = self.last_logits if self.side.tells_decoder else self.known
             if known is not None:
@@ -279,39 +319,47 @@ class _EncoderGraph(_Side):
 
 
 class _DecoderGraph(_Side):
-    """Graph of one decoder step: ``tokens``, B×W, the last tokens of all hypotheses → the best next tokens."""
+    """Graph of one decoder step: ``embedded``, B×W×H, the last tokens of all hypotheses → ``states``, N×H."""
 
-    def __init__(self, model: Any, is_int8: bool) -> None:
-        super().__init__(model, model.decoder, is_int8, "W")
-        graph, side = self.graph, self.side
+    def __init__(self, model: Any, graph: Graph) -> None:
+        super().__init__(model, model.decoder, graph, "W")
+        side = self.side
         step = graph.input("step", "int", [1])
         self.source_mask = graph.input("mask", "float", ["B", 1, 1, "S"])
-        self.past_mask = graph.input("past_mask", "float", ["B", 1, "W", "P"])
+        if not all(isinstance(layer.self_attn, SSRU) for layer in self.layers):
+            self.past_mask = graph.input("past_mask", "float", ["B", 1, "W", "P"])
         self.totals: list[Value] = []  # sums of gate scores, by layer
         if self.is_gated:
             self._read_gates(step)
         self.shares: list[Value] = []  # attention to the source by layer, averaged over heads: B×W×S
-        x = self.embed(step + [side.padding_idx + 1])
+        x = self.embed(step)
         for number, layer in enumerate(self.layers):
             self.begin(x, layer)
-            x = self.around(x, layer, layer.self_attn_layer_norm, partial(self._attend, layer.self_attn, number))
+            before = self._recur if isinstance(layer.self_attn, SSRU) else self._attend
+            x = self.around(x, layer, layer.self_attn_layer_norm, partial(before, layer.self_attn, number))
             x = self.around(x, layer, layer.encoder_attn_layer_norm, partial(self._read, layer.encoder_attn, number))
             x = self.feed_forward(x, layer)
         for name, values in (("gates", self.gates), ("new_totals", self.totals)):
             if values:  # B×W×L×D
                 graph.output(name, graph.concat(*[value.unsqueeze(2) for value in values], axis=2))
         graph.output("attention", graph.op("Mean", *self.shares))
-        projection = side.output_projection
-        bias = getattr(side, OUTPUT_BIAS, projection.bias)
-        logits = graph.linear(self.norm(x, side.layer_norm), projection.weight, bias)
-        self._choose(graph.op("LogSoftmax", logits, axis=-1))
+        graph.output("states", self.norm(x, side.layer_norm))
+
+    def _recur(self, cell: SSRU, number: int, x: Value) -> Value:
+        """Update the SSRU's cells: ``c = f · c + (1 − f) · candidate``."""
+        graph, width = self.graph, cell.head_dim
+        past = graph.input(f"cell_{number}", "float", ["B", "W", width]).reshape(-1, width)
+        forget, candidate = self.project(x, (cell.forget, 1.0), (cell.candidate, 1.0))
+        cells = graph.op("Sub", past, candidate) * graph.op("Sigmoid", forget) + candidate
+        graph.output(f"new_cell_{number}", self.cut(cells, width))
+        return graph.op("Relu", cells)
 
     def _attend(self, attention: Any, number: int, x: Value) -> Value:
         """Attend to the earlier positions of the same hypothesis, and to the current one."""
         graph, heads, width = self.graph, attention.num_heads, attention.head_dim
         past_key = graph.input(f"key_{number}", "float", ["B", heads, width, "P"])
         past_value = graph.input(f"value_{number}", "float", ["B", heads, "P", width])
-        query, key, value = (self.heads(each, attention) for each in self.project(x, attention))  # B×h×W×d
+        query, key, value = (self.heads(each, attention) for each in self.project_self(x, attention))  # B×h×W×d
         past = query @ past_key + self.past_mask
         now = (query * key).reduced("Sum", 3)
         shares = graph.concat(now, past, axis=-1).softmax()
@@ -345,32 +393,12 @@ class _DecoderGraph(_Side):
         self.totals.append(self.graph.op("Squeeze", next(self.earlier), [2]) + scores)
         return self.totals[-1]
 
-    def _choose(self, scores: Value) -> None:
-        """Output the ``most`` best of N×V scores with their tokens, N×most, and the scores of requested columns."""
-        graph, size = self.graph, len(self.side.dictionary)
-        columns = graph.input("columns", "int", ["B*W", "E"])
-        most = graph.input("most", "int", [1])
-        graph.output("asked", graph.op("GatherElements", scores, columns, axis=1))
-        if size < _BLOCKED_FROM or size % _BLOCK:
-            best, numbers = graph.ops("TopK", 2, scores, graph.op("Min", most, [size]), axis=1)
-        else:
-            # Block j has the tokens j, j + V/32, …, so that block maxima are an elementwise maximum of rows.
-            blocks = size // _BLOCK
-            largest = scores.reshape(-1, _BLOCK, blocks).reduced("Max", 1, keep=False)
-            _, chosen = graph.ops("TopK", 2, largest, most, axis=1)  # N×most
-            steps = (np.arange(_BLOCK) * blocks)[None, :, None]
-            members = graph.op("Flatten", chosen.unsqueeze(1) + steps)  # N×32·most
-            best, places = graph.ops("TopK", 2, graph.op("GatherElements", scores, members, axis=1), most, axis=1)
-            numbers = graph.op("GatherElements", members, places, axis=1)
-        graph.output("best", best)
-        graph.output("best_tokens", numbers, "int")
-
 
 def _position_table(side: Any) -> Tensor:
-    """Return the embeddings of all positions of a sentence, numbered as in fairseq."""
-    positions = side.embed_positions
+    """Return the embeddings of the positions of a sentence, numbered from 0."""
+    positions, begin = side.embed_positions, side.padding_idx + 1
     if hasattr(positions, "weight"):
-        return positions.weight  # type: ignore[no-any-return]
+        return positions.weight[begin:]  # type: ignore[no-any-return]
     longest = side.max_source_positions if hasattr(side, "max_source_positions") else side.max_target_positions
-    size = side.padding_idx + longest + 2
-    return positions.get_embedding(size, positions.embedding_dim, positions.padding_idx)  # type: ignore[no-any-return]
+    table: Tensor = positions.get_embedding(begin + longest + 1, positions.embedding_dim, positions.padding_idx)
+    return table[begin:]

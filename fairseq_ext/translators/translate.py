@@ -36,6 +36,7 @@ from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import FLOAT32, MANIFEST_FILE, read_manifest
 from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.shortlist import SYSTEM
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
@@ -59,6 +60,7 @@ class Job:
     block_lines: int = 500
     device: str = "cpu"
     decoding_precision: str = FLOAT32
+    shortlist: str = SYSTEM
     format: str | None = None  # format of the source; None to detect it
     every: bool = False
 
@@ -85,6 +87,7 @@ class Job:
             "route": self.route,
             "block_lines": self.block_lines,
             "decoding_precision": self.decoding_precision,
+            "shortlist": self.shortlist,
             "document": [self.format, self.every],
             **dataclasses.asdict(self.wanted),
         }
@@ -104,7 +107,11 @@ class Job:
 def _load_translator(job: Job) -> SystemTranslator:
     """Load the translator of a job. The last one is cached."""
     return SystemTranslator.load(
-        job.system, device=job.device, decoding_precision=job.decoding_precision, terms=job.terms
+        job.system,
+        device=job.device,
+        decoding_precision=job.decoding_precision,
+        terms=job.terms,
+        shortlist=job.shortlist,
     )
 
 

@@ -88,11 +88,12 @@ def _random(system: Path, shape: str, out: Path) -> Path:
     import torch
     from fairseq.models import ARCH_MODEL_REGISTRY
 
-    import fairseq_ext.hub  # noqa: F401  registers classes named in the checkpoint
+    import fairseq_ext
     from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
     from fairseq_ext.runtime.manifest import read_manifest
     from fairseq_ext.translators.exported import Parts, writing
 
+    fairseq_ext.install()
     symbols, shape_options = SHAPES[shape]
     manifest = read_manifest(system)
     data = Path(tempfile.mkdtemp()) / "data"
@@ -181,9 +182,10 @@ def _network(name: str, lengths: Sequence[int], threads: int) -> Translate:
 def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Translate:
     import ctranslate2  # type: ignore[import-not-found]
 
-    import fairseq_ext.hub  # noqa: F401  registers classes named in the checkpoint
+    import fairseq_ext
     from fairseq_ext.runtime.translator import SystemTranslator
 
+    fairseq_ext.install()
     system = SystemTranslator.load(base)
     source, target = system.languages
     folder = str(Path(tempfile.mkdtemp()) / "model")

@@ -16,7 +16,7 @@ from fairseq_ext.cli.main import VERBS
 
 UNIT = "starts/s"
 _FAIRSEQ = ("train", "generate", "interactive", "validate", "score", "preprocess")
-_IMPORTS = ("pass", "import torch", "import fairseq_ext, fairseq, fairseq_ext.registration")
+_IMPORTS = ("pass", "import torch", "import fairseq_ext; fairseq_ext.install()")
 _PYTHON = (sys.executable, "-P")
 
 

@@ -149,10 +149,11 @@ def _prepare(
 
 def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[str]:
     """Return arguments of fairseq-train, without data, device and batch."""
-    import fairseq_ext.registration  # noqa: F401
+    import fairseq_ext
     from fairseq_ext.engine.fairseq_cli import USER_DIR
     from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 
+    fairseq_ext.install()
     if top and "gate_top_k" not in {item.name for item in fields(GatedAdapterConfig)}:
         raise MissingError("no option --gate-top-k")
     words = f"--user-dir {USER_DIR} --task multi_domain_translation --arch {ARCHS[system]}{size.preset} {size.options} "

@@ -256,9 +256,10 @@ def _make_model(tree: Any, options: Namespace) -> Any:
     from fairseq import options as fairseq_options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    import fairseq_ext.registration  # noqa: F401
+    import fairseq_ext
     from fairseq_ext.models.transformer_lm_hier_adapter import TransformerLMHierAdapterModel
 
+    fairseq_ext.install()
     torch.manual_seed(1)
     dictionary = make_dictionary(options.vocabulary)
     words = ["data", "--task", "language_modeling", "--optimizer", "adam", "--tokens-per-sample", "1024"]

@@ -10,6 +10,7 @@ import torch
 
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.runtime.manifest import FLOAT32, INT8, graph_files
 from fairseq_ext.translators.model_graphs import write_graphs
 from tests import toy
 from tests.convert import tiny_translation as tiny
@@ -52,10 +53,10 @@ def train(base: Base, arch: str, *options: str) -> None:
     assert all("adapter" in name or "gate" in name for name in trained)
 
 
-def export(base: Base, is_int8: bool) -> None:
-    graphs = [base.folder / name for name in ("encoder.onnx", "decoder.onnx")]
-    write_graphs(base.model(GAD)[0].eval(), *graphs, is_int8=is_int8)
-    assert all(graph.stat().st_size > 10_000 for graph in graphs)
+def export(base: Base, precision: str) -> None:
+    write_graphs(base.model(GAD)[0].eval(), base.folder, precision)
+    encoder, decoder, *_ = graph_files(precision)
+    assert all((base.folder / name).stat().st_size > 10_000 for name in (encoder, decoder))
 
 
 def export_domain(base: Base, *options: str) -> None:
@@ -69,8 +70,8 @@ COLUMNS: dict[str, Callable[[Base], Any]] = {
     "GAD": lambda base: train(base, GAD),
     "LoRA": lambda base: train(base, GAD, *LORA),
     "TAG": lambda base: toy.make_task(base.data, *base.options, "--domain-tags", arch=AD + base.suffix),
-    "`export`": lambda base: export(base, is_int8=False),
-    "int8": lambda base: export(base, is_int8=True),
+    "`export`": lambda base: export(base, FLOAT32),
+    "int8": lambda base: export(base, INT8),
     "`export-domain`, AD": export_domain,
     "`export-domain`, LoRA": lambda base: export_domain(base, *LORA),
 }

@@ -80,6 +80,15 @@ def test_nothing_held_out_is_known_and_the_order_of_lines_does_not_matter(seed: 
         assert sum(map(int, counts)) == 600
 
 
+def test_a_source_of_two_domains_is_held_out_in_both(tmp_path: Path) -> None:
+    """Test sets of all domains then have the domains' own translations of it."""
+    texts = [f"text {words(number)}" for number in range(100)]
+    splits = split(tmp_path, {name: [Pair(text, f"{name} {text}") for text in texts] for name in "ab"}, 1)
+    for role in HELD_OUT:
+        of_a, of_b = ([pair.source for pair in splits[name][role]] for name in "ab")
+        assert of_a == of_b
+
+
 def test_long_sentences_are_left_out_and_enough_others_needed(tmp_path: Path) -> None:
     few = [Pair(f"text {words(n)}", "Text") for n in range(51)]
     long = [Pair("long" + " long" * 10, "kurz"), Pair("short", "lang" + " lang" * 10)]

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-import fairseq_ext.registration  # noqa: F401
 from fairseq_ext.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.corpora.downloads import is_opus, is_requirement
 from fairseq_ext.corpora.entries import Form, entry_form

@@ -115,7 +115,7 @@ def test_a_training_that_had_its_last_update_has_no_more(data: Path, tmp_path: P
 HYDRA = """
 common: {{user_dir: {user_dir}, cpu: true, log_format: simple}}
 task: {{_name: multi_domain_translation, data: {data}, teacher_dir: {teacher}, upsampling: none}}
-model: {{_name: transformer_gated_adapter_tiny, gate_temperature: 0.5, share_all_embeddings: true}}
+model: {{_name: transformer_gated_adapter_tiny, gate_temperature: 0.5, share_all_embeddings: true, random_base: true}}
 criterion: {{_name: label_smoothed_cross_entropy_with_kd_gate, gate_target: log-probs}}
 optimizer: {{_name: adam, adam_betas: "(0.9,0.98)"}}
 lr_scheduler: {{_name: fixed}}

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
 
 from fairseq_ext.inputs.errors import InputError
-from tests import toy
+from tests import toy, toy_text
 
 AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"
 START = "--finetune-from-model"
@@ -36,6 +37,46 @@ def test_no_size_need_be_typed(data: Path, base: Path) -> None:
     weights = torch.load(base, weights_only=True)["model"]
     model.load_state_dict(weights, strict=True, model_cfg=args)
     assert torch.equal(model.encoder.layers[2].fc1.weight, weights["encoder.layers.2.fc1.weight"])
+
+
+def test_hydra_takes_the_size_of_its_base(data: Path, base: Path) -> None:
+    """fairseq-hydra-train has the base in another section than the model's options."""
+    cfg = OmegaConf.create({"model": {"_name": AD}, "checkpoint": {"finetune_from_model": str(base)}})
+    task, _ = toy.make_task(data)
+    model = task.build_model(cfg.model)
+    model.load_state_dict(torch.load(base, weights_only=True)["model"], strict=True)
+    assert (cfg.model.encoder_layers, cfg.model.encoder_normalize_before) == (3, True)  # for the checkpoint
+    cfg.model = {"_name": f"{AD}_tiny"}
+    with pytest.raises(InputError, match=f"--encoder-layers 2: .*{base} has --encoder-layers 3; .* --arch {AD}, "):
+        task.build_model(cfg.model)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_text.make_text(tmp_path_factory.mktemp("text"))
+
+
+@pytest.mark.parametrize("arch", ["transformer_lm_hier_adapter", "transformer_lm_topic"])
+def test_language_models_take_the_size_of_their_base(text: Path, arch: str) -> None:
+    sizes = ["--decoder-layers", "3", "--decoder-normalize-before", "--no-scale-embedding"]
+    positions = ["--decoder-learned-pos", "--max-target-positions", "50"]
+    plain, options = toy_text.make_task(text, *sizes, *positions, arch=toy_text.PLAIN)
+    words = ["--task", "multi_domain_language_modeling", "--arch", toy_text.PLAIN, *sizes, *positions]
+    path = toy.write_checkpoint(text / "base.pt", toy.parsed(text, *words), toy.make_model(plain, options))
+    weights = torch.load(path, weights_only=True)["model"]
+    tree = ["--adapters", "single"] if "hier" in arch else []
+    task, args = toy_text.make_task(text, *tree, START, str(path), arch=arch)
+    toy.make_model(task, args).load_state_dict(dict(weights), strict=True)
+    with pytest.raises(InputError, match=rf"--decoder-layers 2: .* --decoder-layers 3; .* --arch {arch}, "):
+        toy_text.make_task(text, *tree, START, str(path), arch=f"{arch}_tiny")
+    cfg = OmegaConf.create({
+        "model": {"_name": arch, **({"adapters": "single"} if tree else {})},
+        "checkpoint": {"finetune_from_model": str(path)}, "common": {"tpu": False},
+        "task": {"add_bos_token": False, "tokens_per_sample": 8, "max_target_positions": 8},
+    })  # fmt: skip
+    OmegaConf.set_struct(cfg, True)
+    task.build_model(cfg.model).load_state_dict(dict(weights), strict=True)
+    assert (cfg.model.decoder_layers, cfg.model.decoder_embed_dim) == (3, toy_text.WIDTH)
 
 
 @pytest.mark.slow

@@ -67,10 +67,18 @@ def test_a_fresh_bank_is_the_identity_under_autocast() -> None:
     x[0, 0, 0] = 70_000.0
     for active in (None, [1], [0, 2]):
         size = D if active is None else len(active)
-        with torch.autocast("cpu", torch.float16):
-            out = AdapterBank(H, B_DIM, D)(x, torch.full((1, 1, size), 1 / size), active)
-        assert out.dtype == torch.float32
-        assert torch.equal(out, x)
+        for shape in ((1, 1, size), (7, 4, size)):
+            with torch.autocast("cpu", torch.float16):
+                out = AdapterBank(H, B_DIM, D)(x, torch.full(shape, 1 / size), active)
+            assert out.dtype == torch.float32
+            assert torch.equal(out, x)
+
+
+def test_initial_weights_are_at_most_two_standard_deviations() -> None:
+    weights = AdapterBank(
+        64, 64, D, init_scale=0.5
+    ).down_weight.detach()  # 12,288 numbers, of which 560 would be larger
+    assert 0.9 < float(weights.abs().max()) <= 1.0
 
 
 @pytest.mark.parametrize("within", [True, False])

@@ -54,6 +54,22 @@ def test_a_gate_gives_way_in_the_rows_that_are_forced(
     assert torch.equal(mixed(gate, x, bank, RoutingBatch(given_weights=given)), mixed(gate, x, bank, RoutingBatch()))
 
 
+def test_a_forced_row_uses_all_its_adapters_even_if_the_gate_keeps_fewer(bank: AdapterBank) -> None:
+    gate, x = make_gate(top_k=1), torch.randn(5, 2, H)
+    given = torch.tensor([[0.5, 0.2, 0.3], [0.0, 0.0, 1.0]])
+    batch = RoutingBatch(given_weights=given, most_given=3, is_forced=torch.tensor([True, False]))
+    out = mixed(gate, x, bank, batch)
+    torch.testing.assert_close(out[:, [0]], bank(x[:, [0]], given[:1]))
+    torch.testing.assert_close(out[:, [1]], mixed(gate, x[:, [1]], bank, RoutingBatch()))
+
+
+def test_a_guarded_adapter_loses_a_tie() -> None:
+    gate = make_gate()
+    gate.guarded = (1,)
+    weights = gate.weights(torch.tensor([[2.0, 2.0, 1.0], [2.0, 2.5, 1.0]]))
+    assert (weights[:, 1] > 0).tolist() == [False, True]
+
+
 @pytest.mark.parametrize("has_base", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("top_k", [0, 1, 2])

@@ -15,7 +15,6 @@ from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from fairseq_ext import registration  # noqa: F401
 from fairseq_ext.inputs.errors import InputError
 
 LINE = "data/domains.txt: not found; write it"

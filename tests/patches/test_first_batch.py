@@ -12,7 +12,6 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 from fairseq_cli import train
 
-import fairseq_ext.registration  # noqa: F401
 from fairseq_ext.patches import first_batch
 from tests import toy
 

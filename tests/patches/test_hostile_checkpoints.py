@@ -13,7 +13,6 @@ from fairseq.models.transformer import TransformerModel
 from fairseq_cli import train
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.patches.checkpoints import check_checkpoint
 from tests import toy
 from tests.patches import hostile
 
@@ -102,20 +101,6 @@ def test_code_that_it_names_is_not_imported(good: hostile.State, data: Path, tmp
     load_by_hub(tmp_path / "evil.pt", data)
     assert not Path("PWN").exists()
     assert "evil_code" not in sys.modules
-
-
-def test_what_another_user_directory_registered_may_be_named(good: hostile.State, tmp_path: Path) -> None:
-    from fairseq.models import MODEL_REGISTRY
-
-    torch.save({**good, "cfg": {"model": {"_name": "theirs"}}}, tmp_path / "theirs.pt")
-    MODEL_REGISTRY["theirs"] = type("Theirs", (), {"__module__": "their_user_dir.models"})
-    try:
-        check_checkpoint(tmp_path / "theirs.pt")
-        MODEL_REGISTRY["theirs"] = type("Theirs", (), {"__module__": "fairseq.models.theirs"})
-        with pytest.raises(InputError, match="its model 'theirs' is not allowed"):
-            check_checkpoint(tmp_path / "theirs.pt")
-    finally:
-        del MODEL_REGISTRY["theirs"]
 
 
 def test_bare_pickles_are_refused(data: Path, tmp_path: Path) -> None:

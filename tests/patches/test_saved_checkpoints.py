@@ -1,7 +1,6 @@
 """What may stand in a checkpoint, its options and its weights; all else ends in one line, soon."""
 
 import copy
-import re
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -14,19 +13,42 @@ from fairseq.data.encoders.gpt2_bpe import GPT2BPEConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-import fairseq_ext  # noqa: F401  registers, fairseq being loaded
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.checkpoints import check_checkpoint
-from fairseq_ext.patches.options import ALLOWED_NAMES, check_options, forget_starting_files
+from fairseq_ext.patches.options import check_options, forget_starting_files
 from tests.patches import hostile
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text(encoding="utf-8")
+CONFIG: dict = {"model": {"_name": "lightconv"}, "task": {"_name": "translation_multi_simple_epoch"}, "criterion": None}
 
 
-def test_the_page_has_the_same_names() -> None:
-    (names,) = re.findall(r"\* \*\*Names\*\*: (.*?)\n\* ", PAGE, re.DOTALL)
-    wanted = {name for kind in ("model", "task", "criterion") for name in ALLOWED_NAMES[kind]}
-    assert set(re.findall(r"`(\w+)`", names)) == wanted | {"bert"}
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, None),
+        ({"bpe": {"_name": "bert"}}, "its bpe 'bert' is not allowed, because it downloads files"),
+        ({"task": {"_name": "x", "lang_dict": "/dev/zero"}}, r"lang_dict names a file, .*'/dev/zero'"),
+        ({"task": {"_name": "x", "lang_dict": None, "source_dict": ""}}, None),
+        ({"model": {"_name": "wav2vec_ctc", "w2v_path": "a.pt"}}, r"--model-overrides \"{'w2v_path': 'FILE'}\""),
+        ({"model": {"_name": "transformer", 1: "a", "1": "b"}}, "the key '1' of type int, expected text"),
+        ({"common": {"a": [{"b": {1.5: 1}}]}}, "the key '1.5' of type float"),
+    ],
+)
+def test_names_are_fairseqs_and_files_the_users(change: dict, reason: str | None) -> None:
+    for form in (dict, OmegaConf.create):
+        state = {"cfg": form(CONFIG | change)}
+        if reason is None:
+            check_options(state, {})
+        else:
+            with pytest.raises(InputError, match=reason):
+                check_options(state, {})
+
+
+def test_files_are_judged_where_something_is_built_and_not_if_overridden() -> None:
+    state = {"cfg": CONFIG | {"task": {"_name": "x", "lang_dict": "theirs"}}}
+    check_options(state, {}, built=("model", "criterion"))
+    check_options(state, {"lang_dict": "mine"})
+    with pytest.raises(InputError, match="lang_dict"):
+        check_options(state, {"lang_dict": None, "other": "theirs"})
 
 
 def test_options_of_published_models_pass() -> None:

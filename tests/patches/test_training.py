@@ -15,7 +15,6 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train
 
-import fairseq_ext.registration  # noqa: F401
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches import training
 from fairseq_ext.patches.checkpoints import _restoring
@@ -64,7 +63,7 @@ def test_processes_are_those_that_are_asked_for(data: Path) -> None:
 
 def load(folder: Path, task: Any = None, **given: str) -> None:
     """Start as fairseq's trainer does."""
-    trainer: Any = SimpleNamespace(task=task, checkpoint_suffix="")
+    trainer: Any = SimpleNamespace(task=task, checkpoint_suffix="", get_model=lambda: None)
     trainer.load_checkpoint = lambda path, *_, **__: checkpoint_utils.load_checkpoint_to_cpu(path)
     checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(folder / "save"), **given), trainer)
 
@@ -74,6 +73,42 @@ def test_a_start_that_is_no_file_is_refused(option: str, tmp_path: Path) -> None
     path = str(tmp_path / "missing.pt")
     with pytest.raises(InputError, match=rf"--{option.replace('_', '-')} {path}: not found"):
         load(tmp_path, **{option: path})
+
+
+def check_start(folder: Path, model: Any, criterion: Any = None, random_base: bool = False, **given: str) -> None:
+    options = SimpleNamespace(model=SimpleNamespace(random_base=random_base))
+    trainer = SimpleNamespace(
+        checkpoint_suffix="", cfg=options, get_model=lambda: model, get_criterion=lambda: criterion
+    )
+    training._check_start(CheckpointConfig(save_dir=str(folder), **given), trainer)
+
+
+def test_a_random_base_is_refused_and_allowed(data: Path, tmp_path: Path) -> None:
+    model = toy.make_model(*toy.make_task(data))
+    with pytest.raises(InputError, match=r"--finetune-from-model: not given, .* or --random-base$"):
+        check_start(tmp_path, model)
+    check_start(tmp_path, model, random_base=True)
+    for option in ("restore_file", "finetune_from_model", "continue_once"):
+        check_start(tmp_path, model, **{option: "base.pt"})
+    check_start(tmp_path, torch.nn.Linear(2, 2))
+    (tmp_path / "checkpoint_last.pt").touch()
+    check_start(tmp_path, model)
+
+
+@pytest.mark.parametrize(
+    ("arch", "criterion", "expected"),
+    [
+        ("transformer_gated_adapter_tiny", SimpleNamespace(), 1),
+        ("transformer_gated_adapter_tiny", SimpleNamespace(gate_loss_weight=0.5), 0),
+        ("transformer_domain_adapter_tiny", SimpleNamespace(), 0),
+    ],
+)
+def test_gates_without_a_teacher_are_a_warning(
+    arch: str, criterion: Any, expected: int, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = toy.make_model(*toy.make_task(data, arch=arch))
+    check_start(tmp_path, model, criterion, random_base=True)
+    assert sum("without a teacher" in record.message for record in caplog.records) == expected
 
 
 def test_a_start_with_another_vocabulary_is_refused(
@@ -100,7 +135,9 @@ def test_an_error_at_the_start_is_one_line() -> None:
 
 
 def start(data: Path, folder: Path, *arguments: str) -> None:
-    config = options_of(data, "--save-dir", str(folder), "--max-update", "20", "--num-workers", "0", *arguments)
+    config = options_of(
+        data, "--save-dir", str(folder), "--max-update", "20", "--num-workers", "0", "--random-base", *arguments
+    )
     distributed_utils.call_main(config, train.main)
 
 

@@ -14,13 +14,16 @@ from fairseq.data import data_utils
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
+from fairseq_ext.runtime.manifest import FLOAT32, INT8
 from fairseq_ext.runtime.model import Model, Route, attend, padded
-from fairseq_ext.runtime.search import Options, Search
+from fairseq_ext.runtime.next_tokens import Options
+from fairseq_ext.runtime.search import Found, GreedySearch, Search
 from fairseq_ext.translators.model_graphs import write_graphs
 from tests import toy_systems
 
 PRE_NORM = ("--encoder-normalize-before", "--decoder-normalize-before")
 LORA = ("--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2")
+SSRU = ("--autoregressive-layer", "ssru", "--layer-norm-epsilon", "1e-6")
 FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "post-norm": ("mix", ("--activation-fn", "gelu")),
     "pre-norm": ("mix", (*PRE_NORM, "--decoder-learned-pos", "--layernorm-embedding")),
@@ -34,8 +37,11 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "two of adapters and base": ("gad", ("--gate-base", "--gate-top-k", "2")),
     "plain low-rank adapters": ("ad", LORA),
     "gated low-rank adapters": ("gad", (*LORA, *PRE_NORM)),
+    "SSRU": ("mix", SSRU),
+    "SSRU with gates": ("gad", ("--gate-inputs", "states,source", *SSRU)),
+    "SSRU with low-rank adapters": ("ad", (*LORA[:-1], "forget,candidate,q,v", *SSRU)),
 }
-QUICK = ["plain adapters", "gates on all"]
+QUICK = ["plain adapters", "gates on all", "SSRU"]
 SOURCES = [[5, 6, 7, 8, 9, 2], [10, 2], [11, 6, 5, 2], [3, 7, 7, 12, 2]]
 ROUTES = [1, NO_ADAPTER, 0, 2]
 VOCABULARY: Any = SimpleNamespace(pad=1, unk=3, last=2, first=2, longest_target=1024)
@@ -62,9 +68,16 @@ def form(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str]
     return functools.cache(lambda name: make(name, data, tmp_path_factory.mktemp("graphs")))
 
 
-def graphs(model: Any, folder: Path, is_int8: bool = False) -> Model:
-    write_graphs(model, folder / "encoder.onnx", folder / "decoder.onnx", is_int8=is_int8)
-    return Model(folder / "encoder.onnx", folder / "decoder.onnx")
+def graphs(model: Any, folder: Path, precision: str = FLOAT32) -> Model:
+    write_graphs(model, folder, precision)
+    return Model(folder, precision)
+
+
+def search(
+    model: Model, sources: list[list[int]], route: Route, options: Options, kind: Any = Search, **given: Any
+) -> list[Found]:
+    output = model.output(VOCABULARY.pad)
+    return kind(model, output, [np.array(each) for each in sources], route, options, VOCABULARY, **given).run()
 
 
 def route(model: Model, is_forced: bool) -> Route:
@@ -72,7 +85,8 @@ def route(model: Model, is_forced: bool) -> Route:
         return {}
     given = np.array([[number == row for number in range(model.num_adapters)] for row in ROUTES], np.float32)
     forced = {"is_forced": np.full((len(SOURCES), 1), is_forced, np.float32)} if model.has_gates else {}
-    return {"given": given, **forced}
+    used = {"used": np.arange(model.num_adapters)}
+    return {"given": given, **used, **forced}
 
 
 def by_fairseq(task: Any, model: Any, options: Options, is_forced: bool) -> list[list[dict[str, Any]]]:
@@ -101,8 +115,8 @@ def test_finds_what_fairseq_finds(form: Callable, name: str, options: Options) -
     task, model, graph = form(name)
     for is_forced in {True, not graph.has_gates}:
         expected = by_fairseq(task, model, options, is_forced)
-        sources = [np.array(source) for source in SOURCES]
-        found = Search(graph, sources, route(graph, is_forced), options, VOCABULARY, with_gates=True).run()
+        kind = GreedySearch if options.beam == 1 else Search
+        found = search(graph, SOURCES, route(graph, is_forced), options, kind, with_gates=True)
         for one, other in zip(found, expected, strict=True):
             assert [each.tokens.tolist() for each in one.hypotheses] == [each["tokens"].tolist() for each in other]
             scores = [float(each["score"]) for each in other]
@@ -118,11 +132,11 @@ def test_finds_what_fairseq_finds(form: Callable, name: str, options: Options) -
 def test_int8_is_near(form: Callable, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairseq_ext.translators.graph._SMALLEST", 8)
     _, model, exact = form(name)
-    rounded = graphs(model, tmp_path, is_int8=True)
+    rounded = graphs(model, tmp_path, INT8)
     for source in SOURCES:
         scores = []
         for own in (exact, rounded):
-            found = Search(own, [np.array(source)] * 4, route(own, True), SEARCHES[0], VOCABULARY).run()
+            found = search(own, [source] * 4, route(own, True), SEARCHES[0])
             scores.append([each.score for each in found[0].hypotheses])
         assert scores[0] == pytest.approx(scores[1], abs=0.5)
 
@@ -130,8 +144,7 @@ def test_int8_is_near(form: Callable, name: str, tmp_path: Path, monkeypatch: py
 def test_a_translation_begins_as_is_asked(form: Callable) -> None:
     model = form("gates on all")[2]
     prefixes = [[7, 8], [], [9], [10, 11, 12]]
-    sources = [np.array(source) for source in SOURCES]
-    found = Search(model, sources, route(model, False), SEARCHES[0], VOCABULARY, prefixes=prefixes).run()
+    found = search(model, SOURCES, route(model, False), SEARCHES[0], prefixes=prefixes)
     for each, prefix in zip(found, prefixes, strict=True):
         for hypothesis in each.hypotheses:
             assert hypothesis.tokens[: len(prefix)].tolist() == prefix
@@ -158,7 +171,7 @@ def test_no_pair_is_repeated_where_that_is_asked(form: Callable) -> None:
     # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
     model = form("gates on all")[2]
     options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
-    found = Search(model, [np.array(s) for s in SOURCES], route(model, False), options, VOCABULARY).run()
+    found = search(model, SOURCES, route(model, False), options)
     for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:
         assert len(tokens) > 8
         pairs = list(pairwise(tokens))

@@ -1,13 +1,17 @@
 """Terms: which a text has, and that translations keep them."""
 
 import random
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.requests import Request
-from fairseq_ext.runtime.terms import Constraint, Glossary, Term
+from fairseq_ext.runtime.search import Search
+from fairseq_ext.runtime.terms import Constraint, Glossary, Term, TermSearch
 from fairseq_ext.runtime.translator import SystemTranslator
 
 TERMS = [
@@ -77,3 +81,24 @@ def test_a_term_that_cannot_be_kept_is_named_and_the_rest_translated(exported: P
     assert (answer.terms["w4"], answer.terms["w5"]) == (None, None)
     [other] = translator.translate([Request("w5 w6", terms=Glossary([Term("w6", ("w9",))]))])
     assert other.terms == {"w5": None, "w6": "w9"}
+
+
+def test_a_translation_may_be_three_tokens_longer_than_without_terms_and_the_terms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Search, "__init__", lambda self: setattr(self, "limits", np.array([50, 50, 6])))
+    long, short = (Constraint([[5] * size], [], re.compile("x")) for size in (4, 2))
+    search = TermSearch(constraints=[[long, short], [], [long]], lengths=[10, 10, 10], decode=str)
+    assert search.limits.tolist() == [10 + 4 + 2 + 3, 10 + 3, 6]
+
+
+def test_half_of_the_beam_is_for_hypotheses_that_lack_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if banks with unmet terms have better scores; the rest of the beam is shared out in turn."""
+    monkeypatch.setattr(Search, "__init__", lambda self: setattr(self, "limits", np.array([9])))
+    search = TermSearch(constraints=[[]], lengths=[9], decode=str)
+    search.scores, search.tokens = np.zeros((1, 1)), np.zeros((1, 1, 1), int)
+    search.vocabulary, search.options = SimpleNamespace(last=99), SimpleNamespace(beam=4)
+    lacks = [2, 2, 1, 1, 0, 0, 0, 0]  # of each continuation, the best first
+    monkeypatch.setattr(search, "_lacks", lambda row, tokens: lacks[tokens[-1]])
+    totals, tokens = -np.arange(8.0), np.arange(8)
+    assert search._shared_out(0, totals, tokens, range(8)).tolist() == [4, 5, 2, 0, 3, 1, 6, 7]

@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from fairseq_ext.serving.app import make_app
@@ -56,10 +57,10 @@ def answer_of(client: socket.socket) -> tuple[int, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def served(*, token: str | None = None, **given: Any) -> Iterator[Served]:
+def served(*, token: str | None = None, corrections: Path | None = None, **given: Any) -> Iterator[Served]:
     """Serve a fake system in a thread, with limits of one's own."""
     system, limits = FakeSystem(), Limits(**{"patience": TIMEOUT, "connections": 64, **given})
-    app = make_app(system, limits=limits, token=token)  # type: ignore[arg-type]
+    app = make_app(system, limits=limits, token=token, corrections=corrections)  # type: ignore[arg-type]
     server = make_server(app, limits)
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listener],))

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_ext.cli.main import run_verb
 from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.runtime.pieces import PRIVATE
+from fairseq_ext.runtime.pieces import MARK, PRIVATE
 from fairseq_ext.runtime.requests import Answer, Candidate, Request, TokenGates
 from fairseq_ext.serving import server
 
@@ -63,9 +63,9 @@ class FakeSystem:
         words = "".join(part if place % 2 else " ".join(part.split()[::-1]) for place, part in enumerate(parts)).split()
         words += [] if request.route == "gates" else [f"[{request.route}]"]
         domain = "med" if request.route == "classifier" else request.route if request.route in DOMAINS else None
-        answer = Answer(
-            tuple(Candidate(" ".join(words), -0.25 - rank) for rank in range(candidates)), request.route, domain
-        )
+        candidate = tuple(Candidate(" ".join(words), -0.25 - rank) for rank in range(candidates))
+        kept = tuple(found[1] for found in MARK.finditer(request.text) if found[1])
+        answer = Answer(candidate, request.route, domain, placeholders=kept)
         if not with_gates or request.route == "base":
             return answer
         weights = [float(name == domain) for name in DOMAINS] if domain else self._gates(request.text)

@@ -18,7 +18,8 @@ TOKEN = "0123456789abcdef"
 
 
 def client_of(system: Any = None, **given: Any) -> TestClient:
-    app = make_app(system or FakeSystem(), limits=Limits(max_bytes=1000, window=0), **given)
+    limits = Limits(**{"max_bytes": 1000, "window": 0, **given.pop("limits", {})})
+    app = make_app(system or FakeSystem(), limits=limits, **given)
     return TestClient(app, base_url="http://localhost:8000")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.terms import Term
-from fairseq_ext.serving.body import Order, read_content, read_order
+from fairseq_ext.serving.body import FORM, Order, Upload, read_content, read_order
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.refusals import RefusedError
 from tests.serving.fake_system import DOMAINS, FakeSystem
@@ -92,8 +92,33 @@ def test_where_there_is_no_default_the_domain_has_to_be_given() -> None:
 
 
 def test_a_form_is_an_object() -> None:
-    assert read_content(b"q=a+%C5%BC%26&q=b&x=", is_form=True) == {"q": ["a \u017c&", "b"], "x": ""}
+    assert read_content(b"q=a+%C5%BC%26&q=b&x=", FORM) == {"q": ["a \u017c&", "b"], "x": ""}
+    assert read_content("q=Größe’🎉+of".encode(), FORM) == {"q": "Größe’🎉 of"}
     for data in (b"q=%FF", b"q=\xc5"):
         with pytest.raises(RefusedError) as caught:
-            read_content(data, is_form=True)
+            read_content(data, FORM)
+        assert caught.value.status == 400
+
+
+def multipart(*parts: bytes, end: bytes = b"--x--\r\n") -> bytes:
+    return b"".join(b"--x\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts) + end
+
+
+def test_a_multipart_form_is_an_object_with_files() -> None:
+    kind = 'multipart/form-data; boundary="x"'
+    data = multipart(
+        'name="q"\r\n\r\nGröße\r\nof'.encode(),
+        b'name="file"; filename="a b.txt"\r\nContent-Type: text/plain\r\n\r\n\xff\r\n--y\r\n',
+        'name="file"; filename="ö"\r\n\r\n'.encode(),
+    )
+    files = [Upload("a b.txt", b"\xff\r\n--y\r\n"), Upload("ö", b"")]
+    assert read_content(data, kind) == {"q": "Größe\r\nof", "file": files}
+    for wrong in (
+        (data, "multipart/form-data"),
+        (data.removesuffix(b"--x--\r\n"), kind),
+        (multipart(b'name="q"\r\n\r\n\xff'), kind),
+        (multipart(b"q\r\n\r\n"), kind),
+    ):
+        with pytest.raises(RefusedError) as caught:
+            read_content(*wrong)
         assert caught.value.status == 400

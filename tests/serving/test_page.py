@@ -1,7 +1,9 @@
 """The page in a browser: what is typed is translated, a domain is forced, and the bars say what the gates chose."""
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,11 +50,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Page]:
-    with served() as service:
+def page(browser: Any, tmp_path: Path) -> Iterator[Page]:
+    with served(corrections=tmp_path / "corrections") as service:
         yield Page(browser, service)
     # Neither the policy for content nor a script complained.
-    assert browser.get_log("browser") == []
+    log = [entry for entry in browser.get_log("browser") if "400 (Bad Request)" not in entry["message"]]
+    assert log == []
 
 
 def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
@@ -74,10 +77,43 @@ def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
     page.type(*[Keys.ARROW_RIGHT] * 4)
     page.wait(lambda: page.texts(".card h2") == ["Gates", "med", "Base model"])
     assert page.texts("[data-route=med] mark") == ["[med]"]
-    assert page.texts("[data-route=med] .hint") == ["1 word differs from Gates"]
+    assert page.texts("[data-route=med] p.hint") == ["1 word differs from Gates"]
     assert page.texts(".forced .domain") == ["med\nforced"]
     # Nothing is wider than a phone.
     assert page.browser.execute_script("return document.documentElement.scrollWidth") == 390
+
+
+def test_one_corrects_a_translation_and_sees_what_it_kept(page: Page, tmp_path: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.type("law {0} sea", Keys.CONTROL + Keys.ENTER)
+    page.wait(lambda: page.texts("[data-route=gates] p.hint") == ["Placeholders kept: {0}"])
+    page.all("#routes input")[3].send_keys(Keys.SPACE)
+    page.wait(lambda: page.all("[data-route=law] summary"))
+    page.all("[data-route=law] summary")[0].click()
+    [field] = page.all("[data-route=law] textarea")
+    field.clear()
+    field.send_keys("see {0}")
+    page.all("[data-route=law] .correction button")[0].click()
+    page.wait(lambda: page.texts("[data-route=law] .correction output") == ["Kept for law. Thank you."])
+    [line] = (tmp_path / "corrections" / "law.jsonl").read_text().splitlines()
+    assert json.loads(line) == {"source": "law {0} sea", "target": "see {0}"}
+
+
+def test_a_file_is_chosen_translated_and_fetched(page: Page, tmp_path: Path) -> None:
+    import urllib.request
+
+    (tmp_path / "a.txt").write_text("a b\n" * 40)
+    page.all("#file")[0].send_keys(str(tmp_path / "a.txt"))
+    page.wait(lambda: page.texts("#file-status") == ["a.txt: 41 of 41 texts"])
+    page.wait(lambda: page.all("#download:not([hidden])"))
+    link = page.all("#download")[0]
+    assert link.get_attribute("download") == "a_pl.txt"
+    with urllib.request.urlopen(link.get_attribute("href")) as response:
+        assert response.read().decode() == "b a\n" * 40
+    (tmp_path / "a.exe").write_bytes(b"MZ")
+    page.all("#file")[0].send_keys(str(tmp_path / "a.exe"))
+    page.wait(lambda: page.texts("#error") == ["Invalid request: file format not supported"])
 
 
 @needs_axe

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fairseq  # noqa: F401  must precede this package's registrations
 from fairseq import checkpoint_utils
 
 from fairseq_ext.corpora.line_split import text_path

@@ -83,14 +83,11 @@ def evaluate(
     return records, comparisons
 
 
-def score_tables(records: Records, tokenizer: str, title: str = "{}", notes: Iterable[str] = ()) -> list[Table]:
-    """Create a table for each metric, with choices in rows and test sets in columns.
-
-    ``title`` is formatted with the name of the metric.
-    """
+def score_tables(records: Records, tokenizer: str, notes: Iterable[str]) -> list[Table]:
+    """Create a table for each metric, with choices in rows and test sets in columns."""
     return [
         Table(
-            title.format(name),
+            f"{name} of translations, first-best and re-ranked",
             "Chosen by",
             records.systems(name),
             [metric_column(records, group, name, group, best=max, beside=[ORACLE]) for group in records.domains(name)],

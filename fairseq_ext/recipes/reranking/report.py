@@ -19,7 +19,6 @@ from fairseq_ext.recipes.reranking.evaluation import score_tables
 from fairseq_ext.recipes.reranking.measurement import PERPLEXITY
 
 _VERSION = 3
-_TITLE = "{} of translations, first-best and re-ranked"
 
 
 def report(config: Reranking) -> Step:
@@ -52,7 +51,7 @@ def page(config: Reranking, records: Records, comparisons: Sequence[Comparison])
     note = "Per subword and end of sentence; each sentence is scored separately."
     perplexities = Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, [note])
     sections = {
-        "Scores": score_tables(records, bleu_tokenizer(given.target_lang), _TITLE, notes),
+        "Scores": score_tables(records, bleu_tokenizer(given.target_lang), notes),
         "Language models": [perplexities],
     }
     summary = (

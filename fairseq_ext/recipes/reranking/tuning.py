@@ -17,9 +17,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.inputs.models import Section, read_model
+from fairseq_ext.inputs.models import Section
 from fairseq_ext.recipes.reranking.evaluation import bleu_of_choice, bleu_of_sums
 from fairseq_ext.recipes.reranking.nbest import MODEL, SCORE, NBest
 
@@ -30,7 +28,7 @@ _NO_GAIN = 1e-9
 
 
 class Weights(Section):
-    """Feature weights, and the format of their file. Files written by hand need only ``weights``."""
+    """Feature weights, and the format of their file."""
 
     weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
     """Weights by feature."""
@@ -39,34 +37,10 @@ class Weights(Section):
     about: dict[str, Any] = Field(default_factory=dict)
     """Details of the tuning."""
 
-    @classmethod
-    def read(cls, path: Path) -> Weights:
-        """Read a file in the format of :meth:`write`."""
-        return read_model(cls, read_json(path, "give a file written by rerank tune"), str(path), {})
-
     def write(self, path: Path) -> None:
         """Write the weights as JSON."""
         with atomic_write(path) as temporary:
             temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-    def for_list(self, nbest: NBest, sources: Mapping[str, str], path: Path) -> np.ndarray:
-        """Return the weights of a list's features, as :meth:`in_order`.
-
-        Raises:
-            InputError: if a feature is missing in the list, or its weight was tuned for another language model.
-        """
-        for name in self.weights:
-            if name not in nbest.names:
-                raise InputError(
-                    f"{path}: the list has no feature {name!r}, only {', '.join(nbest.names)}; give the --lm, --arpa "
-                    "or --word-count that the weights were tuned with"
-                )
-            if self.sources.get(name, sources.get(name)) != sources.get(name):
-                raise InputError(
-                    f"{path}: the weight of {name!r} was tuned with another language model or other subwords; use "
-                    "these, or tune again"
-                )
-        return self.in_order(nbest.names)
 
     def in_order(self, names: Sequence[str]) -> np.ndarray:
         """Return the weights of the named features, 0 for features without a weight: F."""

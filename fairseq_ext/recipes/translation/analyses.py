@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext import install
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.records import Record
 from fairseq_ext.recipes.report import measure_step
@@ -75,11 +76,9 @@ def count_parameters(checkpoint: Path, data: Path) -> tuple[int, int]:
     The model is built from the checkpoint, because the file does not say which entries are shared, frozen or not
     parameters.
     """
-    import fairseq  # noqa: F401  before the package's registrations
     from fairseq import checkpoint_utils
 
-    from fairseq_ext import registration  # noqa: F401  the checkpoints' models and task
-
+    install()
     models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     sizes = {parameter: parameter.numel() for parameter in models[0].parameters()}
     return sum(sizes.values()), sum(size for parameter, size in sizes.items() if parameter.requires_grad)

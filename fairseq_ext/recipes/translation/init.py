@@ -1,10 +1,12 @@
 """Write an experiment file for a folder of corpora, with suitable model sizes and an explanation of every key.
 
 The time estimate assumes 2,450 target subwords per second and process, plus a quarter for everything besides training.
-It was calibrated on the quickstart, which took 15.5 minutes (estimate: 16) on two cores of an AMD EPYC with bfloat16
-units. The memory estimate is the memory of two processes of the small model with 3,000 tokens each (docs/speed.md),
-the same amount kept for the next batch (engine/fairseq_cli.py), and the order of an epoch of millions of pairs. For
-GPUs, both estimates are calculated, not measured.
+It was calibrated on configs/mdmt/products-small.yaml, which took 15.5 minutes (estimate: 16) on two cores of an AMD
+EPYC with bfloat16 units. With a pretrained base, it assumes that the speed is inversely proportional to the
+parameters, and 1,170 subwords per second for the 17 million of the quickstart's. The memory estimate is the memory of
+two processes of the small model with 3,000 tokens each (docs/speed.md), the same amount kept for the next batch
+(engine/fairseq_cli.py), and the order of an epoch of millions of pairs. For GPUs, both estimates are calculated, not
+measured.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 const byId = (id) => document.getElementById(id);
 const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 const FEW = 0.05; // domains whose weight is below this at every word are not drawn
+const NOTES = {
+  parts: "translated in parts",
+  untranslated: "a part is untranslated",
+  repetition: "the model repeated itself",
+  length: "the length was odd",
+};
 const NAMES = { gates: "Gates", classifier: "Classifier", base: "Base model" };
 
 let info = null; // answer of GET /info
@@ -17,19 +23,29 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** Send a request to the service. Errors are thrown with the service's message. */
-async function ask(path, options = {}) {
+/** Send a request to the service, and return its response. Errors are thrown with the service's message. */
+async function call(path, options = {}) {
   const token = sessionStorage.getItem("token");
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const response = await fetch(path, { ...options, headers });
-  const content = await response.json().catch(() => ({ error: `the service answered ${response.status}` }));
+  if (response.ok) return response;
   if (response.status === 401) {
     byId("token-field").hidden = false;
     byId("token").focus();
   }
-  if (!response.ok) throw new Error(content.error);
-  return content;
+  const content = await response.json().catch(() => ({ error: `the service answered ${response.status}` }));
+  throw new Error(content.error);
 }
+
+const ask = async (path, options) => (await call(path, options)).json();
+
+const post = (content) => ({
+  method: "POST",
+  headers: { "Content-Type": "application/json" },
+  body: JSON.stringify(content),
+});
+
+const chosenRoute = () => document.querySelector("[name=route]:checked").value;
 
 function say(error) {
   byId("error").textContent = error || "";
@@ -46,6 +62,8 @@ async function loadInfo() {
   byId("base").hidden = !info.base;
   byId("source").lang = info.languages[0];
   byId("token-field").hidden = true;
+  byId("files").hidden = false;
+  byId("file-hint").textContent = `${info.files.join(", ")}; choose one, or drop it here`;
   addRoutes();
 }
 
@@ -64,8 +82,7 @@ function addRoutes() {
 
 /** Return the default route, the chosen route, and the model without adapters, without duplicates. */
 function routesToShow() {
-  const chosen = document.querySelector("[name=route]:checked").value;
-  return [...new Set([info.default_route, chosen, ...info.routes.filter((route) => route === "base")])];
+  return [...new Set([info.default_route, chosenRoute(), ...info.routes.filter((route) => route === "base")])];
 }
 
 async function translate() {
@@ -81,12 +98,10 @@ async function translate() {
     if (!lines.length) return clear();
     const routes = routesToShow();
     const texts = routes.flatMap((route) => lines.map((text) => ({ text, route })));
-    const body = JSON.stringify({ texts, gates: "tokens" });
-    const headers = { "Content-Type": "application/json" };
     const start = performance.now();
-    const { translations } = await ask("/translate", { method: "POST", headers, body, signal });
+    const { translations } = await ask("/translate", { ...post({ texts, gates: "tokens" }), signal });
     byId("status").textContent = `${((performance.now() - start) / 1000).toFixed(2)} s`;
-    show(routes, translations, lines.length);
+    show(routes, translations, lines);
   } catch (error) {
     if (error.name === "AbortError") return;
     byId("status").textContent = "";
@@ -103,8 +118,10 @@ function clear() {
   byId("gates").hidden = true;
 }
 
-function show(routes, translations, count) {
-  shown = routes.map((route, index) => ({ route, lines: translations.slice(index * count, (index + 1) * count) }));
+function show(routes, translations, sources) {
+  const count = sources.length;
+  const answers = translations.map((line, index) => ({ ...line, source: sources[index % count] }));
+  shown = routes.map((route, index) => ({ route, lines: answers.slice(index * count, (index + 1) * count) }));
   byId("results").replaceChildren(...shown.map((column) => card(column, shown[0])));
   showLines(count);
   showGates();
@@ -124,15 +141,86 @@ function card({ route, lines }, first) {
     const news = words.filter(([, isNew]) => isNew).length;
     changed += Math.max(news, wordsOf(first.lines[index].text).length - (words.length - news));
     made.append(paragraph);
-    const terms = Object.entries(line.terms ?? {});
-    const told = terms.map(([term, kept]) => (kept === null ? `${term}: not kept` : `${term} → ${kept}`)).join(", ");
-    if (told) made.append(element("p", { className: "hint" }, `Terms: ${told}`));
+    for (const told of remarks(line)) made.append(element("p", { className: "hint" }, told));
+    if (info.corrections) made.append(correction(line));
   });
   if (route !== first.route) {
     const words = changed === 1 ? "1 word differs" : `${changed || "no"} words differ`;
     made.append(element("p", { className: "hint" }, `${words} from ${NAMES[first.route] || first.route}`));
   }
   return made;
+}
+
+/** Return what a translation kept, and why to review it. */
+function remarks(line) {
+  const terms = Object.entries(line.terms ?? {});
+  const told = terms.map(([term, kept]) => (kept === null ? `${term}: not kept` : `${term} → ${kept}`));
+  return [
+    ["Terms", told],
+    ["Placeholders kept", line.placeholders ?? []],
+    ["Please review", (line.notes ?? []).map((note) => NOTES[note] || note)],
+  ].flatMap(([title, values]) => (values.length ? [`${title}: ${values.join(", ")}`] : []));
+}
+
+/** Create the field for a better translation. */
+function correction(line) {
+  const field = element("textarea", { value: line.text, lang: info.languages[1], rows: 2, ariaLabel: "Better translation" });
+  const send = element("button", { type: "button" }, "Send");
+  const said = element("output", { className: "hint" });
+  const [source, target] = info.languages;
+  const domain = [line.domain, chosenRoute()].find((name) => info.domains.includes(name));
+  send.addEventListener("click", async () => {
+    try {
+      await ask("/suggest", post({ q: line.source, s: field.value, source, target, domain }));
+      said.textContent = `Kept${domain ? ` for ${domain}` : ""}. Thank you.`;
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  });
+  const actions = element("div", { className: "actions" }, send, said);
+  return element("details", { className: "correction" }, element("summary", {}, "Correct"), field, actions);
+}
+
+/** Translate a file; the service tells after every few texts how many are done. */
+async function translateFile(file) {
+  const body = new FormData();
+  const [source, target] = info.languages;
+  for (const [key, value] of Object.entries({ source, target, file })) body.append(key, value);
+  const path = info.domains.includes(chosenRoute()) ? `/d/${chosenRoute()}/translate_file` : "/translate_file";
+  say("");
+  byId("download").hidden = true;
+  byId("progress").hidden = false;
+  byId("file-status").textContent = "…";
+  try {
+    const response = await call(path, { method: "POST", headers: { Accept: "application/x-ndjson" }, body });
+    for await (const step of linesOf(response)) showStep(step, file.name);
+  } catch (error) {
+    byId("file-status").textContent = "";
+    say(error.message);
+  }
+  byId("progress").hidden = true;
+}
+
+function showStep({ done, total, translatedFileUrl, error }, name) {
+  if (error) throw new Error(error);
+  Object.assign(byId("progress"), { max: total, value: done });
+  byId("file-status").textContent = `${name}: ${done} of ${total} texts`;
+  if (!translatedFileUrl) return;
+  const path = new URL(translatedFileUrl).pathname;
+  Object.assign(byId("download"), { href: path, download: path.split("/").pop(), hidden: false });
+}
+
+/** Yield the objects of a response, one a line, as they arrive. */
+async function* linesOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) yield JSON.parse(line);
+  }
 }
 
 const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
@@ -171,7 +259,7 @@ function showGates() {
   const line = byId("line").value;
   const lines = line === "" ? column.lines : [column.lines[Number(line)]];
   const mean = (value) => lines.reduce((sum, each) => sum + value(each), 0) / lines.length;
-  const forced = document.querySelector("[name=route]:checked").value;
+  const forced = chosenRoute();
   const rows = info.domains.map((domain) => {
     const layers = (side) => lines[0].gates[side].map((_, layer) => mean((each) => each.gates[side][layer][domain]));
     return bar(domain, mean((each) => each.weights[domain]), layers("encoder"), layers("decoder"), domain === forced);
@@ -281,6 +369,16 @@ byId("form").addEventListener("keydown", (event) => {
     event.preventDefault();
     translate();
   }
+});
+byId("file").addEventListener("change", ({ target }) => {
+  const [file] = target.files;
+  if (file) translateFile(file).then(() => (target.value = "")); // so that the same file can be chosen again
+});
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  const [file] = event.dataTransfer.files;
+  if (file && info) translateFile(file);
 });
 byId("line").addEventListener("change", showGates);
 new ResizeObserver(labelLines).observe(byId("words"));

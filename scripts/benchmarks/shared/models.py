@@ -48,8 +48,9 @@ def make_model(
     import torch
     from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-    import fairseq_ext.registration  # noqa: F401
+    import fairseq_ext
 
+    fairseq_ext.install()
     torch.manual_seed(1)
     arch = ARCHS[system] + ("" if size == "paper" else f"_{size}")
     model_class = ARCH_MODEL_REGISTRY[arch]

@@ -1,11 +1,11 @@
 """Line searches miss no value, ascents end where no weight gains, and files of weights fit their lists."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.reranking.evaluation import bleu_of_choice
 from fairseq_ext.recipes.reranking.nbest import Hypothesis, NBest
 from fairseq_ext.recipes.reranking.tuning import (
@@ -66,19 +66,11 @@ def test_spread_is_that_within_sentences() -> None:
     assert feature_spread(NBest.of(listed)).tolist() == pytest.approx([np.sqrt(0.5), 1.0])
 
 
-def test_weights_are_read_as_they_were_written_and_follow_the_list(tmp_path: Path) -> None:
+def test_weights_are_written_exactly_and_follow_the_list(tmp_path: Path) -> None:
     nbest, _, _ = make_list(seed=1)
     path = tmp_path / "weights.json"
     weights = Weights(weights={"f2": 0.1 + 0.2, "model": -1e-17}, sources={"f2": "this"}, about={"seed": 1})
     weights.write(path)
-    read = Weights.read(path)
-    assert read == weights
+    assert json.loads(path.read_text(encoding="utf-8")) == weights.model_dump()
     assert nbest.names == ["model", "f1", "f2"]
-    assert read.for_list(nbest, {"f2": "this"}, path).tolist() == [-1e-17, 0, 0.1 + 0.2]
-    for other, sources in ((read, {"f2": "other"}), (read, {}), (Weights(weights={"lm": 3.0}), {})):
-        with pytest.raises(InputError, match="weights.json: "):
-            other.for_list(nbest, sources, path)
-    for text in ('{"weights": {}}', '{"weights": {"a": NaN}}', '{"weights": {"a": true}}'):
-        path.write_text(text)
-        with pytest.raises(InputError, match="weights.json: "):
-            Weights.read(path)
+    assert weights.in_order(nbest.names).tolist() == [-1e-17, 0, 0.1 + 0.2]

@@ -15,7 +15,7 @@ from fairseq_ext.inputs.origin import Origin, read_origin
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.data import _check_tags
 from tests.convert import tiny_translation as tiny
-from tests.convert.tiny_marian import make_firefox_folder
+from tests.convert.tiny_marian import make_marian_folder
 from tests.corpora.test_entries import zipped
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
@@ -105,7 +105,7 @@ def test_a_missing_base_and_tags_without_symbols_in_it_are_named(tmp_path: Path)
 
 
 def test_a_marian_folder_or_file_is_a_base_for_its_languages(tmp_path: Path) -> None:
-    folder = make_firefox_folder(tmp_path / "enpt", "enpt")
+    folder = make_marian_folder(tmp_path / "enpt", "enpt")
     written = []
     for number, source in enumerate((folder, folder / "model.enpt.npz")):
         place = tmp_path / str(number)
@@ -141,7 +141,7 @@ def test_folders_with_no_model_or_two_are_refused(tmp_path: Path, names: tuple[s
 
 
 def test_files_of_a_marian_base_are_those_that_are_read(tmp_path: Path) -> None:
-    folder = make_firefox_folder(tmp_path / "enpt", "enpt")
+    folder = make_marian_folder(tmp_path / "enpt", "enpt")
     (folder / "lex.50.50.enpt.s2t.bin").touch()
     assert [path.name for path in base_files(folder)] == ["model.enpt.npz", "vocab.enpt.spm"]
     assert base_files(folder / "model.enpt.npz") == base_files(folder)

@@ -8,15 +8,18 @@ import pytest
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.data.teacher_labels import write_teacher_record
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.origin import Origin
 from fairseq_ext.metrics.records import Record, write_records
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.export import trained_outputs, trained_run
 from fairseq_ext.runtime.manifest import verify
+from fairseq_ext.runtime.translator import SystemTranslator
 from tests import toy, toy_systems
 from tests.small_corpus import write_config
 from tests.translators.small_systems import write_classifier
 from tests.verbs import verb
 
+ORIGIN = Origin("enpt", licence="MPL-2.0")
 OUTPUTS = {
     "mix": {"system": "mix"},
     "gad": {"system": "gad", "lenpen": 2, "max_len_b": 6, "max-len-a": 0},
@@ -31,6 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("experiment")
     work = root / "work"
     data = toy.make_data(work)
+    ORIGIN.write(data)
     for name in ("mix", "gad"):
         task, args, model = toy_systems.make_system(data, name)
         args.source_lang, args.target_lang = "en", "pl"
@@ -58,6 +62,8 @@ def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path) -> None:
     assert (manifest.name, manifest.languages, list(manifest.domains)) == ("gad", ("en", "pl"), toy.DOMAINS)
     assert (manifest.architecture, manifest.classifier) == ("transformer_gated_adapter_tiny", "tfidf")
     assert manifest.text == Normalise(punctuation=None)
+    assert manifest.base == ORIGIN
+    assert SystemTranslator.load(tmp_path / "gad").base == ORIGIN.text
     assert manifest.generation == {"beam": 3, "lenpen": 2.0, "max_len_a": 0.0, "max_len_b": 6}
     assert manifest.scores == {"gad": {"chrF": {"law": 40.0}}, "gad-wide": {"chrF": {"law": 40.0}}}
     verb("export")([str(trained), "mix", str(tmp_path / "mix")])

@@ -37,7 +37,7 @@ def corpora(pairs: int, words: float = 15.0) -> Corpora:
     return Corpora(Path("x"), ("en", "de"), {"a": pairs // 2, "b": pairs // 2}, words, {})
 
 
-def test_what_is_written_is_an_experiment_with_the_systems_of_the_quickstart(
+def test_what_is_written_is_an_experiment_with_the_systems_of_a_shipped_one(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verb("init")([str(folder)])
@@ -45,13 +45,13 @@ def test_what_is_written_is_an_experiment_with_the_systems_of_the_quickstart(
     config = load_config(Path("my.yaml"))
     assert (config.langs, config.corpora.folder, config.work_dir) == (("en", "de"), str(folder), Path("runs/my"))
     assert config.split.valid == config.split.test == 20
-    ours, quickstart = map(sections_of, (Path("my.yaml"), ROOT / "configs/quickstart.yaml"))
+    ours, shipped = map(sections_of, (Path("my.yaml"), ROOT / "configs/mdmt/products-small.yaml"))
     # It is of another size.
     sizes = ("max-update", "total-num-update", "max-tokens", "dropout", "lr", "lr-scheduler", "warmup-updates", "from")
-    for name, system in quickstart["train"]["systems"].items():
+    for name, system in shipped["train"]["systems"].items():
         theirs = {key: value for key, value in system.items() if key not in sizes}
         assert {key: value for key, value in ours["train"]["systems"][name].items() if key not in sizes} == theirs
-    assert quickstart["translate"]["outputs"].items() <= ours["translate"]["outputs"].items()
+    assert shipped["translate"]["outputs"].items() <= ours["translate"]["outputs"].items()
 
 
 def test_gates_of_the_paper(folder: Path) -> None:
@@ -116,6 +116,11 @@ def test_on_a_base_from_a_folder(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert {system.start for system in config.systems.values()} == {None, "base"}
     assert config.evaluate.baseline == "base"
     assert not any({"dropout", "label-smoothing"} & system.options.keys() for system in config.systems.values())
+    quickstart = load_config(ROOT / "configs/quickstart.yaml")
+    for name, system in quickstart.systems.items():
+        kept = {key: value for key, value in system.options.items() if key.startswith("gate-") or key == "arch"}
+        assert kept.items() <= config.systems[name].options.items()
+    assert quickstart.outputs.keys() <= config.outputs.keys()
     verb("init")([str(folder), "--output", "other.yaml"])
     assert "A base would help" in capsys.readouterr().out
 

@@ -52,6 +52,13 @@ def test_general_text_is_the_mean_over_sets_of_no_domain() -> None:
 EVALUATE = {"resamples": 50}
 
 
+def test_own_test_sets_are_not_general_text(tmp_path: Path) -> None:
+    sets = {"ood": {"NEWS": "news.tsv"}, "tests": {"MINE": "mine.tsv"}}
+    found = read_tests(write_experiment(tmp_path, {}, {**EVALUATE, **sets}), ["NEWS", "MINE"])
+    assert set(found.references) == {"law", "med", "ood:NEWS", "test:MINE"}
+    assert found.general == ["ood:NEWS"]
+
+
 def score(config: Translation) -> Records:
     run_steps([scoring_step(config)])
     return read_records(config.work_dir / "scores/records.jsonl")

@@ -83,9 +83,11 @@ def test_a_model_starts_here_unless_it_begins_with_one_from_elsewhere(tmp_path: 
     }
     found = config_of(tmp_path, systems, {})
     assert [name for name in systems if found.starts_here(name)] == ["mix", "ad"]
-    on_base = {name: {**system, "from": "base"} for name, system in {"ad": AD, "more": MORE}.items()}
-    imported = config_of(tmp_path, on_base, {}, base={"import": str(tmp_path)}, subwords={})
+    further = {"mix": {**MORE, "from": "base"}, "ad": AD}
+    outputs = {name: {"system": name} for name in ("ad", "mix", "base")}
+    imported = config_of(tmp_path, further, outputs, base={"import": str(tmp_path)}, subwords={})
     assert not any(map(imported.starts_here, imported.systems))
+    assert imported.reference == "base"
 
 
 def test_outputs_are_compared_with_the_control_and_uniform_weights_or_as_the_file_says(tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""Train a domain's adapter on corrections of its translations, and score it on held-out ones."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import sacrebleu
+
+from fairseq_ext.adapters.new_text import TRAIN, VALID, Training
+from fairseq_ext.adapters.system import System
+from fairseq_ext.adapters.training import Bench
+from fairseq_ext.corpora.raw_text import canonical
+from fairseq_ext.corpora.split import stable_hash
+from fairseq_ext.corpora.text_files import Pair, read_lines
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import json_row
+from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.translators import exported
+
+_FEWEST = 10  # corrections of which some are held out
+
+
+@dataclass(frozen=True)
+class Scores:
+    """chrF of a domain's translations, with corrections as references."""
+
+    before: float
+    after: float
+    number: int  # corrections scored
+    is_held_out: bool  # whether they are not in the training text
+
+
+def update_domain(
+    model: Path, name: str, corrections: Path, output: Path, training: Training, *, may_be_worse: bool = False
+) -> Scores:
+    """Write an exported system in which one domain's adapter has learned from corrections; all others stay identical.
+
+    Args:
+        model: exported system.
+        name: the domain.
+        corrections: file of corrections, or a folder of the server with ``DOMAIN.jsonl``.
+        output: directory to write, which may be ``model``.
+        training: settings; ``valid`` is the share of corrections to hold out, in percent.
+        may_be_worse: whether to write a system that scores lower.
+
+    Raises:
+        InputError: if the system scores lower on held-out corrections, or has no such domain.
+    """
+    system = System.read(model)
+    system.require_adapters()
+    system.require_domain(name)
+    if system.manifest is None:
+        raise InputError(f"{model}: is no exported system; give one")
+    pairs = read_corrections(corrections / f"{name}.jsonl" if corrections.is_dir() else corrections)
+    held_out, rest = _divided(pairs, training)
+    output = output.resolve()
+    with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+        bench = Bench(Path(folder), name, training)
+        bench.write_pairs(system, system, {name: {TRAIN: rest, VALID: held_out or rest}})
+        bench.train_adapter(system).write(Path(folder) / "new")
+        scored = held_out or rest
+        before, after = (_score(path, name, scored) for path in (model, Path(folder) / "new"))
+        scores = Scores(before, after, len(scored), bool(held_out))
+        if held_out and after < before and not may_be_worse:
+            raise InputError(
+                f"{name}: chrF would fall from {before:.1f} to {after:.1f} on {len(scored)} held-out corrections, so "
+                f"{output} stays as it is; give more corrections, a smaller --max-update, or --even-if-worse"
+            )
+        with exported.writing(output) as new:
+            shutil.copytree(Path(folder) / "new", new, dirs_exist_ok=True)
+    return scores
+
+
+def read_corrections(path: Path) -> list[Pair]:
+    """Read corrections: lines of JSON objects with ``source`` and ``target``, or in .tsv files, of two columns.
+
+    Of several corrections of a text, the last one counts.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        where = f"{path}, line {number}"
+        if path.suffix == ".tsv":
+            fields: list[object] = [*line.split("\t")]
+        else:
+            fields = _fields(line, where)
+        texts = [canonical(field, Counter()) for field in fields if isinstance(field, str)]
+        if len(texts) != 2 or not all(texts):
+            raise InputError(f"{where}: is no correction; give a source and a target")
+        found[texts[0]] = texts[1]
+    if not found:
+        raise InputError(f"{path}: has no corrections")
+    return [Pair(*pair) for pair in found.items()]
+
+
+def _fields(line: str, where: str) -> list[object]:
+    try:
+        row = json_row(line)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+    return [row.get("source"), row.get("target")]
+
+
+def _divided(pairs: Sequence[Pair], training: Training) -> tuple[list[Pair], list[Pair]]:
+    """Return the held-out corrections and the rest; of few corrections, none are held out."""
+    pairs = [pair for pair in pairs if max(len(side.split()) for side in pair) <= training.max_words]
+    if not pairs:
+        raise InputError(f"no correction has at most {training.max_words} words; raise --max-words")
+    pairs = sorted(pairs, key=lambda pair: stable_hash(training.seed, pair.source))
+    number = max(1, len(pairs) * training.valid // 100) if len(pairs) >= _FEWEST else 0
+    print(f"{len(pairs) - number} corrections to train on, {number} held out", file=sys.stderr)
+    return list(pairs[:number]), list(pairs[number:])
+
+
+def _score(model: Path, name: str, pairs: Sequence[Pair]) -> float:
+    translator = SystemTranslator.load(model)
+    answers = translator.translate([Request(pair.source, name) for pair in pairs], with_gates=False)
+    texts = [answer.candidates[0].text for answer in answers]
+    return sacrebleu.corpus_chrf(texts, [[pair.target for pair in pairs]]).score
