@@ -34,6 +34,7 @@ from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.patches.checkpoints import save_checkpoint
 from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
 from fairseq_ext.translators import exported
+from fairseq_ext.translators.shortlists import keep_lexicons
 
 State = dict[str, Tensor]
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
@@ -204,7 +205,7 @@ class System:
                 shutil.copyfile(self.path / name, folder / name)
             (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in self.domains), encoding="utf-8")
             self.write_checkpoint(folder / CHECKPOINT_FILE)
-            exported.write_model(folder)
+            keep_lexicons(folder, exported.write_model(folder), self.domains)
             exported.complete(folder, manifest)
 
     def write_checkpoint(self, path: Path) -> None:

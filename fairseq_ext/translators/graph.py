@@ -203,10 +203,21 @@ class Graph:
     def write(self, path: Path, description: str) -> None:
         """Write the graph and its constants to one file."""
         constants = [numpy_helper.from_array(array, name) for name, array, _ in self._constants.values()]
+        self._name_outputs()
         graph = helper.make_graph(self._nodes, description, self._inputs, self._outputs, constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="fairseq-ext")
         onnx.save(model, path)
+
+    def _name_outputs(self) -> None:
+        """Give values the names of outputs instead of copying them."""
+        computed = {name for node in self._nodes for name in node.output}
+        copies = [node for node in self._nodes if node.op_type == "Identity" and node.input[0] in computed]
+        names = {node.input[0]: node.output[0] for node in copies}
+        self._nodes = [node for node in self._nodes if node not in copies or names[node.input[0]] != node.output[0]]
+        for node in self._nodes:
+            for own in (node.input, node.output):
+                own[:] = [names.get(name, name) for name in own]
 
     def _name(self, value: Operand | None) -> str:
         if value is None:

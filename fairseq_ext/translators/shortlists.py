@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,14 @@ def write_shortlist(folder: Path, data: Path, languages: tuple[str, str], vocabu
         if own:
             lexicons[name] = count_lexicon(own, copies, lexicons[BASE])
     write_lexicons(path, lexicons)
+
+
+def keep_lexicons(folder: Path, vocabulary: Vocabulary, domains: Iterable[str]) -> None:
+    """Keep the lexicons of the base and of these domains, if the folder has any."""
+    path = folder / SHORTLIST_FILE
+    if path.is_file():
+        lexicons = read_lexicons(path, (len(vocabulary.source), len(vocabulary.target)), REMEDY)
+        write_lexicons(path, {name: own for name, own in lexicons.items() if name in {BASE, *domains}})
 
 
 def _training_pairs(folder: Path, languages: tuple[str, str]) -> Pairs:

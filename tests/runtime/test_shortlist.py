@@ -95,6 +95,12 @@ def test_exports_count_the_lexicons_of_their_domains(
         SystemTranslator.load(tmp_path / "ad", shortlist="some")
 
 
+def test_lexicons_of_other_domains_are_left_out(limited: SystemTranslator, tmp_path: Path) -> None:
+    path, vocabulary = tmp_path / "gad" / SHORTLIST_FILE, limited.text.vocabulary
+    shortlists.keep_lexicons(path.parent, vocabulary, ["law", "new"])
+    assert [*read_lexicons(path, (len(vocabulary.source), len(vocabulary.target)), "")] == ["base", "law"]
+
+
 def test_small_vocabularies_and_models_without_text_have_none(exported: Path, tmp_path: Path) -> None:
     assert not (exported / "ad" / SHORTLIST_FILE).exists()
     (tmp_path / "domains.txt").write_text("law\n")
