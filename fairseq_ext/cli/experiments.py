@@ -174,11 +174,14 @@ def _decode(options: Namespace) -> None:
     from fairseq_ext.recipes.translation.config import load_config
     from fairseq_ext.recipes.translation.decoding import translation_step
     from fairseq_ext.recipes.translation.export import trained_outputs
+    from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
 
     config = load_config(options.config)
     runs = config.output_runs(options.outputs) if options.outputs else config.all_output_runs()
-    steps = [translation_step(config, run, options.extra) for run in trained_outputs(config, runs)]
-    run_steps(steps, dry_run=options.dry_run)
+    trained = trained_outputs(config, runs)
+    steps = [translation_step(config, run, options.extra) for run in trained]
+    # The sets besides the domains' own are translated with the options of the file only.
+    run_steps([*steps, *([] if options.extra else extra_set_steps(config, trained))], dry_run=options.dry_run)
 
 
 def _score_options(parser: ArgumentParser) -> None:
