@@ -13,7 +13,7 @@ scripts/fairseq-ext teacher "$config"        # the domain classifier that the ga
 for system in ad gad mix; do
   scripts/fairseq-ext train "$config" "$system"
 done
-scripts/fairseq-ext translate "$config"      # the held-out sentences and general text, by every system
+scripts/fairseq-ext decode "$config"         # the held-out sentences and general text, by every system
 scripts/fairseq-ext report "$config"
 scripts/fairseq-ext score "$config"
 lines=$(printf '%s\n' 'Close the ticket' 'Delete this order' 'Strings')

@@ -100,8 +100,10 @@ def count_lexicon(pairs: Pairs, copies: np.ndarray, known: Lexicon | None = None
         copies: for each source piece the equal target piece, or -1: the runtime adds them anyway.
         known: a lexicon that is used together with the result.
     """
-    counts = _Counts.of(pairs[:: max(1, len(pairs) // _MOST_PAIRS)], len(copies))
-    always, size = np.argsort(-counts.of_target, kind="stable")[:_FREQUENT], len(counts.of_target)
+    every = [target for _, target in pairs] + [copies, *([] if known is None else [known.targets])]
+    size = 1 + max(int(targets.max()) for targets in every if len(targets))
+    counts = _Counts.of(pairs[:: max(1, len(pairs) // _MOST_PAIRS)], len(copies), size)
+    always = np.argsort(-counts.of_target, kind="stable")[:_FREQUENT]
     available = [_keys(np.flatnonzero(copies >= 0), copies[copies >= 0], size)]
     if known is None:
         available.append(counts.best())
@@ -124,8 +126,7 @@ class _Counts:
     of_both: np.ndarray
 
     @classmethod
-    def of(cls, pairs: Pairs, sources: int) -> _Counts:
-        size = 1 + max((int(target.max()) for _, target in pairs if len(target)), default=0)
+    def of(cls, pairs: Pairs, sources: int, size: int) -> _Counts:
         of_source, of_target = np.zeros(sources, np.int64), np.zeros(size, np.int64)
         for source, target in pairs:
             of_source[np.unique(source)] += 1
@@ -167,9 +168,10 @@ class _Counts:
 
 def _are_in(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return whether each key is among sorted values."""
-    places = np.minimum(np.searchsorted(values, keys), len(values) - 1)
-    found: np.ndarray = values[places] == keys
-    return found
+    places = np.searchsorted(values, keys)
+    is_inside = places < len(values)
+    is_inside[is_inside] = values[places[is_inside]] == keys[is_inside]
+    return is_inside
 
 
 def copies_of(source: Sequence[str], target: Sequence[str]) -> np.ndarray:

@@ -113,7 +113,9 @@ def draw_gains(points: Mapping[str, tuple[Span, Span | None]], x_label: str, y_l
     def point(axes: Axes, name: str, x: Span, y: Span, height: Any, coordinates: Any) -> None:
         colour, marker = style[name]
         axes.errorbar(x.value, y.value, y.error, x.error, fmt=marker, color=colour, markersize=5, linewidth=1)
-        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkB": 4}
+        # In a line of its own, a name needs no other line, which would look like an interval.
+        width = 0.5 if coordinates == "axes fraction" else 0
+        line = {"arrowstyle": "-", "color": colour, "linewidth": width, "shrinkB": 4}
         weight = "bold" if name == chosen else "normal"
         place = {"xytext": (1.04, height), "textcoords": coordinates, "va": "center", "fontweight": weight}
         axes.annotate(name, (x.value, y.value), arrowprops=line, **place)

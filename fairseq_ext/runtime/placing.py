@@ -223,7 +223,7 @@ class Placing:
         if is_first and is_last and self._words:
             return (False, f"{mark.text} ") if place == low else (True, f" {mark.text}")
         sticks = place > low and (is_last or place == len(self._words))
-        if MARK.fullmatch(mark.text) or not self._words:
+        if MARK.fullmatch(mark.text) or (place == len(self._words) and not sticks):
             return sticks, mark.text
         begin, end = self._words[place - 1 if sticks else place]
         blank = " " if self._target[begin:end].isalnum() else ""  # a placeholder must not merge with a word

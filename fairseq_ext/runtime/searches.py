@@ -30,7 +30,7 @@ _TERM_BEAM = 8  # minimum beam size of a search with constraints
 _SYNTAX = "%{}$#@\\|<>[]"
 # A translation repeats itself if so many tokens are the same few, so many times more than the source does.
 _REPEATED, _TIMES, _LONGEST_REPEATED = 8, 4, 6
-_MOST_LENGTH, _SPARE_LENGTH = 3, 20  # tokens of a translation for each of the source, and in addition
+_MOST_LENGTH, _SPARE_LENGTH = 3, 20  # tokens of one side for each of the other, and in addition
 _NO_REPEAT = 3  # n-grams of this size do not occur twice in a search after a repetition
 _Key = TypeVar("_Key")
 
@@ -62,21 +62,23 @@ class Sentence:
     def is_kept(self, text: str) -> bool:
         """Return whether a translation without hidden placeholders has exactly those of the source.
 
-        If the source has any, the rest of the translation must not have parts of others.
+        If the source has any, the rest of the translation must have words, but no parts of other placeholders.
         """
         if not keeps(self.marked.text, self.marked.spaced(text), self.dialect):
             return False
         if not self.kept:
             return True
         source, target = ("".join(parts(each, self.dialect)[::2]) for each in (self.marked.text, text))
-        return all(target.count(each) <= source.count(each) for each in _SYNTAX)
+        has_words = any(map(str.isalpha, target)) or not any(map(str.isalpha, source))
+        return has_words and all(target.count(each) <= source.count(each) for each in _SYNTAX)
 
     def fault_of(self, tokens: np.ndarray) -> str | None:
         """Return ``REPETITION`` or ``LENGTH`` if a translation, including its end, has such a fault."""
         times = max(_times_repeated(self.tokens.tolist()), 1)
         if _times_repeated(tokens.tolist()) >= _TIMES * times:
             return REPETITION
-        return LENGTH if len(tokens) > _MOST_LENGTH * len(self.tokens) + _SPARE_LENGTH else None
+        short, long = sorted((len(self.tokens), len(tokens)))
+        return LENGTH if long > _MOST_LENGTH * short + _SPARE_LENGTH else None
 
 
 class Searches:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from fairseq_ext.corpora.placeholders import parts as placeholder_parts
 from fairseq_ext.runtime.markup import attribute, is_empty, is_end, name_of
 
 MOST_TAGS = 0x4000  # in a run
+_MOST_NESTED = 100  # pairs
 _PRIVATE = "[\U000f0000-\U000fc001]"  # stray marks, see fairseq_ext.runtime.pieces
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
 # Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
@@ -22,7 +24,8 @@ _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
 _TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(?:\?>|\Z)
     |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
     |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,5000}}?</(?P=code)\s*>
-    |<(?!domain:|PRI\w+>)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>|&lt;[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
+    |<(?!domain:|PRI\w+>)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>
+    |&lt;[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
 _FLAGS = re.DOTALL | re.IGNORECASE | re.VERBOSE
 
 
@@ -76,8 +79,9 @@ def runs(text: str, syntax: Syntax, dialect: str = ANY) -> Iterator[tuple[Run, P
     Pairs of tags are whole and nested within a run: where they are not, a tag ends the run.
     """
     parts = _kept_whole(list(_parts(text, syntax, dialect)))
-    pairs, crossing = pair_up(parts)
-    ends = [place in crossing or _ends_run(part, place) for place, part in enumerate(parts)]
+    pairs, cutting = pair_up(parts)
+    cutting |= _deep(pairs)
+    ends = [place in cutting or _ends_run(part, place) for place, part in enumerate(parts)]
     numbers = list(accumulate(ends))
     run: Run = []
     for place, part in enumerate(parts):
@@ -127,6 +131,17 @@ def _cut_at(breaks: list[tuple[int, int]], part: str, start: int) -> Iterator[tu
         end = last - start
         yield part[first - start : end], "<br/>"
     yield part[end:], ""
+
+
+def _deep(pairs: Mapping[int, int]) -> set[int]:
+    """Return the places of pairs within too many others."""
+    found: set[int] = set()
+    depth = 0
+    for place in sorted(pairs):
+        other = pairs[place]
+        depth += 1 if other > place else -1
+        found |= {place, other} if other > place and depth > _MOST_NESTED else set()
+    return found
 
 
 def _ends_run(part: Part, place: int) -> bool:
@@ -181,12 +196,13 @@ def pair_up(parts: Sequence[Part]) -> tuple[dict[int, int], set[int]]:
     return pairs, crossing
 
 
+@lru_cache(maxsize=4096)
 def _half(tag: str) -> tuple[str, str]:
     """Return whether a tag opens or closes a pair, and a key that both halves share; empty if it stands alone."""
     name = name_of(tag).lower()
     if not name or name in _WITHOUT_END:
         return "", ""
-    if name in (*_OPENING, *_CLOSING):
+    if name in (*_OPENING, *_CLOSING) and not (name == "em" and attribute(tag, "startRef") is None):  # HTML's <em>
         number = next(filter(None, (attribute(tag, key) for key in ("rid", "startRef", "i", "id"))), "")
         return "open" if name in _OPENING else "close", f"code {number}"
     if name == "it":

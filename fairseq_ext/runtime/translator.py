@@ -32,13 +32,13 @@ from fairseq_ext.runtime.manifest import (
 from fairseq_ext.runtime.model import Model
 from fairseq_ext.runtime.next_tokens import Options
 from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, unstow, without_marks
-from fairseq_ext.runtime.pieces import cut as split_at
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Answer, Candidate, Request, TokenGates, join_answers
 from fairseq_ext.runtime.search import Found
 from fairseq_ext.runtime.searches import Searches, Sentence
 from fairseq_ext.runtime.sentences import cut
 from fairseq_ext.runtime.shortlist import NONE, SYSTEM, Shortlist, read_shortlist
+from fairseq_ext.runtime.tags import cut as split_at
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term
 from fairseq_ext.runtime.vocabulary import Text
 

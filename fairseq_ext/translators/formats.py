@@ -9,8 +9,8 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.translators import toolkit_documents
 from fairseq_ext.translators.catalogue import read_po, write_po
 from fairseq_ext.translators.document import Document, Filling, Format
+from fairseq_ext.translators.json_documents import read_json, read_xcstrings
 from fairseq_ext.translators.markup_documents import read_html, read_tmx, read_xliff, write_text, write_xml
-from fairseq_ext.translators.string_catalogue import read_xcstrings
 from fairseq_ext.translators.subtitles import read_subtitles
 
 TEXT = "text"
@@ -20,6 +20,7 @@ FORMATS: dict[str, Format] = {
     "tmx": Format(read_tmx, write_xml),
     "html": Format(read_html, write_text),
     "subtitles": Format(read_subtitles, write_text),
+    "json": Format(read_json, write_text),
     "xcstrings": Format(read_xcstrings, write_text),
     **toolkit_documents.FORMATS,
 }
@@ -27,7 +28,7 @@ SUFFIXES = {
     ".po": "po", ".pot": "po", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mqxliff": "xliff",
     ".tmx": "tmx", ".html": "html", ".htm": "html", ".xhtml": "html", ".srt": "subtitles", ".vtt": "subtitles",
     ".xcstrings": "xcstrings", ".strings": "strings", ".properties": "properties", ".resx": "resx", ".json": "json",
-    ".arb": "arb", ".yaml": "yaml", ".yml": "yaml", ".md": "markdown", ".markdown": "markdown", ".ts": "qt",
+    ".arb": "json", ".yaml": "yaml", ".yml": "yaml", ".md": "markdown", ".markdown": "markdown", ".ts": "qt",
 }  # fmt: skip
 # Suffixes of other files that are not plain text, and what they are.
 _OTHERS = {
@@ -73,8 +74,6 @@ def format_of(path: Path) -> str:
         return "android"
     if suffix == ".ts" and b"<TS" not in head:
         raise InputError(f"{path}: is no file of Qt Linguist; if it is text, give --input-format {TEXT}")
-    if path.name == "messages.json" and b'"message"' in head:
-        return "webext"
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
     kinds = [kind for kind, own in _OTHERS.items() if suffix[1:] in own]

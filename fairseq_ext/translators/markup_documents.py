@@ -127,9 +127,9 @@ class _Scope(NamedTuple):
     is_preformatted: bool = False
 
     def inside(self, tag: str) -> _Scope:
-        space = attribute(tag, "xml:space")
+        translate, space = attribute(tag, "translate"), attribute(tag, "xml:space")
         return _Scope(
-            self.is_translated and attribute(tag, "translate") != "no",
+            self.is_translated if translate is None else translate != "no",
             self.is_preformatted if space is None else space == "preserve",
         )
 

@@ -25,8 +25,8 @@ _MANY = 4000
 def write_shortlist(folder: Path, data: Path, languages: tuple[str, str], vocabulary: Vocabulary) -> None:
     """Add lexicons of the domains, counted in their training pairs, to those of the base in a folder.
 
-    A small vocabulary needs none. A base that comes without a lexicon gets one that is counted in the pairs of all domains. Without any pairs, as
-    for a model without training data, nothing is written.
+    A base that comes without a lexicon gets one that is counted in the pairs of all domains. Nothing is written for a
+    small vocabulary, and for a model without training pairs.
 
     Args:
         data: data directory of the training.

@@ -1,4 +1,4 @@
-"""Formats that translate-toolkit reads and writes, where it is installed: the extra ``formats``.
+"""Formats that translate-toolkit and ruamel.yaml read and write, where they are installed: the extra ``formats``.
 
 Files in one language are translated in place. Qt's ``.ts`` has two languages: its unfinished messages are filled.
 """
@@ -23,10 +23,6 @@ _CLASSES = {
     "strings": ("properties.stringsutf8file", "properties.stringsfile"),
     "properties": ("properties.javautf8file", "properties.javafile"),
     "resx": ("resx.RESXFile",),
-    "json": ("jsonl10n.JsonNestedFile",),
-    "arb": ("jsonl10n.ARBJsonFile",),
-    "webext": ("jsonl10n.WebExtensionJsonFile",),
-    "yaml": ("yaml.YAMLFile",),
     "qt": ("ts2.tsfile",),
 }
 _MARKDOWN = re.compile(
@@ -37,15 +33,15 @@ _MARKDOWN = re.compile(
 
 def _class(name: str, which: int = 0) -> Any:
     module, _, kind = _CLASSES[name][which].partition(".")
-    return getattr(_module(name, module), kind)
+    return getattr(_module(name, f"translate.storage.{module}"), kind)
 
 
 def _module(name: str, module: str) -> Any:
     try:
-        return import_module(f"translate.storage.{module}")
+        return import_module(module)
     except ImportError as error:
         raise InputError(
-            f"is {name}, which translate-toolkit reads ({error}); install it with pip install 'fairseq-ext[formats]'"
+            f"is {name}, which needs translate-toolkit ({error}); install it with pip install 'fairseq-ext[formats]'"
         ) from None
 
 
@@ -102,8 +98,6 @@ def _write(name: str, path: Path, parts: Iterable[str], file: IO[bytes]) -> None
         if new != old:
             _fill(name, unit, new)
     list(left)  # checks that no translation is left
-    if name in ("json", "arb", "webext") and (indent := re.search(rb"\n([ \t]+)\S", data)):
-        store.dump_args["indent"] = indent[1].decode("ascii")
     written = bytes(store)
     if _shape(store) != _shape(_store(name, written)):
         raise InputError(f"would not be read again as {name}; report the file")
@@ -128,9 +122,42 @@ def _fill(name: str, unit: Any, texts: list[str]) -> None:
         unit.target = texts[0]
 
 
+def _read_yaml(path: Path, filling: Filling) -> Parts:
+    for holder, key in _values(_loaded(path)[0]):
+        pieces = split(holder[key], PLAIN, filling.dialect)
+        yield Edit(holder[key], (pieces,), "".join) if pieces.texts else holder[key]
+
+
+def _write_yaml(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
+    content, yaml = _loaded(path)
+    for (holder, key), text in zip(_values(content), parts, strict=True):
+        if text != holder[key]:
+            holder[key] = type(holder[key])(text)  # in the same quotes
+    yaml.dump(content, file)
+
+
+def _loaded(path: Path) -> tuple[Any, Any]:
+    """Return the content of a YAML file, and a writer that keeps its form."""
+    module, data = _module("yaml", "ruamel.yaml"), path.read_text(encoding="utf-8")
+    _, mapping, sequence = _guarded("yaml", lambda: _module("yaml", "ruamel.yaml.util").load_yaml_guess_indent(data))
+    yaml = module.YAML()
+    yaml.preserve_quotes, yaml.width = True, 1 << 20
+    yaml.indent(mapping=mapping, sequence=mapping, offset=sequence)
+    return _guarded("yaml", lambda: yaml.load(data)), yaml
+
+
+def _values(holder: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the places of all strings, each a container and a key."""
+    pairs = holder.items() if isinstance(holder, dict) else enumerate(holder) if isinstance(holder, list) else ()
+    for key, value in list(pairs):
+        if isinstance(value, str):
+            yield holder, key
+        yield from _values(value)
+
+
 def _markdown(path: Path, translate: Callable[[str], str]) -> bytes:
     """Return a Markdown file with its texts replaced."""
-    kind = _module("markdown", "markdown").MarkdownFile
+    kind = _module("markdown", "translate.storage.markdown").MarkdownFile
     store = kind(callback=translate, extract_code_blocks=False, extract_frontmatter=False, no_placeholders=True)
     _guarded("markdown", lambda: store.parse(path.read_bytes()))
     return bytes(store.filesrc.encode("utf-8"))
@@ -178,4 +205,5 @@ def _unmasked(tokens: dict[str, str], texts: Iterable[str]) -> str:
 
 
 FORMATS = {name: Format(partial(_read, name), partial(_write, name)) for name in _CLASSES}
+FORMATS["yaml"] = Format(_read_yaml, _write_yaml)
 FORMATS["markdown"] = Format(_read_markdown, _write_markdown)

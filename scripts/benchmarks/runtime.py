@@ -1,19 +1,24 @@
-"""Compare the translation speed of exported systems with CTranslate2, in turn on the same sentences.
+"""Compare the translation speed of exported systems with CTranslate2 and Firefox's engine, in turn on the same text.
 
 CTranslate2 does not support adapters: it translates with the plain base, exported as a separate system. Install it with
-`pip install ctranslate2`. With `--shape`, the systems' models are replaced with random models of that size, and all
-translations have the same length. `--networks` also measures classifiers that could select the domain before
-translation: encoders with random weights on the same sentences.
+`pip install ctranslate2`. Firefox's engine translates with the Marian model from which a base was imported. It needs a
+Python 3.10 with `pip install --no-deps bergamot`. With `--shape`, the systems' models are replaced with random models
+of that size, and all translations have the same length. `--networks` also measures classifiers that could select the
+domain before translation: encoders with random weights on the same sentences.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
+import subprocess
 import tempfile
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +41,30 @@ NETWORKS = {
     "RoBERTa base": (12, 768, 12, 50265),
     "RoBERTa large": (24, 1024, 16, 50265),
 }
-Translate = Callable[[Sequence[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Translations of another process, and its seconds."""
+
+    texts: list[str]
+    cpu: float
+    wall: float
+
+
+Translate = Callable[[Sequence[str]], list[str] | Timed]
 
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("text", type=Path, help="file of sentences, one per line")
     parser.add_argument("references", type=Path, help="file of reference translations")
-    parser.add_argument("systems", nargs="+", help="exported systems")
+    parser.add_argument("systems", nargs="+", metavar="SYSTEM[:ROUTE]", help="exported systems, and their routes")
+    parser.add_argument("--beams", type=int, nargs="+", default=[4], help="beam sizes of the exported systems")
+    parser.add_argument("--precisions", choices=PRECISIONS, nargs="+", default=PRECISIONS, help="precisions")
+    parser.add_argument("--shortlist", choices=("system", "none"), default="system", help="shortlist of the systems")
+    parser.add_argument(
+        "--firefox", nargs=2, metavar=("PYTHON", "FOLDER"), help="Python with Firefox's engine, and the model's folder"
+    )
     parser.add_argument("--base", type=Path, help="exported system without adapters, for CTranslate2")
     parser.add_argument("--shape", choices=sorted(SHAPES), help="size of random models to measure")
     parser.add_argument("--networks", action="store_true", help="also measure classifiers")
@@ -54,33 +76,40 @@ def measure(options: Namespace) -> dict[str, Any]:
     import sacrebleu
 
     lines, references = (path.read_text(encoding="utf-8").splitlines() for path in (options.text, options.references))
-    systems, base, longest = list(map(Path, options.systems)), options.base, 200
+    named = [name.partition(":")[::2] for name in options.systems]
+    systems, routes, base, longest = [Path(name) for name, _ in named], [route for _, route in named], options.base, 200
     if options.shape:
         folder = Path(tempfile.mkdtemp())
         systems = [_random(system, options.shape, folder / system.name) for system in systems]
         base = base and _random(base, options.shape, folder / "base" / base.name)
         longest = RANDOM_LENGTH
-    translators = {}
-    for precision in PRECISIONS:
-        for system in systems:
-            translators[f"{system.name} {precision}"] = _runtime(system, precision, options.threads)
+    translators: dict[str, Translate] = {} if options.firefox is None else {"Firefox": _firefox(options)}
+    for precision in options.precisions:
+        for system, route in zip(systems, routes, strict=True):
+            own = _runtime(system, route, precision, options.threads, options.shortlist)
+            translators |= {f"{system.name} {precision} beam {beam}": partial(own, beam) for beam in options.beams}
         if base:
             translators[f"CTranslate2 {precision}"] = _ctranslate2(base, precision, options.threads, longest)
     classifiers = _networks(systems[0], lines, options.threads) if options.networks else {}
     rates: dict[str, dict[str, float]] = {name: {} for name in (*translators, *classifiers)}
     for _ in range(options.rounds):
         for name, answer in (translators | classifiers).items():
-            cpu, wall = time.process_time(), time.perf_counter()
-            found = answer(lines)
-            seconds = {
-                "sentences_per_cpu_second": time.process_time() - cpu,
-                "sentences_per_second": time.perf_counter() - wall,
-            }
+            found, cpu, wall = _timed(answer, lines)
+            seconds = {"sentences_per_cpu_second": cpu, "sentences_per_second": wall}
             for unit, each in seconds.items():
                 rates[name][unit] = max(rates[name].get(unit, 0), round(len(lines) / each, 1))
             if name in translators:
                 rates[name]["chrf"] = round(sacrebleu.corpus_chrf(found, [references]).score, 2)
     return rates
+
+
+def _timed(translate: Translate, lines: Sequence[str]) -> tuple[list[str], float, float]:
+    """Return the translations, and the seconds that they took: of the processor and in all."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    found = translate(lines)
+    if isinstance(found, Timed):
+        return found.texts, found.cpu, found.wall
+    return found, time.process_time() - cpu, time.perf_counter() - wall
 
 
 def _random(system: Path, shape: str, out: Path) -> Path:
@@ -127,15 +156,30 @@ def _enlarge_dictionaries(data: Path, languages: Sequence[str], symbols: int) ->
     return dictionary
 
 
-def _runtime(system: Path, precision: str, threads: int) -> Translate:
+def _runtime(
+    system: Path, route: str, precision: str, threads: int, shortlist: str
+) -> Callable[[int, Sequence[str]], list[str]]:
     from fairseq_ext.runtime.requests import Request
     from fairseq_ext.runtime.translator import SystemTranslator
 
-    translator = SystemTranslator.load(system, decoding_precision=precision, threads=threads)
+    translator = SystemTranslator.load(system, decoding_precision=precision, threads=threads, shortlist=shortlist)
 
-    def translate(lines: Sequence[str]) -> list[str]:
-        answers = translator.translate([Request(line) for line in lines], beam=4, with_gates=False)
-        return [answer.candidates[0].text for answer in answers]
+    def translate(beam: int, lines: Sequence[str]) -> list[str]:
+        requests = [Request(line, route or None) for line in lines]
+        return [answer.candidates[0].text for answer in translator.translate(requests, beam=beam, with_gates=False)]
+
+    return translate
+
+
+def _firefox(options: Namespace) -> Translate:
+    """Return Firefox's engine, in a process of its own. It translates greedily, as Firefox does."""
+    python, folder = options.firefox
+    command = [python, str(Path(__file__).with_name("shared") / "firefox_engine.py"), folder, str(options.threads)]
+
+    def translate(lines: Sequence[str]) -> Timed:
+        text = "".join(f"{line}\n" for line in lines)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+        return Timed(**json.loads(done.stdout))
 
     return translate
 

@@ -47,6 +47,12 @@ def test_marks_stand_where_attention_says(source: str, target: str, links: dict[
     assert put(source, target, links) == found
 
 
+def test_a_pair_may_find_no_word_left() -> None:
+    [text] = (pieces := split("a <b>b</b> <i>c {0}</i> d", HTML)).texts
+    found = place(Marked.read(text, lambda _: False), "A", [], np.ones((1, 4)))
+    assert pieces.join([found]) == "<b>A</b><i>{0} </i>"
+
+
 WORDS = ["w1", "W", ",", "{0}", "a-b"]
 PARTS = ["w1", "w2 ", " w3", ", ", "<b>", "</b>", "<i>", "</i>", "<x/>", " <x/> ", "{0}", " ", "."]
 

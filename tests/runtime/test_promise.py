@@ -183,6 +183,8 @@ def sentence(tokens: Sequence[int]) -> Sentence:
         ([5, 6] * 6, [7, 8] * 6, None),
         ([5, 6] * 2, [7, 8] * 16, "repetition"),
         (range(4), range(40), "length"),
+        (range(40), range(4), "length"),
+        (range(20), [4], None),
     ],
 )
 def test_faults_are_noticed(source: Sequence[int], target: Sequence[int], fault: str | None) -> None:
@@ -208,3 +210,24 @@ def test_terms_are_not_within_placeholders_addresses_and_tags(text: str, found: 
     texts = split(text).texts
     marked = [Marked.read(each, lambda _: True) for each in texts]
     assert [term.source for each in marked for term in TERMS.found_in(each.words)] == found
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_kept"),
+    [
+        ("a %s b", "A %s B", True),
+        ("a %s b", "A%sB", True),  # blanks are put there
+        ("a %s b", "A B", False),
+        ("a %s b", "A %s B %d", False),
+        ("a %s b", "A %s B }", False),
+        ("a %s b", "%s", False),
+        ("a [1] %s", "A [1] %s", True),
+        ("a", "A }", True),
+        ("a", "A %s", False),
+    ],
+)
+def test_what_a_search_has_to_keep(source: str, target: str, is_kept: bool) -> None:
+    [text] = split(f"x {source} y").texts
+    marked = Marked.read(text, lambda _: True)
+    own = Sentence(marked, np.array([2]), [], None, False, {}, [1] * len(marked.kept), ANY)  # type: ignore[list-item]
+    assert own.is_kept(target) == is_kept

@@ -29,6 +29,7 @@ def cut(text: str, syntax: Syntax = XML) -> list[str]:
         ('<ph id="1" equiv="&lt;b&gt;"/>', '<ph id="2" equiv="&lt;/b&gt;"/>'),
         ("&lt;b&gt;", "&lt;/b&gt;"),
         ("<B CLASS=x>", "</b>"),
+        ("<em>", "</em>"),
         ("<0>", "</0>"),
     ],
 )
@@ -85,6 +86,12 @@ def test_line_breaks_end_a_run_where_they_are_no_blanks() -> None:
 def test_what_is_not_translated_is_one_part(element: str) -> None:
     [(run, _)] = [each for each in runs(f"a {element} b", XML) if each[0]]
     assert [part.raw for part in run] == ["a ", element, " b"]
+
+
+def test_pairs_within_too_many_others_cut() -> None:
+    cuts = cut("<b>" * 5000 + "a" + "</b>" * 5000, HTML)
+    assert "a" in cuts
+    assert max(each.count("<b>") for each in cuts) <= 100
 
 
 def test_ten_thousand_tags_take_no_time() -> None:

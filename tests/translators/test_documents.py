@@ -1,7 +1,6 @@
 """Documents are filled, and all else in them keeps its bytes."""
 
 import io
-import re
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.pieces import ALONE, CLOSE, OPEN, PRIVATE, keep, mark, split
+from fairseq_ext.runtime.pieces import ALONE, CLOSE, OPEN, keep, mark, split
 from fairseq_ext.runtime.tags import HTML as MARKUP
-from fairseq_ext.runtime.tags import cut
-from fairseq_ext.translators.document import Document, Filling
-from fairseq_ext.translators.formats import FORMATS, format_of
+from tests.translators.stand_in import filled, opened, shout
 
 PO = """# Of a program
 msgid ""
@@ -119,22 +116,6 @@ CASES = {
 }
 
 
-def document(path: Path, every: bool = False) -> Document:
-    return Document(path, FORMATS[format_of(path)], Filling(("en", "de"), "GAD", every))
-
-
-def shout(text: str) -> str:
-    """A translation that keeps its marks, with what is between placeholders'."""
-    parts = cut(re.compile(f"{keep('.*?')}|{PRIVATE}"), text)
-    return "".join(part.upper() if is_text else part for part, is_text in parts)
-
-
-def filled(path: Path, every: bool = False) -> bytes:
-    file, found = io.BytesIO(), document(path, every)
-    found.write([shout(text) for text, _ in found.texts()], file)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "crlf"])
 @pytest.mark.parametrize("name", CASES)
 def test_what_has_no_translation_gets_one(name: str, encoding: str, tmp_path: Path) -> None:
@@ -147,7 +128,7 @@ def test_what_has_no_translation_gets_one(name: str, encoding: str, tmp_path: Pa
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_not_translated_stays(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(CASES[name][0])
-    found, file = document(tmp_path / name), io.BytesIO()
+    found, file = opened(tmp_path / name), io.BytesIO()
     count = len(list(found.texts()))
     found.write([""] * count, file)
     assert found.filled == 0
@@ -160,6 +141,16 @@ def test_all_is_translated_where_that_is_asked(name: str, tmp_path: Path) -> Non
     (tmp_path / name).write_text(CASES[name][0])
     found = filled(tmp_path / name, every=True)
     assert (b"DONE" in found, b"fertig" in found) == (True, False)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_lost_or_added_text_is_an_error(name: str, change: int, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(CASES[name][0])
+    found = opened(tmp_path / name)
+    count = len(list(found.texts())) + change
+    with pytest.raises(InputError, match="has other texts than were translated"):
+        found.write(["a"] * count, io.BytesIO())
 
 
 def test_utf_16_stays_utf_16(tmp_path: Path) -> None:

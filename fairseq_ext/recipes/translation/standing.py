@@ -215,7 +215,7 @@ def at_a_glance(standing: Standing) -> Table:
         *columns_of("Domains", AVERAGE),
         *(columns_of("General text", GENERAL) if standing.has_general_text else []),
     ]
-    notes = ["Means over domains, and over the sets of general text."]
+    notes = ["Means over domains" + (", and over the sets of general text." if standing.has_general_text else ".")]
     notes += ["In brackets: the 95 % interval, from a paired bootstrap over sentences."] if base else []
     rows = [name for name in standing.config.main if name in standing.averages]
     return Table(f"Systems: {metric}", "System", rows, [*columns, Column("Needs the domain", need)], notes)
