@@ -1,6 +1,7 @@
 """Measure how accurately tags and placeholders are kept, and the cost in chrF.
 
-Tags are put around randomly chosen words; placeholders are those in the text.
+Tags are put around randomly chosen words; placeholders are those in the text, and in addition, those of all families at
+random places.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("text", type=Path, help="file of sentences, one per line")
     parser.add_argument("references", type=Path, help="file of reference translations")
     parser.add_argument("--sentences", type=int, default=500, help="sentences to draw from the text, of each kind")
+    parser.add_argument("--made-up", type=int, default=2000, help="texts with placeholders at random places")
     parser.add_argument("--precision", default="float32", choices=("float32", "int8"), help="precision of the system")
 
 
@@ -36,6 +38,32 @@ def measure(options: Namespace) -> dict[str, Any]:
     return {
         "tags": _figures(translator, [_tagged(line, rng) for line, _ in tagged], [other for _, other in tagged]),
         "placeholders": _figures(translator, [line for line, _ in own], [other for _, other in own]),
+        "made_up": _made_up(translator, [line for line, _ in pairs], rng, options.made_up),
+    }
+
+
+def _made_up(translator: Any, lines: Sequence[str], rng: random.Random, number: int) -> dict[str, int]:
+    """Return how many texts with one to three placeholders of one family keep them, and how."""
+    from fairseq_ext.corpora.placeholders import DIALECTS, NONE, count, families, keeps
+    from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Request
+
+    texts = [line for line in lines if "%" not in line and "|" not in line and not count(line)]
+    requests = []
+    for _ in range(number):
+        dialect = rng.choice([each for each in DIALECTS if each != NONE])
+        examples = rng.choice([family.examples for family in families(dialect)])
+        words = rng.choice(texts).split()
+        for example in rng.choices(examples, k=rng.randint(1, 3)):
+            words.insert(rng.randint(0, len(words)), example)
+        requests.append(Request(" ".join(words), dialect=dialect))
+    answers = translator.translate(requests, with_gates=False)
+    return {
+        "texts": number,
+        "kept": sum(
+            keeps(request.text, answer.candidates[0].text, request.dialect)
+            for request, answer in zip(requests, answers, strict=True)
+        ),
+        **{note: sum(note in answer.notes for answer in answers) for note in (IN_PARTS, UNTRANSLATED)},
     }
 
 

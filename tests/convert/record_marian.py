@@ -84,7 +84,7 @@ def sentences(count: int, seed: int) -> tuple[list[str], list[str]]:
     return sources, targets
 
 
-def write_vocabularies(folder: Path, kind: str) -> list[str]:
+def writevocabularies(folder: Path, kind: str) -> list[str]:
     """Write the vocabularies of both sides, and return the names of their files."""
     names = ("source", "target") if kind == "opus" else ("srcvocab.xxyy", "trgvocab.xxyy")
     texts = {name: [file] for name, file in zip(names, ("train.src", "train.tgt"), strict=True)}
@@ -127,7 +127,7 @@ def record(environment: Path, name: str) -> None:
         marian = Marian(environment, folder)
         for ending, lines in zip(("src", "tgt"), sentences(4000, seed=1), strict=True):
             (folder / f"train.{ending}").write_text("\n".join(lines) + "\n")
-        vocabularies = write_vocabularies(folder, kind)
+        vocabularies = writevocabularies(folder, kind)
         given = ["--vocabs", *vocabularies]
         pieces = [*(f"{side}.spm" for side in ("source", "target"))] if kind == "opus" else []
         encoders = [sentencepiece.SentencePieceProcessor(model_file=str(folder / piece)) for piece in pieces]
@@ -230,7 +230,7 @@ def translate_as_firefox(environment: Path, folder: Path, source: Path, beam: in
     """Print the translations of Firefox's engine: integers, with the model's shortlist."""
     files = find_files(folder)
     shortlist = [str(files.shortlist), False] if files.shortlist else []
-    vocabularies = [str(path) for path in files._vocabularies(files.languages)]
+    vocabularies = [str(path) for path in files.vocabularies(files.languages)]
     options = {
         **DECODING,
         "models": [str(files.model)],

@@ -83,7 +83,7 @@ def test_the_verb_translates_the_sets_by_what_is_trained(tmp_path: Path, capsys:
     checkpoint.touch()
 
     def planned(*options: str) -> list[str]:
-        verb("translate")([str(path), "--dry-run", *options])
+        verb("decode")([str(path), "--dry-run", *options])
         places = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
         return ["/".join(Path(place).parts[-2:]) for place in places]
 
