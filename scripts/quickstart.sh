@@ -13,11 +13,11 @@ scripts/fairseq-ext teacher "$config"        # the domain classifier that the ga
 for system in ad gad mix; do
   scripts/fairseq-ext train "$config" "$system"
 done
-scripts/fairseq-ext translate "$config"      # the held-out sentences and general text, by every system
+scripts/fairseq-ext decode "$config"         # the held-out sentences and general text, by every system
 scripts/fairseq-ext report "$config"
 scripts/fairseq-ext score "$config"
-lines=$(printf '%s\n' 'Show all events' 'Check out' 'Add a place')
-for route in base tickets genealogy versioning; do
-  printf '%s:\n' "$route"
+lines=$(printf '%s\n' 'Close the ticket' 'Delete this order' 'Strings')
+for route in base tickets cms translation; do
+  printf '\n%s:\n' "$route"
   scripts/fairseq-ext translate "$config" --system ad --route "$route" --input - <<< "$lines"
 done

@@ -40,7 +40,9 @@ PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
 # Models with adapters, each with its base model and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
 BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
-_GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs")
+_GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs", "gate_base")
+_EARLIER_GATES = ("gate_inputs", "gate_pairs", "gate_base")
+BASE_ROW = "router.base_weight"  # the gates' output for the base, which belongs to no adapter
 ADDED = {
     PLAIN: (*_ADAPTERS, *FORM_OPTIONS),
     GATED: (*_ADAPTERS, *FORM_OPTIONS, *_GATES),
@@ -50,7 +52,7 @@ _CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig, HIERARCH
 # Values of options that files of earlier versions do not contain.
 EARLIER_OPTIONS = {
     PLAIN: FORM_OPTIONS,
-    GATED: {**FORM_OPTIONS, **{name: getattr(GatedAdapterConfig, name) for name in ("gate_inputs", "gate_pairs")}},
+    GATED: {**FORM_OPTIONS, **{name: getattr(GatedAdapterConfig, name) for name in _EARLIER_GATES}},
 }
 
 
@@ -227,7 +229,8 @@ class System:
 
 def is_row_key(key: str, kind: str) -> bool:
     """Return whether an entry of a state dict has one row per adapter; in trees, all adapters share the norms."""
-    return is_adapter_key(key) and not (kind == HIERARCHICAL_ADAPTERS and key.endswith(("norm_weight", "norm_bias")))
+    shared = ("norm_weight", "norm_bias") if kind == HIERARCHICAL_ADAPTERS else (BASE_ROW,)
+    return is_adapter_key(key) and not key.endswith(shared)
 
 
 def refuse_existing(output: Path) -> None:

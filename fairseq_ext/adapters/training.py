@@ -17,7 +17,7 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_ext.adapters.domains import NEAREST, NOTHING, add_domain
-from fairseq_ext.adapters.new_text import GUARDED, VALID, Training, new_pairs, old_pairs, split_pairs, write_data
+from fairseq_ext.adapters.new_text import GUARDED, REFIT, VALID, Training, new_pairs, old_pairs, split_pairs, write_data
 from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, State, System, refuse_existing
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
@@ -69,6 +69,8 @@ def train_domain(model: Path, name: str, start: str, output: Path, training: Tra
             "--old-text: not given; give a folder with text of the old domains, which a gated system needs"
         )
     is_guarded = system.has_gates and training.gates == GUARDED
+    if not is_guarded and system.options.get("gate_base"):
+        raise InputError(f"--gates {REFIT}: these gates may choose the base, and would forget it; use {GUARDED}")
     grown = add_domain(system, name, NOTHING if start == NEAREST else start, guarded=is_guarded)
     output.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent.resolve()) as folder:

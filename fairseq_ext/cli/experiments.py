@@ -154,6 +154,36 @@ def _made(options: Namespace, step_of: Callable[[Translation], Step]) -> Path | 
     return None if options.dry_run else step.output
 
 
+def _decode_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Translate the test sets of an experiment. Finished translations are skipped. Further options, such as --beam "
+        "or --fp16, are passed to fairseq-generate and apply to this run only."
+    )
+    add_config(parser)
+    parser.add_argument(
+        "outputs",
+        nargs="?",
+        metavar="OUTPUT",
+        help="name under translate: outputs, or one of its runs, such as gad@2 or ft@LAW (default: all trained ones)",
+    )
+    add_dry_run(parser)
+
+
+def _decode(options: Namespace) -> None:
+    from fairseq_ext.engine.steps import run_steps
+    from fairseq_ext.recipes.translation.config import load_config
+    from fairseq_ext.recipes.translation.decoding import translation_step
+    from fairseq_ext.recipes.translation.export import trained_outputs
+    from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
+
+    config = load_config(options.config)
+    runs = config.output_runs(options.outputs) if options.outputs else config.all_output_runs()
+    trained = trained_outputs(config, runs)
+    steps = [translation_step(config, run, options.extra) for run in trained]
+    # The sets besides the domains' own are translated with the options of the file only.
+    run_steps([*steps, *([] if options.extra else extra_set_steps(config, trained))], dry_run=options.dry_run)
+
+
 def _score_options(parser: ArgumentParser) -> None:
     parser.description = (
         "Score the existing translations of an experiment and print the table. Metrics are chrF and BLEU (sacrebleu) "
@@ -191,6 +221,7 @@ VERBS = {
     "prepare": Verb("prepare an experiment's data", _prepare_options, _prepare),
     "teacher": Verb("train an experiment's domain classifier and label its data", _teacher_options, _teacher),
     "train": Verb("train a system of an experiment", _train_options, _train, passes_on=True),
+    "decode": Verb("translate an experiment's test sets", _decode_options, _decode, passes_on=True),
     "score": Verb("score an experiment's translations and print the table", _score_options, _score),
     "report": Verb("write an experiment's report: HTML page, Markdown, figures", _add_config_and_dry_run, _report),
 }

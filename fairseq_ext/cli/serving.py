@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_ext.cli.verbs import CONFIG, Verb, add_dry_run, number
+from fairseq_ext.cli.verbs import CONFIG, Verb, number
 from fairseq_ext.inputs.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,25 +24,12 @@ def _translate_options(parser: ArgumentParser) -> None:
     from fairseq_ext.translators.lines import FORMATS
 
     parser.description = (
-        "Translate your text with an exported system or a system of an experiment: give --input, --output or an "
-        "exported system. Otherwise, translate the test sets of an experiment. Finished translations are skipped. "
-        "Further options, such as --fp16, are passed to fairseq-generate and apply to this run only."
+        "Translate text with an exported system or a system of an experiment, line by line. Files are translated in "
+        "blocks: after an interruption, the same command continues. See docs/using.md. For the test sets of an "
+        "experiment, use decode."
     )
-    parser.add_argument("source", type=Path, metavar="EXPORTED|CONFIG", help="exported system, or experiment file")
-    sets = parser.add_argument_group("test sets")
-    sets.add_argument(
-        "outputs",
-        nargs="?",
-        metavar="OUTPUT",
-        help="name under translate: outputs, or one of its runs, such as gad@2 or ft@LAW (default: all trained ones)",
-    )
-    add_dry_run(sets)
-    text = parser.add_argument_group(
-        "your text",
-        "Text is translated line by line. Files are translated in blocks: after an interruption, the same command "
-        "continues. See docs/using.md.",
-    )
-    add = text.add_argument
+    add = parser.add_argument
+    add("source", type=Path, metavar="EXPORTED|CONFIG", help="exported system, or experiment file")
     add("--input", metavar="FILE", help="text, one sentence per line; - for standard input (default: -)")
     add("--input-format", choices=(TEXT, *DOCUMENTS), help="input format (default: by file name, else text)")
     add("--all", action="store_true", help="translate whole documents (default: segments without a translation)")
@@ -70,37 +57,13 @@ def _translate_options(parser: ArgumentParser) -> None:
     add("--processes", type=number(0), default=0, metavar="N", help="number of processes for a file; 0: one per core")
     add("--block-lines", type=number(1), default=500, metavar="N", help="lines per block")
     add("--device", default="cpu", metavar="NAME", help="device: cpu, or cuda with --processes 1")
-    _add_speed(text)
+    _add_speed(parser)
 
 
 def _translate(options: Namespace) -> None:
-    if options.input or options.output or options.source.is_dir():
-        _translate_text(options)
-    else:
-        _translate_test_sets(options)
-
-
-def _translate_test_sets(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.decoding import translation_step
-    from fairseq_ext.recipes.translation.export import trained_outputs
-
-    config = load_config(options.source)
-    runs = config.output_runs(options.outputs) if options.outputs else config.all_output_runs()
-    extra = [*options.extra, *(["--beam", str(options.beam)] if options.beam else [])]
-    steps = [translation_step(config, run, extra) for run in trained_outputs(config, runs)]
-    run_steps(steps, dry_run=options.dry_run)
-
-
-def _translate_text(options: Namespace) -> None:
     from fairseq_ext.runtime.manifest import ORACLE
     from fairseq_ext.translators.translate import Job, translate
 
-    if options.outputs or options.extra:
-        raise InputError(
-            f"{' '.join([*filter(None, [options.outputs]), *options.extra])}: only applies to test sets; remove it"
-        )
     if options.format == "text" and (options.candidates > 1 or options.gates or options.gates_by_token):
         raise InputError("--candidates, --gates and --gates-by-token: need --format jsonl; add it")
     if options.route not in (None, ORACLE) and options.domains is not None:
@@ -254,7 +217,7 @@ def _add_speed(parser: ArgumentParser | _ArgumentGroup) -> None:
 
 
 VERBS = {
-    "translate": Verb("translate text, or an experiment's test sets", _translate_options, _translate, passes_on=True),
+    "translate": Verb("translate text", _translate_options, _translate),
     "export": Verb("export a trained system as a directory", _export_options, _export),
     "serve": Verb("serve an exported system over HTTP", _serve_options, _serve),
 }

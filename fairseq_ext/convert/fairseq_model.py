@@ -187,6 +187,7 @@ class _StayingOnDevice(TorchFunctionMode):
 
 def _parsed(arguments: Sequence[str]) -> Any:
     """Return the configuration that ``fairseq-train`` makes from options."""
+    install()
     # A placeholder: users give their own data directory.
     line = [".", "--optimizer", "adam", *arguments]
     with warnings.catch_warnings():

@@ -75,7 +75,7 @@ class MarianFolder:
     def read_vocabulary(self, languages: Sequence[str | None]) -> Vocabulary:
         """Read both vocabularies; languages that are None are taken from ``metadata.json`` or the model's name."""
         given = [own or found for own, found in zip(languages, self.languages, strict=True)]
-        paths = self._vocabularies(given)
+        paths = self.vocabularies(given)
         pieces = [*paths]
         if paths[0].name.removesuffix(_PACKED).endswith(_YML):
             pieces = [*self._pair(_SPM, given)]
@@ -91,7 +91,7 @@ class MarianFolder:
         found = _PAIR.fullmatch(self.model.name)
         return [*found.groups()] if found else [None, None]
 
-    def _vocabularies(self, languages: Sequence[str | None]) -> Sequence[Path]:
+    def vocabularies(self, languages: Sequence[str | None]) -> Sequence[Path]:
         """Return the vocabularies of source and target that the options of decoding name, or else those found."""
         named = _names(self.decoding, "vocabs")
         if len(named) > 2:

@@ -92,6 +92,8 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         if reduce:
             loss = loss + self.gate_loss_weight * gate_loss
         if reduce and self.gate_balance_weight and self.training:
+            if model.gates[0].has_base:
+                raise InputError("--gate-balance-weight: cannot be used with --gate-base; remove one of them")
             balance = sample_size * self.balance_loss(gate_logits, sample, model.gates[0].weights)  # any gate will do
             loss = loss + self.gate_balance_weight * balance
             gate_log["gate_balance"] = balance.data

@@ -18,7 +18,7 @@ from fairseq import utils
 from fairseq_ext.corpora.subwords import MODEL_FILE
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.engine.provenance import check_contents, read_record
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.origin import ORIGIN, read_origin
 
@@ -43,9 +43,9 @@ def read_domains(directories: list[Path]) -> list[str]:
 
 
 def check_directories(data: Path, domains: list[str]) -> None:
-    """Check that all sub-directories with data belong to listed domains."""
+    """Check that all sub-directories with data belong to listed domains, or are general text, ``base``."""
     for path in sorted(data.glob("*/*.idx")):
-        if path.parent.name not in domains:
+        if path.parent.name not in (*domains, BASE_ROUTE):
             raise InputError(f"{path.parent}: not listed in {data / DOMAINS_FILE}; add the domain or remove its data")
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from fairseq.data import FairseqDataset
 
 from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
-from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels
+from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels, certain_labels
 
 
 @dataclass
@@ -32,6 +33,12 @@ class PairCorpus(DomainCorpus):
         if self.routed_ids is None or isinstance(self.routed_ids, int):
             return self.routed_ids
         return int(self.routed_ids[row])
+
+
+def general_corpus(pairs: FairseqDataset, num_domains: int, is_labelled: bool) -> PairCorpus:
+    """Return general text, which is of no domain, is translated by the base, and has certain labels if any."""
+    labels = certain_labels(len(pairs), num_domains) if is_labelled else None
+    return PairCorpus(pairs, num_domains, routed_ids=-1, labels=labels)
 
 
 class DomainPairs(MultiDomainDataset[PairCorpus]):

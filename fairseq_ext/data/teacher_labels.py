@@ -103,6 +103,11 @@ class DomainShares:
         return self.labels[rows][..., : self.num_domains]
 
 
+def certain_labels(num_rows: int, label: int) -> TeacherLabels:
+    """Return labels of which each row is certain of the last of ``label`` + 1 classes."""
+    return TeacherLabels(Path(), np.broadcast_to(np.eye(label + 1, dtype=np.float32)[label], (num_rows, label + 1)))
+
+
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:
     """Return the path of the labels of a domain's split."""
     return teacher_dir / domain / f"{split}.npy"

@@ -21,7 +21,7 @@ _NOTE = (
 )
 _TESTS = {
     "sentences": "Both are from a paired bootstrap over sentences.",
-    "runs": "Both are from Welch's t-test over runs; single runs have none.",
+    "runs": "Both are from Welch's t-test over runs; single or identical runs have none.",
 }
 
 
@@ -50,7 +50,7 @@ def compare_runs(records: Records, system: str, baseline: str, metric: str, doma
     if not one or not other:
         return None
     difference, n = statistics.fmean(one) - statistics.fmean(other), records.of(system, metric, domain)[0].n
-    return Comparison(system, baseline, metric, domain, difference, *_welch(one, other, difference), n)
+    return Comparison(system, baseline, metric, domain, difference, *_welch(one, other), n)
 
 
 def compare_resamples(
@@ -97,14 +97,13 @@ def read_comparisons(path: Path) -> list[Comparison]:
     return read_rows(path, Comparison)
 
 
-def _welch(
-    one: Sequence[float], other: Sequence[float], difference: float
-) -> tuple[float | None, float | None, float | None]:
-    """Return the 95 % interval and the p-value of a difference of means; all None if a system has a single run."""
-    if min(len(one), len(other)) < 2:
+def _welch(one: Sequence[float], other: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Return the 95 % interval and the p-value of a difference of means.
+
+    All are None if a system has a single run, or if equal runs of both say nothing about the variance.
+    """
+    if min(len(one), len(other)) < 2 or len(set(one)) == len(set(other)) == 1:
         return None, None, None
-    if len(set(one)) == len(set(other)) == 1:
-        return difference, difference, float(difference == 0)
     from scipy.stats import ttest_ind  # takes a second to import
 
     test = ttest_ind(one, other, equal_var=False)

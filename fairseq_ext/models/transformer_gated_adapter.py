@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from fairseq.models import register_model
@@ -40,6 +41,11 @@ class GatedAdapterConfig(TranslationAdapterConfig):
         65536,
         "with --gate-inputs source: number of columns into which pairs of neighbouring subwords are hashed; 0 for "
         "no pairs (default: 65536)",
+    )
+    gate_base: bool = option(
+        False,
+        "give the gates one more output, the base model without an adapter, which they learn from general text in the "
+        "sub-directory base of the data (default: adapters only)",
     )
     share_gates: bool = option(
         False, "use one gate for all encoder layers and one for all decoder layers (default: one per layer)"
@@ -92,6 +98,9 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self.trained_gate_rows = [row for row, name in enumerate(names) if are_all or name in wanted]
         for bank in self.banks if wanted else ():
             bank.requires_grad_(False)
+        for gate in self._readers:
+            if gate.base_weight is not None:
+                gate.base_weight.requires_grad_(are_all)
 
     def _add_source_gate(self, config: GatedAdapterConfig, num_adapters: int) -> None:
         """Add the source gate to the encoder, and pass encoder logits to the decoder, as ``--gate-inputs`` says."""
@@ -105,6 +114,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
                 config.gate_pairs,
                 ignored=(dictionary.pad(), dictionary.eos()),
                 dropout=self.encoder.cfg.dropout,
+                has_base=config.gate_base,
             )
             self.encoder.adapter = nn.ModuleDict({"router": gate})
 
@@ -116,8 +126,17 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     @property
     def gate_parameters(self) -> list[nn.Parameter]:
         """The distinct weights of all gates, with one row per adapter."""
-        readers = [*self.gates, *([self.encoder.source_gate] if self.encoder.source_gate else [])]
-        return list({id(each.weight): each.weight for each in readers if each.weight is not None}.values())
+        return list({id(each.weight): each.weight for each in self._readers if each.weight is not None}.values())
+
+    @property
+    def _readers(self) -> list[Any]:
+        """The gates of all layers and that on the source's words."""
+        return [*self.gates, *([self.encoder.source_gate] if self.encoder.source_gate else [])]
+
+    @property
+    def learns_base(self) -> bool:
+        """Whether the gates learn to choose the base alone, for which they need general text."""
+        return any(each.base_weight is not None and each.base_weight.requires_grad for each in self._readers)
 
     def guard(self, names: Sequence[str]) -> None:
         """Use these adapters only where their logit is the highest, and store their names in checkpoints."""
@@ -139,13 +158,21 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         assert isinstance(config, GatedAdapterConfig)
         reads_states = STATES in gate_inputs(config)
         gates = [
-            GateRouter(embed_dim, num_adapters, config.gate_temperature, causal, config.gate_top_k, reads_states)
+            GateRouter(
+                embed_dim,
+                num_adapters,
+                config.gate_temperature,
+                causal,
+                config.gate_top_k,
+                reads_states,
+                config.gate_base,
+            )
             for _ in range(num_layers)
         ]
         if config.share_gates and reads_states:
             # Routers share the weight but keep separate running means.
             for gate in gates[1:]:
-                gate.weight = gates[0].weight
+                gate.weight, gate.base_weight = gates[0].weight, gates[0].base_weight
         return list(gates)
 
     @torch.no_grad()
@@ -157,7 +184,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
         Shape:
             prev_output_tokens: B×T; result: encoder B×L×D; decoder B×L×D; tokens B×T×D, the decoder's averaged over
-            layers instead of positions; source B×1×D; encoder_states, decoder_states: B×L×D; rows sum to one
+            layers instead of positions; source B×1×D; encoder_states, decoder_states: B×L×D; rows sum to one, or
+            to less if the base has a share
         """
         encoder_out = self.encoder(**{k: v for k, v in net_input.items() if k != "prev_output_tokens"})
         _, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, features_only=True)

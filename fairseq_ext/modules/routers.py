@@ -151,6 +151,9 @@ class GateRouter(nn.Module):
     floats per sentence. Encoders average over the sentence, decoders over positions 1…t. Known logits of the batch are
     added to g, or replace it. Rows that the batch forces use its given weights instead.
 
+    With ``has_base``, the gate has one more output, the last: the base model alone. The softmax is over all D + 1
+    outputs, and the weights of the D adapters sum to less than one, so that ``x + Σ_d w_d f_d(x)`` moves towards x.
+
     A sparse gate computes only the adapters with the largest weights and renormalises these to sum to one (Shazeer et
     al. 2017, §2.1, without noise). Criterions still see all logits.
 
@@ -159,9 +162,11 @@ class GateRouter(nn.Module):
         causal: whether to average over the prefix (decoder) instead of the whole sequence (encoder).
         top_k: number of weights to keep; 0 for all.
         reads_states: whether to project states by ``W_g``; otherwise the gate is the batch's known logits.
+        has_base: whether the gate may choose the base; all logits then have D + 1 columns.
 
     Attributes:
         weight: ``W_g``, D×H; None if the gate does not read states.
+        base_weight: the base's row, 1×H; None if the gate does not read states or has no base.
         guarded: rows of adapters added after the other (settled) ones were trained. A guarded adapter is used only
             where its logit is the highest; all other results equal those of the settled adapters alone, bit for bit.
     """
@@ -169,6 +174,7 @@ class GateRouter(nn.Module):
     needs_given = False
     guarded: tuple[int, ...] = ()
     weight: nn.Parameter | None
+    base_weight: nn.Parameter | None
 
     def __init__(
         self,
@@ -178,18 +184,31 @@ class GateRouter(nn.Module):
         causal: bool,
         top_k: int = 0,
         reads_states: bool = True,
+        has_base: bool = False,
     ):
         super().__init__()
-        self.temperature, self.top_k = temperature, top_k
+        self.temperature, self.top_k, self.has_base = temperature, top_k, has_base
         self.causal = causal
         self.num_adapters = num_adapters
         # Zeros give uniform weights at initialisation.
         self.register_parameter("weight", nn.Parameter(torch.zeros(num_adapters, embed_dim)) if reads_states else None)
+        base = nn.Parameter(torch.zeros(1, embed_dim)) if reads_states and has_base else None
+        self.register_parameter("base_weight", base)
         self.running_mean = RunningMean() if causal and reads_states else None
 
     @property
     def row_names(self) -> tuple[str, ...]:
         return () if self.weight is None else ("weight",)
+
+    @property
+    def rows(self) -> Tensor:
+        """The rows of all outputs, D×H or (D+1)×H."""
+        assert self.weight is not None
+        return self.weight if self.base_weight is None else torch.cat([self.weight, self.base_weight])
+
+    @property
+    def num_outputs(self) -> int:
+        return self.num_adapters + self.has_base
 
     def gate_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """Compute the gate logits in float32: T×B×H → T×B×D for a causal router, else 1×B×D."""
@@ -205,22 +224,21 @@ class GateRouter(nn.Module):
 
     def _scores(self, x: Tensor) -> list[Tensor]:
         """Project every position, T×B×D; with guarded adapters, settled and guarded parts are separate."""
-        assert self.weight is not None
         # The residual stream is not normalised here: autocast would round it, and make large values infinite.
-        weight = self.weight.to(x.dtype)
+        weight = self.rows.to(x.dtype)
         with without_autocast(x):
             # Separate products, as the last bit of a result may depend on the width of its product.
             return [F.linear(x, weight[rows]) for rows in self._parts] if self.guarded else [F.linear(x, weight)]
 
     def weights(self, logits: Tensor) -> Tensor:
-        """Return the routing weights of logits, …×D; rows sum to one."""
+        """Return the routing weights of logits, …×D; rows sum to one, or with the base to one or less."""
         return self._weights(logits / self.temperature)
 
     def _weights(self, scaled: Tensor) -> Tensor:
         """Return the routing weights of logits that are already divided by β: …×D."""
         if self.guarded:
             scaled = scaled.masked_fill(self._loses(scaled), float("-inf"))
-        return self._kept(scaled.softmax(-1))
+        return self._kept(scaled.softmax(-1))[..., : self.num_adapters]
 
     def is_sparse(self, num_adapters: int) -> bool:
         """Return whether the gate drops some of this number of weights."""
@@ -240,7 +258,9 @@ class GateRouter(nn.Module):
         if not self.guarded:
             return self._mixture(x, weights, most, may_skip=batch.is_forced is not None)
         settled, guarded = self._parts
-        alone = self._mixture(x, self._kept(scaled[..., settled].softmax(-1)), self.top_k, settled)
+        kept = self._kept(scaled[..., settled].softmax(-1))
+        adapters = settled[:-1] if self.has_base else settled
+        alone = self._mixture(x, kept[..., : len(adapters)], self.top_k, adapters)
         is_other = ~self._loses(scaled)[..., guarded].all(-1, keepdim=True)
         if batch.is_forced is not None:
             is_other = is_other | batch.is_forced.unsqueeze(-1)
@@ -279,12 +299,12 @@ class GateRouter(nn.Module):
 
     @property
     def _parts(self) -> tuple[list[int], list[int]]:
-        """Rows of the settled and of the guarded adapters."""
-        return [row for row in range(self.num_adapters) if row not in self.guarded], list(self.guarded)
+        """Outputs of the settled adapters, with the base, and of the guarded ones."""
+        return [row for row in range(self.num_outputs) if row not in self.guarded], list(self.guarded)
 
     def _in_order(self, parts: list[Tensor]) -> Tensor:
         if len(parts) == 1:
             return parts[0]
         settled, guarded = self._parts
-        order = sorted(range(self.num_adapters), key=(settled + guarded).__getitem__)
+        order = sorted(range(self.num_outputs), key=(settled + guarded).__getitem__)
         return torch.cat(parts, -1)[..., order]

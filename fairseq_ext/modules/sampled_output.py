@@ -1,8 +1,9 @@
-"""Cross-entropy over the symbols of a text and a random sample of all others, without the logits of the rest."""
+"""Cross-entropy over some symbols and random samples of the others, without the logits of the rest."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,22 +13,21 @@ _ROWS = 256  # positions computed at once: enough for fast products, and few eno
 
 
 class SampledOutput:
-    """An output layer over the symbols that are in use, and k of the N others, which are drawn anew for each loss.
+    """An output layer over fixed symbols, the targets of the batch, and samples of all others, drawn for each loss.
 
-    The logits of the drawn symbols are raised by ``log(N / k)``, so that the softmax's denominator is that of all V
-    symbols in expectation (importance sampling; Bengio & Senécal 2008). Symbols that are not in use are thus learned to
-    be unlikely, as with the full softmax, although no target is one of them. With k = N, loss and gradient are those of
-    the full softmax.
+    The others are in groups. If k of a group's N symbols that are no targets are drawn, the logits of these are raised
+    by ``log(N / k)``, so that the softmax's denominator is that of all symbols in expectation (importance sampling;
+    Bengio & Senécal 2008). Symbols that are rarely computed are thus learned to be unlikely, as with the full softmax.
+    If all are drawn, loss and gradient are those of the full softmax.
 
     Args:
-        is_used: V, whether a symbol is in use; all targets must be.
-        num_samples: k; all others are drawn if there are fewer.
+        fixed: numbers of the symbols that are always computed.
+        groups: numbers of the symbols of each group, and k; together with ``fixed`` all V symbols.
     """
 
-    def __init__(self, is_used: Tensor, num_samples: int = 1000):
-        self.used, self.others = is_used.nonzero().flatten(), (~is_used).nonzero().flatten()
-        self.num_samples = min(num_samples, len(self.others))
-        self._place = is_used.cumsum(0) - 1  # V, of each used symbol among the used
+    def __init__(self, fixed: Tensor, groups: Sequence[tuple[Tensor, int]]):
+        self.fixed, self.groups = fixed, groups
+        self._size = len(fixed) + sum(len(numbers) for numbers, _ in groups)
         self._frozen: Tensor | None = None
 
     def loss(self, features: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor) -> Tensor:
@@ -36,21 +36,34 @@ class SampledOutput:
         Shape:
             features: N×H; weight: V×H; bias: V; target: N; result: scalar
         """
-        drawn = self.others[torch.randperm(len(self.others), device=self.others.device)[: self.num_samples]]
-        raised = weight.new_zeros(len(self.used) + len(drawn), dtype=torch.float32)
-        raised[len(self.used) :] = math.log(len(self.others) / max(1, len(drawn)))
+        others, raised = self._draw(target)
         if bias is not None:
-            raised += torch.cat([bias[self.used], bias[drawn]])
-        rows = torch.cat([self._used_rows(weight), weight[drawn]])
-        loss: Tensor = _LinearCrossEntropy.apply(features, rows, raised, self._place[target])
+            raised = raised + torch.cat([bias[self.fixed], bias[others]])
+        place = target.new_zeros(self._size)
+        place[torch.cat([self.fixed, others])] = torch.arange(len(raised), device=target.device)
+        rows = torch.cat([self._fixed_rows(weight), weight[others]])
+        loss: Tensor = _LinearCrossEntropy.apply(features, rows, raised, place[target])
         return loss
 
-    def _used_rows(self, weight: Tensor) -> Tensor:
-        """Return the rows of the used symbols; those of a frozen table are selected once."""
+    def _draw(self, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the numbers of symbols to compute besides the fixed ones, and what is added to all logits."""
+        is_wanted = torch.zeros(self._size, dtype=torch.bool, device=target.device)
+        is_wanted[target] = True
+        is_wanted[self.fixed] = False
+        found, raised = [is_wanted.nonzero().flatten()], [torch.zeros(len(self.fixed) + int(is_wanted.sum()))]
+        for numbers, count in self.groups:
+            left = numbers[~is_wanted[numbers]]
+            drawn = left[torch.randperm(len(left), device=left.device)[:count]]
+            found.append(drawn)
+            raised.append(torch.full((len(drawn),), math.log(len(left) / max(1, len(drawn))) if len(left) else 0.0))
+        return torch.cat(found), torch.cat(raised).to(target.device)
+
+    def _fixed_rows(self, weight: Tensor) -> Tensor:
+        """Return the rows of the fixed symbols; those of a frozen table are selected once."""
         if weight.requires_grad:
-            return weight[self.used]
+            return weight[self.fixed]
         if self._frozen is None:
-            self._frozen = weight[self.used]
+            self._frozen = weight[self.fixed]
         return self._frozen
 
 

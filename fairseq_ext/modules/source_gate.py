@@ -26,9 +26,11 @@ class SourceGate(nn.Module):
         num_pairs: P, number of columns for pairs; 0 for no pairs.
         ignored: symbols to ignore: padding, end of sentence.
         dropout: dropout probability of subwords and pairs in training.
+        has_base: whether the base model alone is one more output, the last.
 
     Attributes:
         weight: D×(V+P) for V symbols, initialised to zero.
+        base_weight: the base's row, 1×(V+P); None without it.
 
     Shape:
         src_tokens: B×S; result: 1×B×D, float32
@@ -37,12 +39,26 @@ class SourceGate(nn.Module):
     row_names = ("weight",)  # the parameters with one row per adapter
 
     def __init__(
-        self, num_tokens: int, num_adapters: int, num_pairs: int, ignored: Sequence[int], dropout: float = 0.0
+        self,
+        num_tokens: int,
+        num_adapters: int,
+        num_pairs: int,
+        ignored: Sequence[int],
+        dropout: float = 0.0,
+        has_base: bool = False,
     ):
         super().__init__()
         self.num_tokens, self.num_pairs = num_tokens, num_pairs
         self.ignored, self.dropout = tuple(ignored), dropout
         self.weight = nn.Parameter(torch.zeros(num_adapters, num_tokens + num_pairs))
+        self.base_weight: nn.Parameter | None
+        base = nn.Parameter(torch.zeros(1, num_tokens + num_pairs)) if has_base else None
+        self.register_parameter("base_weight", base)
+
+    @property
+    def rows(self) -> Tensor:
+        """The rows of all outputs, D×(V+P) or (D+1)×(V+P)."""
+        return self.weight if self.base_weight is None else torch.cat([self.weight, self.base_weight])
 
     def forward(self, src_tokens: Tensor) -> Tensor:
         is_text = torch.stack([src_tokens.ne(symbol) for symbol in self.ignored]).all(0)
@@ -52,7 +68,7 @@ class SourceGate(nn.Module):
             columns = torch.cat([columns, pairs + self.num_tokens], 1)
             counts = torch.cat([counts, is_text[:, :-1] & is_text[:, 1:]], 1)
         kept = F.dropout(counts.float(), self.dropout, self.training)
-        scores = F.embedding(columns, self.weight.t()).float()
+        scores = F.embedding(columns, self.rows.t()).float()
         # Make each adapter's scores contiguous, so that its sum does not depend on the number of adapters.
         totals = (scores.permute(2, 0, 1).contiguous() * kept).sum(-1)
         length = is_text.sum(1).clamp(min=1)

@@ -38,7 +38,7 @@ def _noting_base(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
 def _checking_base(train_step: Callable[..., Any]) -> Callable[..., Any]:
     def check_and_step(trainer: Trainer, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         base = vars(trainer).pop("unchecked_base", None)
-        if base is not None and "net_input" in samples[0]:  # and not a batch of batches, as in some of fairseq's tasks
+        if base is not None:
             lines = [_about_smoothing(trainer, base), _about_modes(trainer, samples[0], base)]
             for line in lines if trainer.is_data_parallel_master else ():
                 if line is not None:
@@ -61,7 +61,9 @@ def _about_smoothing(trainer: Trainer, base: str) -> str | None:
 
 def _about_modes(trainer: Trainer, sample: Any, base: str) -> str | None:
     """Compare the losses in training and evaluation mode; every process computes, as its model may be sharded."""
-    sample, _ = trainer._prepare_sample(sample)
+    sample, _ = trainer._prepare_sample(sample)  # a process that has none in this update takes another
+    if "net_input" not in sample:  # several batches, as in some of fairseq's tasks
+        return None
     with torch.no_grad(), torch.random.fork_rng(devices=[trainer.device] if trainer.cuda else []):
         noisy, exact = (_bits(trainer, sample, is_training) for is_training in (True, False))
     if abs(noisy - exact) <= _MOST * exact:

@@ -114,8 +114,8 @@ class MultiDomainTask(VocabularyMemory, Precision):
         is_train = combine and split == self.cfg.train_subset
         if is_train:
             self._check_training()
+        wanted = [only] if only else [*self._domains_of(split), *(self.extra_training_text() if is_train else [])]
         directory = self.directories[(epoch - 1) % len(self.directories) if is_train else 0]
-        wanted = [only] if only else self._domains_of(split)
         check_directories(directory, self.domains)
         part = Split(name, directory, is_train, combine)
         corpora = [self.load_corpus(part, domain) for domain in wanted]
@@ -130,6 +130,10 @@ class MultiDomainTask(VocabularyMemory, Precision):
         if split in {self.cfg.train_subset, *self._valid_subsets()}:
             return [name for name in self.domains if name in self.train_domains]
         return self.domains
+
+    def extra_training_text(self) -> Sequence[str]:
+        """Return sub-directories with training text that is of no domain."""
+        return ()
 
     def _valid_subsets(self) -> list[str]:
         return _names_in(self.cfg.valid_subset)

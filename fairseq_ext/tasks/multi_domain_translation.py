@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairseq_ext.corpora.subwords import LANGUAGE_TOKENS_FILE, encode_lines, load_subwords, own_model_name
 from fairseq_ext.data.data_directory import infer_languages, split_directories
-from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus
+from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus, general_corpus
 from fairseq_ext.data.language_tokens import (
     STYLES,
     CutText,
@@ -118,8 +118,7 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
         self.language_style, languages = self._told_languages()
         self.language_tokens = language_tokens(self.language_style, languages, src_dict, tgt_dict)
         tgt_dict.cut = self._target_cutter()
-        self.model_takes_domains = False
-        self.model_needs_domains = False
+        self.model_takes_domains = self.model_needs_domains = self.learns_base = False
         self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
         self.domain_source = _domain_source(cfg)
         if cfg.domain_tags:
@@ -165,6 +164,7 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
         # The models of an ensemble are built one by one.
         self.model_takes_domains |= takes_domains
         self.model_needs_domains |= getattr(model, "needs_domains", False)
+        self.learns_base |= getattr(model, "learns_base", False)
         return model
 
     def _record(self, cfg: Any, from_checkpoint: bool) -> None:
@@ -182,12 +182,19 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
 
     # Data
 
+    def extra_training_text(self) -> Sequence[str]:
+        return [BASE_ROUTE] if self.learns_base else []
+
     def load_corpus(self, split: Split, domain: str) -> PairCorpus:
         pairs = self.language_tokens.add_to_pairs(self._load_pairs(split, domain))
+        if domain == BASE_ROUTE:
+            return general_corpus(pairs, len(self.domains), bool(self.cfg.teacher_dir))
         domain_id = self.domains.index(domain)
         labels = None
         if self.cfg.teacher_dir:
             labels = read_teacher_probs(Path(self.cfg.teacher_dir), domain, split.name, self.domains, len(pairs))
+            if self.learns_base and labels.raw.shape[1] == len(self.domains):
+                raise InputError("--gate-base: the teacher has no class base; train it with teacher: base_text")
         return PairCorpus(pairs, domain_id, *self._route(domain_id, labels, len(pairs), split.is_train), labels)
 
     def join_corpora(
@@ -225,6 +232,8 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
                 pad_to_multiple=self.cfg.required_seq_len_multiple,
             )  # fmt: skip
         except FileNotFoundError:
+            if domain == BASE_ROUTE:
+                raise InputError(f"--gate-base: {directory} has no {split.name} set; binarise general text") from None
             raise InputError(
                 f"{directory}/{split.name}.{source}-{target}.{source}.idx: not found; "
                 f"binarise this split, or remove domain {domain} from {DOMAINS_FILE}"

@@ -19,6 +19,8 @@ ALL, TEXT = "all", "text"
 # Options of the criterion that need the logits of all symbols.
 _NEED_ALL = {"eps": "label-smoothing", "ignore_prefix_size": "ignore-prefix-size", "report_accuracy": "report-accuracy"}
 _FEATURES_ONLY = "features_only"
+# Symbols of the text that are always computed, and those drawn for each batch from its others and from all others.
+_MOST_FREQUENT, _RARE, _OTHERS = 2000, 1000, 500
 _log = logging.getLogger("fairseq_cli.train")
 
 
@@ -26,8 +28,8 @@ _log = logging.getLogger("fairseq_cli.train")
 class OutputSymbolsConfig(FairseqDataclass):
     output_symbols: ChoiceEnum([ALL, TEXT]) = option(  # type: ignore[valid-type]
         ALL,
-        "symbols of the loss in training: all of the vocabulary, or those in the targets of the training text and "
-        "1,000 others drawn anew for each batch, whose weights make the softmax that of the whole vocabulary in "
+        "symbols of the loss in training: all of the vocabulary, or the text's 2,000 most frequent, those of the "
+        "batch, and 1,500 others drawn for each batch, whose weights make the softmax that of the whole vocabulary in "
         "expectation (text), which is faster on a CPU; validation and decoding use all (default: all)",
     )
 
@@ -74,22 +76,31 @@ class OutputSymbols:
     def _symbols(self, device: torch.device) -> SampledOutput:
         dataset = self.datasets[self.cfg.train_subset]
         if self._of_dataset is None or self._of_dataset[0] is not dataset:
-            is_used = used_symbols(dataset, self.target_dictionary)
-            _log.info(f"--output-symbols text: {int(is_used.sum()):,} of {len(is_used):,} symbols are in the text")
-            self._of_dataset = dataset, SampledOutput(is_used.to(device))
+            counts = symbol_counts(dataset, len(self.target_dictionary))
+            _log.info(f"--output-symbols text: {int(counts.gt(0).sum()):,} of {len(counts):,} symbols are in the text")
+            self._of_dataset = dataset, sampled_output(counts.to(device), self.target_dictionary.nspecial)
         return self._of_dataset[1]
 
 
-def used_symbols(dataset: Any, dictionary: Any) -> Tensor:
-    """Return for each of V symbols whether it is special or in a target of the corpora, V."""
-    is_used = torch.zeros(len(dictionary), dtype=torch.bool)
-    is_used[: dictionary.nspecial] = True
+def symbol_counts(dataset: Any, size: int) -> Tensor:
+    """Return the count of each of V symbols in the targets of the corpora, V."""
+    counts = torch.zeros(size, dtype=torch.long)
     for examples in (corpus.examples for corpus in dataset.corpora):
         if examples.supports_prefetch:
             examples.prefetch(range(len(examples)))
         for row in range(len(examples)):
-            is_used[examples[row]["target"]] = True
-    return is_used
+            target = examples[row]["target"]
+            counts.index_add_(0, target, torch.ones_like(target))
+    return counts
+
+
+def sampled_output(counts: Tensor, num_special: int) -> SampledOutput:
+    """Return the output layer for symbols with these counts, of which the first are special."""
+    counts = counts.clone()
+    counts[:num_special] = counts.max() + 1
+    order, in_text = counts.argsort(descending=True, stable=True), int(counts.gt(0).sum())
+    most = min(_MOST_FREQUENT, in_text)
+    return SampledOutput(order[:most], [(order[most:in_text], _RARE), (order[in_text:], _OTHERS)])
 
 
 def _check(criterion: Any) -> None:

@@ -30,7 +30,7 @@ from fairseq_ext.translators.document import Edit, Filling, Parts, check_languag
 
 # States of XLIFF targets that are empty or copies of the source.
 _UNTRANSLATED = ("new", "needs-translation", "initial")
-_TAGS = re.compile(r"<[^<>]*>")
+_TAGS = re.compile(r"<!\[CDATA\[|\]\]>|<[^<>]*>")
 _BEGINNINGS = (
     (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
     (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"),
@@ -259,7 +259,10 @@ def _tmx_unit(unit: list[str], filling: Filling) -> str | Edit:
 
     def write(texts: Sequence[str]) -> str:
         prop = f'<{prefix}prop type="x-machine-translated">{system}</{prefix}prop>'
-        made = f'<{prefix}tuv {name}="{code}">{prop}<{prefix}seg>{texts[0]}</{prefix}seg></{prefix}tuv>'
+        start, *inner, last = unit[begin:end] or [f'<{prefix}tuv {name}="{code}">', f"</{prefix}tuv>"]
+        place, after = element([start, *inner, last], "seg") or (1, 1)
+        seg = f"<{prefix}seg>{texts[0]}</{prefix}seg>"
+        made = "".join([start, prop, *inner[: place - 1], seg, *inner[after - 1 :], last])
         return "".join([*unit[:begin], space, made, *unit[end:]])
 
     return Edit(original, (pieces,), write)

@@ -220,7 +220,7 @@ class _Side:
         """Return gate logits: the mean score of all tokens so far, plus the known logits; B×T×D or B×1×D."""
         logits = self.known
         if router.weight is not None:
-            own = self.total(self.cut(x @ router.weight.t(), router.num_adapters)) / self.count
+            own = self.total(self.cut(x @ router.rows.t(), router.num_outputs)) / self.count
             logits = own if logits is None else own + logits
         assert logits is not None
         self.last_logits = logits
@@ -236,16 +236,16 @@ class _Side:
         if router.guarded:
             scaled = self._without_losers(scaled, router)
         weights = scaled.softmax()
-        if not router.is_sparse(router.num_adapters):
-            return weights
-        largest, _ = self.graph.ops("TopK", 2, weights, [router.top_k], axis=-1)
-        kept = weights * self.graph.op("GreaterOrEqual", weights, largest.reduced("Min", -1)).cast("float")
-        return kept / kept.reduced("Sum", -1)
+        if router.is_sparse(router.num_outputs):
+            largest, _ = self.graph.ops("TopK", 2, weights, [router.top_k], axis=-1)
+            kept = weights * self.graph.op("GreaterOrEqual", weights, largest.reduced("Min", -1)).cast("float")
+            weights = kept / kept.reduced("Sum", -1)
+        return weights.between(0, router.num_adapters, 2) if router.has_base else weights
 
     def _without_losers(self, scaled: Value, router: GateRouter) -> Value:
         """Mask guarded adapters, except where one has the largest logit, above all adapters that are not guarded."""
         graph = self.graph
-        is_guarded = np.zeros(router.num_adapters, bool)
+        is_guarded = np.zeros(router.num_outputs, bool)
         is_guarded[list(router.guarded)] = True
         most_settled = graph.op("Where", is_guarded, _NEVER, scaled).reduced("Max", -1)
         most = scaled.reduced("Max", -1)
@@ -293,7 +293,7 @@ class _EncoderGraph(_Side):
             pairs = (first * MULTIPLIER + second) % gate.num_pairs + gate.num_tokens
             columns = graph.concat(columns, pairs, axis=1)
             counts = graph.concat(counts, counts.between(0, -1, 1) & counts.between(1, None, 1), axis=1)
-        scores = graph.op("Gather", gate.weight.t(), columns) * counts.cast("float").unsqueeze(2)
+        scores = graph.op("Gather", gate.rows.t(), columns) * counts.cast("float").unsqueeze(2)
         length = graph.op("Max", is_text.cast("float").reduced("Sum", 1), 1.0)
         scale = graph.op("Div", float(LOGITS_A_WEIGHT), graph.op("Sqrt", length))
         return scores.reduced("Sum", 1) * scale.unsqueeze(2)
@@ -381,7 +381,7 @@ class _DecoderGraph(_Side):
     def _read_gates(self, step: Value) -> None:
         """Add the inputs of gates: logits from the source, and sums of the scores of earlier tokens."""
         graph, encoder = self.graph, self.model.encoder
-        number, depth = len(self.model.adapter_names), len(self.layers)
+        number, depth = self.model.gates[0].num_outputs, len(self.layers)
         if encoder.tells_decoder or encoder.source_gate is not None:
             self.known = graph.input("known", "float", ["B", 1, number])
         if self.layers[0].adapter.router.weight is not None:

@@ -157,7 +157,8 @@ def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[st
     if top and "gate_top_k" not in {item.name for item in fields(GatedAdapterConfig)}:
         raise MissingError("no option --gate-top-k")
     words = f"--user-dir {USER_DIR} --task multi_domain_translation --arch {ARCHS[system]}{size.preset} {size.options} "
-    words += f"{'' if size.in_text else '--share-all-embeddings'} {size.adapters if system != 'MIX' else ''} "
+    words += "" if size.in_text else "--share-all-embeddings "
+    words += "" if system == "MIX" else f"--random-base {size.adapters} "
     words += "--optimizer adam --lr 1e-4 --clip-norm 1 --dropout 0.1 --seed 1 "
     words += "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 1000000 "
     words += "--disable-validation --no-save --log-format json --log-interval 1 --source-lang en --target-lang pl"

@@ -11,18 +11,19 @@ from tests.translators import small_systems
 
 @pytest.fixture(scope="session")
 def systems(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
-    """Checkpoints ``NAME/model.pt`` of MIX, TAG, AD and GAD on one base, and of AD and GAD with LoRA."""
+    """Checkpoints ``NAME/model.pt`` of MIX, TAG, AD and GAD on one base, with LoRA and with gates to the base."""
     root = toy_systems.write_systems(data, tmp_path_factory.mktemp("systems"))
-    for name in ("ad", "gad"):
-        task, args, model = toy_systems.make_system(data, name, "--adapter-form", "lora", "--lora-alpha", "1")
+    lora = ("--adapter-form", "lora", "--lora-alpha", "1")
+    for name, form, options in (("ad", "lora", lora), ("gad", "lora", lora), ("gad", "base", ("--gate-base",))):
+        task, args, model = toy_systems.make_system(data, name, *options)
         args.source_lang, args.target_lang = task.cfg.source_lang, task.cfg.target_lang
-        toy.write_checkpoint(root / f"{name}-lora" / "model.pt", args, model)
+        toy.write_checkpoint(root / f"{name}-{form}" / "model.pt", args, model)
     return root
 
 
 @pytest.fixture(scope="session")
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """AD, and GAD with a classifier, exported as ``NAME``, with a SentencePiece model of their own."""
+    """AD, and GAD with a classifier or gates to the base, exported as ``NAME``, with their own SentencePiece model."""
     root = tmp_path_factory.mktemp("exports")
     (data := root / "data").mkdir()
     toy.write_text(root / "text", 300, seed=3)
@@ -33,10 +34,11 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (data / f"dict.{lang}.txt").write_bytes((data / DICT_FILE).read_bytes())
     write_lines(data / "domains.txt", toy.DOMAINS)
     classifier = small_systems.write_classifier(root / "classifier")
-    for name, own in (("ad", None), ("gad", classifier)):
-        _, args, model = toy_systems.make_system(data, name, "--source-lang", "en", "--target-lang", "pl")
+    for name, own in (("ad", None), ("gad", classifier), ("gad-base", None)):
+        kind, options = name.partition("-")[0], ["--gate-base"] if "base" in name else []
+        _, args, model = toy_systems.make_system(data, kind, "--source-lang", "en", "--target-lang", "pl", *options)
         checkpoint = toy.write_checkpoint(root / "systems" / name / "model.pt", args, model)
         with writing(root / name) as folder:
-            manifest = small_systems.manifest(name, classifier="tfidf" if own else None)
+            manifest = small_systems.manifest(kind, classifier="tfidf" if own else None)
             Parts(checkpoint, data, own).write(folder, manifest)
     return root

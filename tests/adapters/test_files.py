@@ -32,7 +32,10 @@ def law(systems: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "as_folder"), [("ad", True), ("gad", False), ("ad-lora", False), ("gad-lora", True)])
+@pytest.mark.parametrize(
+    ("name", "as_folder"),
+    [("ad", True), ("gad", False), ("ad-lora", False), ("gad-lora", True), ("gad-base", True)],
+)
 def test_all_adapters_put_on_the_base_are_the_model(systems: Path, tmp_path: Path, name: str, as_folder: bool) -> None:
     output = tmp_path / ("files" if as_folder else "all.safetensors")
     paths = export_adapters(systems / name / "model.pt", [], output)

@@ -68,6 +68,22 @@ def test_gates_are_fitted_to_a_new_domain(exports: Path, texts: Path, tmp_path: 
     assert after.guarded == (("news",) if gates == "guarded" else ())
 
 
+@pytest.mark.slow
+def test_a_new_domain_does_not_take_the_share_of_the_base(exports: Path, texts: Path, tmp_path: Path) -> None:
+    before = System.read(exports / "gad-base")
+    train_domain(exports / "gad-base", "news", "law", tmp_path / "four", training(texts, old_text=texts))
+    after = System.read(tmp_path / "four")
+    verify(tmp_path / "four")
+    own = [key for key in before.model if key.endswith("router.base_weight")]
+    assert len(own) == 5
+    assert all(torch.equal(after.model[key], before.model[key]) for key in own)
+    assert after.guarded == ("news",)
+    with pytest.raises(InputError, match="--gates refit: .* use guarded"):
+        train_domain(
+            exports / "gad-base", "news", "law", tmp_path / "x", training(texts, old_text=texts, gates="refit")
+        )
+
+
 def test_what_training_needs(exports: Path, texts: Path, tmp_path: Path) -> None:
     for system, given, message in (
         ("gad", {}, "--old-text: "),

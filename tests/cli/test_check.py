@@ -17,7 +17,11 @@ def test_checks_end_at_the_first_that_fails(data: Path, tmp_path: Path, capsys: 
     content[len(content) // 2] ^= 1
     (tmp_path / "flipped.pt").write_bytes(content)
     os.mkfifo(tmp_path / "pipe.pt")
-    for name, message in (("evil", "its model 'fconv'"), ("flipped", "damaged"), ("pipe", "not a regular file")):
+    for name, message in (
+        ("evil", "its option encoder_layers"),
+        ("flipped", "damaged"),
+        ("pipe", "not a regular file"),
+    ):
         with pytest.raises(InputError, match=rf"{name}\.pt: .*{message}"):
             verb("check")([str(tmp_path / each) for each in ("good.pt", f"{name}.pt", "none.pt")])
         assert f"{tmp_path / 'good.pt'}: contains only weights" in capsys.readouterr().out

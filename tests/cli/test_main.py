@@ -48,7 +48,9 @@ def test_the_overview_has_every_verb_by_purpose(capsys: pytest.CaptureFixture[st
         (["run", "x.yaml", "--job", "2"], "unrecognized arguments: --job 2"),
         (["run", "x.yaml", "--jobs", "0"], "--jobs: 0: give 1 or more"),
         (["prepare", "x.yaml", "--workers", "-1"], "--workers: -1: give 0 or more"),
-        (["translate", "x.yaml", "gad", "--input", "a"], "gad: "),
+        (["translate", "x.yaml", "gad", "--input", "a"], "unrecognized arguments: gad"),
+        (["translate", "x.yaml", "--fp16"], "unrecognized arguments: --fp16"),
+        (["decode", "x.yaml", "gad"], "x.yaml: cannot be read"),
         (["export", "x.yaml"], "CONFIG, SYSTEM and DIRECTORY: give all three"),
     ],
 )

@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from fairseq_ext.convert.marian_folder import find_files
 from fairseq_ext.inputs.errors import InputError
 from tests.convert.tiny_marian import make_marian_folder
 from tests.convert.tiny_translation import write_pieces
+from tests.fork_server import PYTHON
 from tests.verbs import verb
 
 MODEL, VOCABULARY = "model.ende.npz", "vocab.ende.spm"
@@ -32,7 +34,7 @@ def names(folder: Path, *files: str, **texts: Any) -> list[str]:
     for name, content in texts.items():
         (folder / f"{name.replace('_', '.')}.yml").write_text(yaml.safe_dump(content))
     found = find_files(folder)
-    return [path.name for path in (found.model, *found._vocabularies(("en", "de")))]
+    return [path.name for path in (found.model, *found.vocabularies(("en", "de")))]
 
 
 @pytest.mark.parametrize(
@@ -154,3 +156,12 @@ def test_packed_files_are_the_same(firefox: Path, tmp_path: Path) -> None:
     cut("model.ende.npz.gz")(packed)
     with pytest.raises(InputError, match=r"model\.ende\.npz\.gz: cannot be read"):
         verb("import", "marian")([str(packed), str(tmp_path / "cut")])
+
+
+@pytest.mark.slow
+def test_the_command_works_in_a_fresh_process(firefox: Path, tmp_path: Path) -> None:
+    """In which nothing has been added to fairseq's options yet."""
+    line = [PYTHON, "-m", "fairseq_ext.cli", "import", "marian", str(firefox), str(tmp_path / "ours")]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--source-lang en --target-lang de" in done.stdout

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from fairseq_ext.convert.marian_models import import_marian_model
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import FLOAT32, INT8, graph_files
 from fairseq_ext.translators.model_graphs import write_graphs
 from tests import toy
 from tests.convert import tiny_translation as tiny
+from tests.convert.tiny_marian import make_marian_folder
 from tests.verbs import verb
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "import-export.md"
@@ -29,11 +31,14 @@ class Base:
     def __init__(self, name: str, data: Path, folder: Path) -> None:
         self.data, self.folder = data, folder
         self.suffix, self.options = "_tiny", list(NORM_FIRST) if "pre-norm" in name else []
-        if name in FAMILIES:
-            tiny.make(folder / "theirs", FAMILIES[name], steps=0)
+        if name in FAMILIES or "SSRU" in name:
             self.data, self.suffix = folder / "imported", ""
             self.data.mkdir()
-            import_translation_model(folder / "theirs", self.data, tiny.LANGUAGES.get(FAMILIES[name], (None, None)))
+            if "SSRU" in name:
+                import_marian_model(make_marian_folder(folder), self.data)
+            else:
+                tiny.make(folder / "theirs", FAMILIES[name], steps=0)
+                import_translation_model(folder / "theirs", self.data, tiny.LANGUAGES.get(FAMILIES[name], (None, None)))
             self.options = [*tiny.adapter_options(self.data), "--bottleneck-dim", "8"]
 
     def model(self, arch: str, *options: str) -> tuple[Any, Any]:

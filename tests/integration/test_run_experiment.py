@@ -50,7 +50,7 @@ def test_every_run_translates_all_sets_that_it_can(whole: Path) -> None:
 
 def test_again_and_by_single_steps_everything_is_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = times(whole)
-    for name in ("run", "prepare", "teacher", "translate", "score"):
+    for name in ("run", "prepare", "teacher", "decode", "score"):
         verb(name)([str(whole)])
     verb("train")([str(whole), "gad"])
     assert times(whole) == before

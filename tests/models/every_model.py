@@ -103,6 +103,8 @@ def translator(root: Path, arch: str, norm: str, **options: Any) -> Subject:
         banks = {f"{place}.adapter.bank.{name}" for place in places for name in ("down_weight", "up_weight")}
     trained = banks | ({f"{layer}.adapter.router.weight" for layer in layers} if "states" in reads else set())
     trained |= {"encoder.adapter.router.weight"} if "source" in reads else set()
+    if options.get("gate_base"):
+        trained |= {name.replace("router.weight", "router.base_weight") for name in trained if "router" in name}
     return Subject(
         make=make,
         inputs=inputs,
@@ -213,6 +215,14 @@ SUBJECTS: dict[str, Callable[[Path], Subject]] = {
     ),
     "GAD-all-inputs": lambda root: translator(
         root, "transformer_gated_adapter_tiny", "pre-norm", gate_inputs="states,source,encoder", gate_pairs=64
+    ),
+    "GAD-base": lambda root: translator(
+        root,
+        "transformer_gated_adapter_tiny",
+        "post-norm",
+        gate_inputs="states,source",
+        gate_pairs=64,
+        gate_base=True,
     ),
     "AD-lora": lambda root: translator(root, "transformer_domain_adapter_tiny", "post-norm", adapter_form="lora"),
     "GAD-lora-pre-norm": lambda root: translator(

@@ -75,7 +75,7 @@ def test_a_fresh_bank_is_the_identity_under_autocast() -> None:
 
 
 def test_initial_weights_are_at_most_two_standard_deviations() -> None:
-    weights = AdapterBank(64, 64, D, init_scale=0.5).down_weight.detach()  # 12,288 numbers, of which 560 would be larger
+    weights = AdapterBank(64, 64, D, init_scale=0.5).down_weight.detach()  # some would be larger
     assert 0.9 < float(weights.abs().max()) <= 1.0
 
 

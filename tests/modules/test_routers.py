@@ -20,10 +20,11 @@ def bank() -> AdapterBank:
     return randomised(AdapterBank(H, 4, D))
 
 
-def make_gate(causal: bool = True, top_k: int = 0) -> GateRouter:
+def make_gate(causal: bool = True, top_k: int = 0, has_base: bool = False) -> GateRouter:
     torch.manual_seed(2)
-    gate = GateRouter(H, D, 0.5, causal, top_k)
-    nn.init.normal_(gate.weight)
+    gate = GateRouter(H, D, 0.5, causal, top_k, has_base=has_base)
+    for weight in gate.parameters():
+        nn.init.normal_(weight)
     return gate
 
 
@@ -37,9 +38,12 @@ def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
     assert mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights[1:2])).isfinite().all()
 
 
+@pytest.mark.parametrize("has_base", [False, True])
 @pytest.mark.parametrize("guarded", [(), (1,)])
-def test_a_gate_gives_way_in_the_rows_that_are_forced(bank: AdapterBank, guarded: tuple[int, ...]) -> None:
-    gate, x = make_gate(), torch.randn(5, 3, H)
+def test_a_gate_gives_way_in_the_rows_that_are_forced(
+    bank: AdapterBank, guarded: tuple[int, ...], has_base: bool
+) -> None:
+    gate, x = make_gate(has_base=has_base), torch.randn(5, 3, H)
     gate.guarded = guarded
     given = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     batch = RoutingBatch(given_weights=given, is_forced=torch.tensor([True, False, True]))
@@ -66,33 +70,41 @@ def test_a_guarded_adapter_loses_a_tie() -> None:
     assert (weights[:, 1] > 0).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("has_base", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("top_k", [0, 1, 2])
 def test_weights_are_the_softmax_of_the_projected_mean_its_largest_or_all(
-    bank: AdapterBank, causal: bool, top_k: int
+    bank: AdapterBank, causal: bool, top_k: int, has_base: bool
 ) -> None:
-    gate, x, batch = make_gate(causal, top_k), torch.randn(5, 4, H), RoutingBatch()
+    """The base takes part in the softmax and in the choice of the largest, and adds nothing."""
+    gate, x, batch = make_gate(causal, top_k, has_base), torch.randn(5, 4, H), RoutingBatch()
     out = mixed(gate, x, bank, batch)
     mean = x.cumsum(0) / torch.arange(1, 6).view(-1, 1, 1) if causal else x.mean(0, keepdim=True)
-    logits = mean @ gate.weight.t()
+    logits = mean @ torch.cat([*gate.parameters()]).t()
     torch.testing.assert_close(batch.gate_logits[0], logits)
     weights = (logits / 0.5).softmax(-1)
-    kept = weights.ge(weights.topk(top_k or D, -1).values[..., -1:])
-    expected = (weights * kept) / (weights * kept).sum(-1, keepdim=True)
+    kept = weights.ge(weights.topk(top_k or D + has_base, -1).values[..., -1:])
+    expected = ((weights * kept) / (weights * kept).sum(-1, keepdim=True))[..., :D]
+    if has_base:
+        assert not torch.allclose(expected.sum(-1), torch.ones(()))
     torch.testing.assert_close(gate.weights(logits), expected)
     torch.testing.assert_close(out, bank(x, expected))
 
 
+@pytest.mark.parametrize("has_base", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("top_k", [0, 1])
 def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(
-    bank: AdapterBank, causal: bool, top_k: int
+    bank: AdapterBank, causal: bool, top_k: int, has_base: bool
 ) -> None:
-    """Elsewhere not a bit changes from what gate and bank computed before it came."""
-    before, fewer = GateRouter(H, D - 1, 0.5, causal, top_k), AdapterBank(H, 4, D - 1)
-    after = make_gate(causal, top_k)
+    """Elsewhere not a bit changes from what gate and bank computed before it came; the base keeps its share."""
+    before = GateRouter(H, D - 1, 0.5, causal, top_k, has_base=has_base)
+    fewer = AdapterBank(H, 4, D - 1)
+    after = make_gate(causal, top_k, has_base)
     after.guarded = (1,)
     with torch.no_grad():
+        if has_base:
+            before.base_weight.copy_(after.base_weight)
         before.weight.copy_(after.weight[[0, 2]])
         for kind in bank.row_names:
             getattr(fewer, kind).copy_(getattr(bank, kind)[[0, 2]])
@@ -102,7 +114,7 @@ def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(
     wins = logits.argmax(-1).eq(1).expand(7, 20)
     assert 0 < int(wins.sum()) < wins.numel()
     assert torch.equal(out[~wins], old[~wins])
-    expected = torch.tensor([0.0, 1, 0]) if top_k else (logits / 0.5).softmax(-1)
+    expected = torch.tensor([0.0, 1, 0]) if top_k else (logits / 0.5).softmax(-1)[..., :D]
     torch.testing.assert_close(out[wins], bank(x, expected.expand(7, 20, D))[wins])
     # One that never wins: nothing of it is computed.
     with torch.no_grad():

@@ -133,7 +133,10 @@ def _binarise(path: Path, dictionary: Any, lines: list[str], **options: Any) -> 
 
 
 def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str, Any]:
-    """Train two updates, resume for a third, validate, and translate the test set."""
+    """Train two updates, resume for a third, validate, and translate the test set.
+
+    The weights are without ``conv_bias`` of lightconv, which fairseq neither initialises nor uses.
+    """
     import torch
     from fairseq_cli import generate, train, validate
 
@@ -147,7 +150,8 @@ def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str
         _command(train.cli_main, [*words, "--max-update", str(updates)])
         state = torch.load(path, weights_only=False)
         content = io.BytesIO()
-        torch.save(sorted((key, value.tolist()) for key, value in state["model"].items()), content)
+        weights = sorted((key, value.tolist()) for key, value in state["model"].items() if "conv_bias" not in key)
+        torch.save(weights, content)
         results[f"loss after {updates}"] = state["extra_state"]["val_loss"]
         results[f"weights after {updates}"] = hashlib.sha256(content.getvalue()).hexdigest()
     criterion = options[options.index("--criterion") :][:2] if "--criterion" in options else []

@@ -1,6 +1,5 @@
 """Before the first update from a base, training says whether dropout disturbs the base, and changes nothing."""
 
-import logging
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from fairseq.distributed import utils as distributed_utils
-from fairseq.trainer import Trainer
 from fairseq_cli import train
 
 from fairseq_ext.patches import first_batch
@@ -38,27 +36,35 @@ def run(data: Path, folder: Path, *arguments: str, arch: str = AD, updates: int 
     distributed_utils.call_main(toy.composed(args), train.main)
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    caplog.clear()
-    return [line for line in found if ".pt " in line]
+class Said(list[str]):
+    """The lines since the last call."""
+
+    def __call__(self) -> list[str]:
+        found = self.copy()
+        self.clear()
+        return found
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Said:
+    lines = Said()
+    monkeypatch.setattr(first_batch._log, "warning", lines.append)
+    return lines
 
 
 @pytest.mark.slow
-def test_it_is_said_once_and_not_when_resumed(
-    data: Path, bases: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_it_is_said_once_and_not_when_resumed(data: Path, bases: dict[str, Path], tmp_path: Path, said: Said) -> None:
     start = ["--finetune-from-model", str(bases["0.3"])]
     run(data, tmp_path, *start)
-    (line,) = said(caplog)
+    (line,) = said()
     assert line.startswith(f"{bases['0.3']} has a loss of ")
     assert line.endswith("set --dropout 0 or --frozen-mode eval")
     run(data, tmp_path, *start, updates=4)
-    assert said(caplog) == []
+    assert said() == []
     run(data, tmp_path / "mix", *start, arch="transformer_tiny")
-    assert said(caplog)[0].endswith("set --dropout 0")
+    assert said()[0].endswith("set --dropout 0")
     run(data, tmp_path / "restored", "--restore-file", str(bases["0.3"]), "--reset-optimizer", arch="transformer_tiny")
-    assert len(said(caplog)) == 1
+    assert len(said()) == 1
 
 
 @pytest.mark.slow
@@ -72,21 +78,21 @@ def test_nothing_is_said_without_a_base_or_without_dropout(
     data: Path,
     bases: dict[str, Path],
     tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    said: Said,
 ) -> None:
     start = ["--finetune-from-model", str(bases[rate])] if rate else []
     run(data, tmp_path, *start, *options, arch=AD if rate else "transformer_tiny")
-    assert said(caplog) == []
+    assert said() == []
 
 
 @pytest.mark.slow
 def test_label_smoothing_on_a_base_without_dropout_is_said(
-    data: Path, bases: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    data: Path, bases: dict[str, Path], tmp_path: Path, said: Said
 ) -> None:
     for rate, lines in (("0", 1), ("0.3", 0)):
         start = ["--finetune-from-model", str(bases[rate]), "--frozen-mode", "eval", "--label-smoothing", "0.1"]
         run(data, tmp_path / rate, *start)
-        found = said(caplog)
+        found = said()
         assert len(found) == lines
         assert all(line.startswith("--label-smoothing 0.1: ") for line in found)
 
@@ -121,9 +127,7 @@ class Doubled(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("in_training", "is_said"), [(8.7, False), (7.3, False), (9.0, True), (7.0, True)])
-def test_a_difference_of_a_tenth_is_said_by_the_first_process(
-    in_training: float, is_said: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_difference_of_a_tenth_is_said_by_the_first_process(in_training: float, is_said: bool, said: Said) -> None:
     model = Doubled(in_training)
     trainer: Any = SimpleNamespace(
         unchecked_base="base.pt", model=model, criterion=torch.nn.Identity(), cuda=False, is_data_parallel_master=True
@@ -132,13 +136,12 @@ def test_a_difference_of_a_tenth_is_said_by_the_first_process(
     trainer.cfg = SimpleNamespace(model=None)
     trainer._prepare_sample, trainer.get_model = lambda sample: (sample, False), lambda: model
     step = first_batch._checking_base(lambda *_: "stepped")
-    assert step(trainer, [{"ntokens": 5}]) == "stepped"
+    assert step(trainer, [{"ntokens": 5, "net_input": {}}]) == "stepped"
     line = f"base.pt has a loss of {in_training:.2f} bits in training mode but 8.00 in evaluation mode"
-    assert [text.startswith(line) for text in said(caplog)] == [True] * is_said
+    assert [text.startswith(line) for text in said()] == [True] * is_said
     trainer.unchecked_base, trainer.is_data_parallel_master = "base.pt", False
-    step(trainer, [{"ntokens": 5}])
-    assert said(caplog) == []
-
-
-def test_the_trainer_is_that_of_fairseq() -> None:
-    assert first_batch._checking_base in Trainer.train_step.changes  # type: ignore[attr-defined]
+    step(trainer, [{"ntokens": 5, "net_input": {}}])
+    assert said() == []
+    trainer.unchecked_base, trainer.is_data_parallel_master = "base.pt", True
+    assert step(trainer, [{"a-b": {"ntokens": 5}, "b-a": {"ntokens": 5}}]) == "stepped"
+    assert said() == []

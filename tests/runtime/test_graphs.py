@@ -33,6 +33,8 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gates on the source": ("gad", ("--gate-inputs", "source", "--gate-temperature", "1")),
     "a guarded adapter": ("gad", ("--gate-inputs", "states,source,encoder")),
     "two adapters of a gate's": ("gad", ("--gate-top-k", "2")),
+    "a gate that may choose the base": ("gad", ("--gate-base", "--gate-inputs", "states,source,encoder")),
+    "two of adapters and base": ("gad", ("--gate-base", "--gate-top-k", "2")),
     "plain low-rank adapters": ("ad", LORA),
     "gated low-rank adapters": ("gad", (*LORA, *PRE_NORM)),
     "SSRU": ("mix", SSRU),

@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser import needs_axe, needs_browser, open_browser, show, violations
 from tests.serving.fake_server import TIMEOUT, Served, served
+from tests.serving.fake_system import FakeSystem
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -65,6 +66,7 @@ def test_one_types_forces_a_domain_and_reads_the_bars(page: Page) -> None:
     page.wait(lambda: page.texts(".card h2") == ["Gates", "Base model"])
     assert page.texts(".card p:first-of-type") == ["sea the of law", "sea the of law [base]"]
     assert page.texts("mark") == ["[base]"]
+    assert page.texts("footer") == [f"Base model: {FakeSystem.base}"]
     bars = [(each.get_attribute("aria-label"), each.get_attribute("aria-valuenow")) for each in page.all(".bar")]
     assert bars == [("law", "70"), ("med", "15"), ("sub", "15")]
     assert page.all(".layers")[0].get_attribute("aria-label") == "encoder, layer by layer: 70\xa0%, 70\xa0%, 70\xa0%"

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.tasks.output_symbols import used_symbols
+from fairseq_ext.tasks import output_symbols
+from fairseq_ext.tasks.output_symbols import sampled_output, symbol_counts
 from tests import toy
 
 PLAIN, GATES = "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_with_kd_gate"
@@ -76,13 +77,20 @@ def test_no_logits_of_all_symbols_are_computed(data: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("impl", ["mmap", "cached"])
-def test_symbols_are_those_of_the_training_text(impl: str, tmp_path: Path) -> None:
+def test_symbols_are_counted_in_the_training_text(impl: str, tmp_path: Path) -> None:
     data = toy.make_data(tmp_path, sizes=(2, 1, 1), impl=impl)
     task, _ = toy.make_task(data, "--train-domains", "law,sub", "--dataset-impl", impl)
     task.load_dataset("train", combine=True)
     rows = [example for name in ("law", "sub") for example in pairs(data, task, name)]
-    found = used_symbols(task.datasets["train"], task.target_dictionary)
-    assert set(found.nonzero().flatten().tolist()) == {0, 1, 2, 3, *(int(token) for row in rows for token in row)}
+    counts = symbol_counts(task.datasets["train"], len(task.target_dictionary))
+    assert counts.tolist() == torch.cat(rows).bincount(minlength=len(counts)).tolist()
+
+
+def test_frequent_symbols_are_fixed_and_others_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_symbols, "_MOST_FREQUENT", 5)
+    output = sampled_output(torch.tensor([0, 0, 9, 0, 2, 0, 5, 3, 0]), num_special=4)
+    (rare, _), (others, _) = output.groups
+    assert [output.fixed.tolist(), rare.tolist(), others.tolist()] == [[0, 1, 2, 3, 6], [7, 4], [5, 8]]
 
 
 def pairs(data: Path, task: Any, domain: str) -> list[torch.Tensor]:

@@ -214,6 +214,16 @@ def test_spaces_are_kept_where_xliff_says_so(tmp_path: Path) -> None:
     assert ">A B</target>" in written
 
 
+@pytest.mark.parametrize(("target", "is_done"), [("<![CDATA[b]]>", True), ("<g><![CDATA[]]></g>", False), (" ", False)])
+def test_text_in_cdata_is_a_translation(target: str, is_done: bool, tmp_path: Path) -> None:
+    unit = f'<trans-unit id="1"><source>a</source><target>{target}</target></trans-unit>\n'
+    (tmp_path / "a.xlf").write_text(XLIFF.format(unit))
+    assert (b">A</target>" in filled(tmp_path / "a.xlf")) != is_done
+    unit = f'<tu><tuv lang="en"><seg>a</seg></tuv><tuv lang="de"><seg>{target}</seg></tuv></tu>'
+    (tmp_path / "a.tmx").write_text(TMX.format("", unit))
+    assert (b">A</seg>" in filled(tmp_path / "a.tmx")) != is_done
+
+
 @pytest.mark.parametrize("state", ["new", "needs-translation", "initial", "translated", "needs-adaptation", "final"])
 def test_states_of_targets(state: str, tmp_path: Path) -> None:
     unit = f'<trans-unit id="1"><source>a</source><target state="{state}">b</target></trans-unit>\n'
@@ -246,6 +256,15 @@ def test_segments_of_tmx(kind: str, language: str, tmp_path: Path) -> None:
     unit = f'<tu><prop>p</prop><tuv xml:lang="{language}"><seg>{source}</seg></tuv></tu>'
     (tmp_path / "a.tmx").write_text(TMX.format("", unit))
     made = unit.replace("</tu>", f"{MADE.format(target)}</tu>")
+    assert filled(tmp_path / "a.tmx").decode() == TMX.format("", made)
+
+
+def test_an_empty_variant_keeps_what_else_it_has(tmp_path: Path) -> None:
+    unit = (
+        '<tu><tuv lang="en"><seg>a</seg></tuv> <tuv lang="de" creationid="x"><prop type="p">q</prop><seg/></tuv></tu>'
+    )
+    (tmp_path / "a.tmx").write_text(TMX.format("", unit))
+    made = unit.replace("<prop", '<prop type="x-machine-translated">GAD</prop><prop').replace("<seg/>", "<seg>A</seg>")
     assert filled(tmp_path / "a.tmx").decode() == TMX.format("", made)
 
 

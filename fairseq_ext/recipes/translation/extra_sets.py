@@ -61,14 +61,17 @@ def sets_for(config: Translation, run: OutputRun) -> list[str]:
     ]
 
 
-def extra_set_steps(config: Translation) -> list[Step]:
-    """Return the steps that make and translate the sets of ``evaluate: tests``, ``ood`` and ``domain_switch``."""
+def extra_set_steps(config: Translation, runs: Sequence[OutputRun] | None = None) -> list[Step]:
+    """Return the steps that make and translate the sets of ``evaluate: tests``, ``ood`` and ``domain_switch``.
+
+    ``runs`` are the output runs that translate them (default: all).
+    """
     if not config.evaluate.sets:
         return []
     for name, test in config.evaluate.tests.items():
         if test.domain is not None:
             check_choice(test.domain, config.domains, f"{config.path}: evaluate: tests: {name}: domain")
-    runs = [run for run in config.all_output_runs() if sets_for(config, run)]
+    runs = [run for run in (config.all_output_runs() if runs is None else runs) if sets_for(config, run)]
     return [_sets_step(config), *(_extra_translation_step(config, run) for run in runs)]
 
 

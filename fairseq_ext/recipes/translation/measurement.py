@@ -183,7 +183,7 @@ def scoring_step(config: Translation) -> Step:
         if missing:
             print(f"scores: omits {', '.join(missing)}, which do not exist yet", file=sys.stderr)
         if not runs:
-            raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext translate first")
+            raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext decode first")
         tests = read_tests(config, extra)
         files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
         texts = {run: read_translations(paths, tests) for run, paths in files.items()}

@@ -143,5 +143,6 @@ def test_folders_with_no_model_or_two_are_refused(tmp_path: Path, names: tuple[s
 def test_files_of_a_marian_base_are_those_that_are_read(tmp_path: Path) -> None:
     folder = make_marian_folder(tmp_path / "enpt", "enpt")
     (folder / "lex.50.50.enpt.s2t.bin").touch()
-    assert [path.name for path in base_files(folder)] == ["model.enpt.npz", "vocab.enpt.spm"]
+    names = ["lex.50.50.enpt.s2t.bin", "model.enpt.npz", "vocab.enpt.spm"]
+    assert [path.name for path in base_files(folder)] == names
     assert base_files(folder / "model.enpt.npz") == base_files(folder)

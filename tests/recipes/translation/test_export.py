@@ -84,7 +84,7 @@ def test_what_is_not_trained_is_named_with_its_command(trained: Path, capsys: py
     assert [run.name for run in found] == ["mix", "gad", "gad-wide"]
     assert capsys.readouterr().err.endswith(f"; run fairseq-ext train {trained} ad\n")
     with pytest.raises(InputError, match="toy.yaml: no system is trained yet"):
-        verb("translate")([str(trained), "ad"])
+        verb("decode")([str(trained), "ad"])
 
 
 def test_a_text_is_translated_with_the_last_that_is_trained(

@@ -7,11 +7,13 @@ import pytest
 
 from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.train import best_checkpoint
 from fairseq_ext.recipes.translation import extra_sets
 from fairseq_ext.recipes.translation.config import load_config
 from fairseq_ext.recipes.translation.decoding import translation_step
 from fairseq_ext.recipes.translation.extra_sets import draw_pairs, extra_set_steps, sets_for
 from tests.recipes.translation.small_translation_experiment import write_translation_experiment
+from tests.verbs import verb
 
 
 def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +72,20 @@ def test_two_domains_both_sides_and_short_enough(splits: Path) -> None:
     assert draw_pairs(splits, ("en", "de"), 20, 12, seed=1) == pairs != draw_pairs(splits, ("en", "de"), 20, 12, seed=2)
     with pytest.raises(InputError, match="domain_switch: the test sets give 2 pairs .* fewer than 5"):
         draw_pairs(splits, ("en", "de"), 5, 8, seed=1)
+
+
+def test_the_verb_translates_the_sets_by_what_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_translation_experiment(tmp_path)
+    checkpoint = best_checkpoint(load_config(path), "mix")
+    for folder in ("data-bin", "splits"):
+        (checkpoint.parents[2] / folder).mkdir(parents=True)
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+
+    def planned(*options: str) -> list[str]:
+        verb("decode")([str(path), "--dry-run", *options])
+        places = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
+        return ["/".join(Path(place).parts[-2:]) for place in places]
+
+    assert planned() == ["translations/mix", "work/extra-sets", "extra/mix"]
+    assert planned("--beam", "2") == ["translations/mix"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.data.teacher_labels import label_path, write_probs
+from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.translation.gates import (
     AGREES,
@@ -42,6 +42,7 @@ def labels(tmp_path: Path) -> Labels:
     write_lines(tmp_path / "domains.txt", PROBS)
     for name, rows in PROBS.items():
         write_probs(label_path(tmp_path / "teacher", name, "test"), np.array(rows))
+    write_teacher_record(tmp_path / "teacher", list(PROBS), "tfidf", {})
     return read_labels(tmp_path, tmp_path / "teacher")
 
 
