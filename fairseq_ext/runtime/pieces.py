@@ -26,6 +26,8 @@ _STOWED = range(0xFD000, 0xFFFFE)
 NO_BREAK = re.compile("[\u00a0\u202f]")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _LINE_BREAK = re.compile(r"[ \t\r\n\f]*[\r\n][ \t\r\n\f]*")
+# A mark, but not those of a no-break space.
+_CUTTING = re.compile(f"(?!{_BEGIN}{NO_BREAK.pattern})(?!(?<={NO_BREAK.pattern}){_END})(?:{MARK.pattern})")
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 
@@ -111,7 +113,7 @@ def split(text: str, syntax: Syntax = PLAIN, dialect: str = ANY) -> Pieces:
 def between_marks(text: str) -> Pieces:
     """Split a text with marks at all but no-break spaces. Marks of placeholders are removed, those of tags are kept."""
     parts, kept = [], ""
-    for part, is_text in cut(re.compile(f"(?!{_BEGIN}{NO_BREAK.pattern})(?:{MARK.pattern})"), text):
+    for part, is_text in cut(_CUTTING, text):
         before, words, after = _EDGES.fullmatch(part).groups()  # type: ignore[union-attr]
         if is_text and any(map(str.isalpha, words)):
             parts += [kept + before, words]
