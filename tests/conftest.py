@@ -13,9 +13,9 @@ from tests.fork_server import PYTHON, preloaded_commands, quicken_hydra
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The benchmark's modules without the scripts beside them: `adapters` is also the name of a library.
+# The benchmark's modules without the tools beside them: `adapters` is also the name of a library.
 with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
+    patch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
     import benchmarks  # noqa: F401
 
 

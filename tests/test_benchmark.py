@@ -1,4 +1,4 @@
-"""``scripts/benchmark.py`` runs cases in turn, each checkout's with its own code, and tells ratios of each round."""
+"""``tools/benchmark.py`` runs cases in turn, each checkout's with its own code, and tells ratios of each round."""
 
 import re
 import shutil
@@ -53,8 +53,8 @@ def cases(options):
 def project(tmp_path: Path) -> Path:
     """A project whose benchmark has a verb ``fake``, and beside it an older checkout, which lacks one of its cases."""
     project = tmp_path / "project"
-    shutil.copytree(ROOT / "scripts", project / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    (project / "scripts" / "benchmarks" / "fake.py").write_text(FAKE)
+    shutil.copytree(ROOT / "tools", project / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    (project / "tools" / "benchmarks" / "fake.py").write_text(FAKE)
     for folder, speeds in ((project, {"slow": 2, "fast": 6, "other": 5}), (tmp_path / "old", {"slow": 1, "fast": 4})):
         for name in ("inputs", "engine", "patches", "cli"):
             target = folder / "fairseq_ext" / name
@@ -69,7 +69,7 @@ def project(tmp_path: Path) -> Path:
 def test_cases_and_checkouts_take_turns(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     options = ["--rounds", "2", "--speed", "10", "--against", tmp_path / "old", "--json", file]
-    command = [sys.executable, project / "scripts" / "benchmark.py", "fake", *options]
+    command = [sys.executable, project / "tools" / "benchmark.py", "fake", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     order = (tmp_path / "order.txt").read_text().splitlines()

@@ -21,7 +21,7 @@ TEXT = "# T\n\n<!-- table {title: Scores, metric: chrF, digits: 1} -->\n<!-- end
 @pytest.fixture(scope="module")
 def script() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "scripts")
+        patch.syspath_prepend(ROOT / "tools")
         return importlib.import_module("render_results")
 
 

@@ -20,7 +20,8 @@ needs_environment = pytest.mark.skipif(
 def project(tmp_path: Path) -> Path:
     """The scripts, with an installed environment whose python only tells where it is."""
     project = tmp_path / "project"
-    shutil.copytree(ROOT / "scripts", project / "scripts")
+    for name in ("scripts", "tools"):
+        shutil.copytree(ROOT / name, project / name)
     shutil.copy(ROOT / "requirements.txt", project)
     python = project / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -50,7 +51,7 @@ def test_a_python_without_the_libraries_hands_over_to_the_projects_own(project: 
     for name in ("__init__.py", "engine/__init__.py", "engine/own_python.py"):
         (project / "fairseq_ext" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "fairseq_ext" / name, project / "fairseq_ext" / name)
-    command = [sys.executable, "-S", "-I", "scripts/write_schemas.py"]  # without site-packages
+    command = [sys.executable, "-S", "-I", "tools/write_schemas.py"]  # without site-packages
     result = run(command, project)
     assert result.stdout == f"{project}/.venv/bin/python\n", result.stderr
     (project / ".venv/bin/python").unlink()
@@ -109,7 +110,7 @@ def test_nothing_is_imported_from_the_current_directory(start: list[str], verb: 
 def test_the_bundle_for_a_gpu_has_what_training_and_decoding_import() -> None:
     program = """
 import sys
-sys.path[:0] = ["scripts", "scripts/gpu"]
+sys.path[:0] = ["tools", "tools/gpu"]
 import benchmarks.decode, benchmarks.shared.training, benchmarks.shared.worker, benchmarks.train
 import fairseq_cli.generate, fairseq_cli.train, fairseq_ext.registration
 from importlib.metadata import packages_distributions

@@ -38,7 +38,7 @@ _SMALL = (r"s/\(max-update\): .*/\1: 2/; s/\(max-epoch\): .*/\1: 1/; s/_small\b/
 
 def make_project(root: Path) -> Path:
     """Build the folder, and the quickstart in it; returns it."""
-    for name in ("scripts", "data-prep", "examples", "fairseq_ext", "docs", "requirements.txt"):
+    for name in ("scripts", "tools", "data-prep", "examples", "fairseq_ext", "docs", "requirements.txt"):
         (root / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "configs", root / "configs")
     _make_environment(root)

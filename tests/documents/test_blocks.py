@@ -96,10 +96,12 @@ def unknown_to_fairseq(program: str, words: list[str]) -> list[str]:
 def test_shell_blocks_name_files_and_options_that_exist(block: Block) -> None:
     done = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for name in re.findall(r"\b(?:scripts|data-prep|configs|requirements)[\w/.-]*\.(?:sh|py|yaml|txt)\b", block.text):
+    for name in re.findall(
+        r"\b(?:scripts|tools|data-prep|configs|requirements)[\w/.-]*\.(?:sh|py|yaml|txt)\b", block.text
+    ):
         assert (ROOT / name).is_file(), name
     for words in commands_in(block.text):
-        if words[0].startswith(("scripts/", "data-prep/", "fairseq-", "fairseq_ext.")):
+        if words[0].startswith(("scripts/", "tools/", "data-prep/", "fairseq-", "fairseq_ext.")):
             assert unknown_options(words) == [], words
 
 

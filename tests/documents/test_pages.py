@@ -74,7 +74,7 @@ CLAIMS = {
 @pytest.fixture(scope="module")
 def reference() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "scripts")
+        patch.syspath_prepend(ROOT / "tools")
         return importlib.import_module("write_reference")
 
 
@@ -180,7 +180,7 @@ def test_architecture_names_files_that_are_there() -> None:
 
 @pytest.mark.slow
 def test_the_packages_have_no_cycle() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "measure_structure.py")]
+    command = [sys.executable, str(ROOT / "tools" / "measure_structure.py")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "imports, cycles: 0" in printed
 
@@ -220,7 +220,7 @@ def test_tables_of_language_models_have_options_that_there_are_and_their_default
 
 
 def test_the_reference_is_that_of_the_code(reference: Any) -> None:
-    assert text_of("docs/api.md") == reference.reference(), "run scripts/write_reference.py"
+    assert text_of("docs/api.md") == reference.reference(), "run tools/write_reference.py"
 
 
 def test_the_site_has_every_page() -> None:
@@ -251,10 +251,12 @@ def template(node: ast.expr) -> str:
 def test_messages_that_are_explained_are_those_of_the_code() -> None:
     page = text_of("docs/installing.md").partition("## Dependencies")[0]
     messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
-    files = [*(ROOT / "fairseq_ext").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]
+    files = [*(ROOT / "fairseq_ext").rglob("*.py"), *(ROOT / "tools").glob("*.py")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant | ast.JoinedStr)]
-    shell = [path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.sh")]
+    shell = [
+        path.read_text(encoding="utf-8") for folder in ("scripts", "tools") for path in (ROOT / folder).glob("*.sh")
+    ]
     texts = "\n".join([*map(template, nodes), *shell])
     assert len(set(messages)) == len(messages) >= 20
     assert [message for message in messages if message not in texts] == []

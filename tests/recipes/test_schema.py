@@ -37,7 +37,7 @@ def committed(kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", recipe_names())
 def test_the_files_are_those_of_the_code(kind: str) -> None:
-    assert committed(kind) == schemas()[kind], "run scripts/write_schemas.py"
+    assert committed(kind) == schemas()[kind], "run tools/write_schemas.py"
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)

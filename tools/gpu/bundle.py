@@ -1,6 +1,6 @@
-"""Build a folder of wheels for running ``scripts/check_gpu.sh`` on a machine with torch but without network access.
+"""Build a folder of wheels for running ``tools/check_gpu.sh`` on a machine with torch but without network access.
 
-Run by ``scripts/check_gpu.sh --bundle`` on this machine; the folder is copied with the project. fairseq is built
+Run by ``tools/check_gpu.sh --bundle`` on this machine; the folder is copied with the project. fairseq is built
 without the extensions compiled against torch, which this project does not use, so that it works with any torch. It is
 built for another Python if that is installed here; otherwise the folder contains fairseq's source, which is built on
 the target machine.
@@ -51,7 +51,7 @@ class BuildExtension(build_ext):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/check_gpu.sh --bundle", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tools/check_gpu.sh --bundle", description=__doc__)
     parser.add_argument(
         "--python", default=f"{sys.version_info[0]}.{sys.version_info[1]}", help="Python version of the GPU's machine"
     )

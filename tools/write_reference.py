@@ -44,7 +44,7 @@ def reference() -> str:
     """Return the page."""
     parts = [
         "# Python interface and registered components",
-        "`scripts/write_reference.py` makes this page from docstrings and options, and a test compares them. "
+        "`tools/write_reference.py` makes this page from docstrings and options, and a test compares them. "
         "[From Python](using.md#from-python) and [Adapters and gates](gated-adapters.md) say how to use it.",
         *_interface(),
         *_registered(),

@@ -200,7 +200,7 @@ def read_block(page: Path, asked: str) -> Block:
     try:
         return Block(**yaml.safe_load(asked))
     except (yaml.YAMLError, TypeError) as error:
-        raise InputError(f"{page}: {asked.splitlines()[0]}: {error}; see scripts/render_results.py") from None
+        raise InputError(f"{page}: {asked.splitlines()[0]}: {error}; see tools/render_results.py") from None
 
 
 def make_table(results: Results, block: Block) -> Table:

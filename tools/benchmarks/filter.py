@@ -1,7 +1,7 @@
 """Clean a corpus with this project and with OpusFilter, and compare time, memory and the pairs kept.
 
     python -m venv of && of/bin/pip install opusfilter==3.3.1 "py3langid<0.4"
-    python scripts/benchmark.py filter CORPORA en pl --opusfilter of/bin/opusfilter
+    python tools/benchmark.py filter CORPORA en pl --opusfilter of/bin/opusfilter
 
 CORPORA is a folder of DOMAIN.LANG files. (OpusFilter 3.3.1 needs a py3langid before 0.4, which has the same model as
 langid.) A reproducible benchmark corpus of any size is made from them:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build docs/ as one searchable site, runs/site/index.html, in a separate environment, .venv-docs.
 # LOCKED=1 installs exactly the files in requirements-lock/, by their hashes.
-# Usage: scripts/docs.sh [--serve]     --serve: serve it at http://127.0.0.1:8001/ until Ctrl-C
+# Usage: tools/docs.sh [--serve]     --serve: serve it at http://127.0.0.1:8001/ until Ctrl-C
 set -euo pipefail
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 environment=$root/.venv-docs
@@ -9,7 +9,7 @@ stamp=$environment/.installed
 fail() { echo "$*" >&2; exit 1; }
 case "$*" in
   "" | --serve) ;;
-  *) fail "Usage: scripts/docs.sh [--serve]" ;;
+  *) fail "Usage: tools/docs.sh [--serve]" ;;
 esac
 
 file=requirements-docs.txt hashes=()

@@ -32,7 +32,7 @@ class WorkerProcess:
         wrapper = [sys.executable, "-I", "-S", children.__file__, str(os.getpid())]
         worker = [sys.executable, "-P", "-m", "benchmarks.shared.worker", str(folder), *words]
         # The code to measure comes first on the path.
-        path = os.pathsep.join([str(code), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        path = os.pathsep.join([str(code), str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         self._process = subprocess.Popen(
             [*wrapper, *worker],
             stdin=subprocess.PIPE,

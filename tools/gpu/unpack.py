@@ -1,4 +1,4 @@
-"""Unpack the wheels of ``scripts/check_gpu.sh --bundle`` that this Python lacks, and print their folder.
+"""Unpack the wheels of ``tools/check_gpu.sh --bundle`` that this Python lacks, and print their folder.
 
 Runs with the Python of the GPU's machine, before this project can be imported.
 """
@@ -27,14 +27,14 @@ def main() -> None:
         raise SystemExit(f"{sys.executable} has no torch; set PYTHON to one that has") from None
     wheels = [path for path in sorted(WHEELS.glob("*.whl")) if is_missing(path.name.split("-")[0])]
     if not list(WHEELS.glob("*.whl")):
-        raise SystemExit(f"{WHEELS}: no wheels; scripts/check_gpu.sh --bundle makes them where there is a network")
+        raise SystemExit(f"{WHEELS}: no wheels; tools/check_gpu.sh --bundle makes them where there is a network")
     if not list(WHEELS.glob("fairseq*.whl")):
         build()
         wheels = [*wheels, *WHEELS.glob("fairseq*.whl")]
     quiet = ["--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-compile"]
     install = [sys.executable, "-m", "pip", "install", *quiet, "--no-index", "--no-deps", "--upgrade"]
     if subprocess.run([*install, "--target", str(PACKAGES), *map(str, wheels)], check=False).returncode:
-        raise SystemExit(f"{WHEELS}: not for {sys.executable}; make them by scripts/check_gpu.sh --bundle --python 3.N")
+        raise SystemExit(f"{WHEELS}: not for {sys.executable}; make them by tools/check_gpu.sh --bundle --python 3.N")
     for name, module in _NAMES_ONLY.items():
         if importlib.util.find_spec(name) is None:
             (PACKAGES / name).mkdir(exist_ok=True)

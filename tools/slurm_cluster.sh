@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run a local Slurm cluster on this machine, for testing jobs: slurm_cluster.sh start|stop [FOLDER]
 # Needs Debian's slurm-wlm and munge; does not use their services. Its commands find it by the variable that "start" prints:
-#   eval "$(scripts/slurm_cluster.sh start)"; sbatch job.sh; scripts/slurm_cluster.sh stop
+#   eval "$(tools/slurm_cluster.sh start)"; sbatch job.sh; tools/slurm_cluster.sh stop
 set -euo pipefail
 [[ ${1:-} == start || ${1:-} == stop ]] || { sed -n '2,4s/^# //p' "$0"; exit 2; }
 folder=$(realpath -m "${2:-${TMPDIR:-/tmp}/slurm-$(id -un)}")

@@ -1,6 +1,6 @@
 """Run all checks that need a GPU: the tests marked gpu, training and translating at the paper's size, in one table.
 
-Run by ``scripts/check_gpu.sh``, in under 15 minutes. Training: MIX, AD and GAD in float32 and float16, on one GPU and,
+Run by ``tools/check_gpu.sh``, in under 15 minutes. Training: MIX, AD and GAD in float32 and float16, on one GPU and,
 if there are several, on all. Translating: the same systems, and GAD with the best two adapters; with kernels of a
 decoding step, synchronising operators, how often the host waited for the GPU, and GPU memory.
 ``--cpu`` runs everything on the CPU with tiny models, to test the script.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from benchmarks.shared import results
 from benchmarks.shared.tables import machine_line, table
@@ -31,14 +31,14 @@ _PAPER = "--size paper --vocabulary 32000"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/check_gpu.sh", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tools/check_gpu.sh", description=__doc__)
     parser.add_argument("--cpu", action="store_true", help="test the script without a GPU, with tiny models")
     parser.add_argument("--results", type=Path, default=ROOT / "runs" / "gpu", help="folder for tables and JSON files")
     parser.add_argument("--verb", choices=["train", "decode"], help=argparse.SUPPRESS)  # the part to run
     options = parser.parse_args()
     gpus = gpu_names()
     if not gpus and not options.cpu:
-        raise InputError("torch finds no GPU here; to test the script itself, run scripts/check_gpu.sh --cpu")
+        raise InputError("torch finds no GPU here; to test the script itself, run tools/check_gpu.sh --cpu")
     if options.verb:
         measure(options.verb, len(gpus), options)
         return

@@ -58,7 +58,7 @@ def measure(options: Namespace) -> dict[str, Any]:
 
 def section(command: str, result: Mapping[str, Any]) -> str:
     """Return the text between a marker and its end."""
-    return f"`scripts/benchmark.py {command}`: {machine_line(result)}.\n\n{table(result)}"
+    return f"`tools/benchmark.py {command}`: {machine_line(result)}.\n\n{table(result)}"
 
 
 def _replace(page: Path, command: str, text: str) -> None:

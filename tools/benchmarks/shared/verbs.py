@@ -1,4 +1,4 @@
-"""The verbs of ``scripts/benchmark.py``: modules of the parent package."""
+"""The verbs of ``tools/benchmark.py``: modules of the parent package."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def verb_module(name: str) -> ModuleType:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the argument parser; common options are the same for every verb."""
-    parser = argparse.ArgumentParser(prog="scripts/benchmark.py", description="Measure speed and memory.")
+    parser = argparse.ArgumentParser(prog="tools/benchmark.py", description="Measure speed and memory.")
     commands = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name in verb_names():
         module = verb_module(name)

@@ -70,7 +70,7 @@ def read_result(path: Path) -> dict[str, Any]:
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}; create it with scripts/benchmark.py VERB --json {path}") from error
+        raise InputError(f"{path}: {error}; create it with tools/benchmark.py VERB --json {path}") from error
     if not isinstance(result, dict) or not {"verb", "machine", "options"} <= result.keys():
-        raise InputError(f"{path}: is not a result of scripts/benchmark.py; create it with --json")
+        raise InputError(f"{path}: is not a result of tools/benchmark.py; create it with --json")
     return result

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Write requirements-lock/: the packages of the requirement files and their dependencies, with hashes of their files.
 # Needs uv (pip install uv) and PyPI. UV=/path/to/uv selects it.
-# Usage: scripts/lock.sh
+# Usage: tools/lock.sh
 set -euo pipefail
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-[ $# -eq 0 ] || { echo "Usage: scripts/lock.sh (it takes no arguments)" >&2; exit 1; }
+[ $# -eq 0 ] || { echo "Usage: tools/lock.sh (it takes no arguments)" >&2; exit 1; }
 files=(requirements.txt requirements-dev.txt)
 all=$(mktemp -d)
 trap 'rm -rf "$all"' EXIT

@@ -2,8 +2,8 @@
 """Measure how much known noise an experiment's filters detect, alone and together, and their cost in good pairs.
 
     fairseq-ext prepare my.yaml --to corpora
-    python scripts/measure_filters.py my.yaml                                    # its own corpora
-    python scripts/measure_filters.py loose.yaml strict.yaml --files a.en a.pl   # any text, several experiments
+    python tools/measure_filters.py my.yaml                                    # its own corpora
+    python tools/measure_filters.py loose.yaml strict.yaml --files a.en a.pl   # any text, several experiments
 
 Good pairs are drawn evenly from the domains without changes, so noise in the corpora counts as lost good pairs. Each of
 15 kinds of noise is applied to all of them, and both sets are filtered as in the experiment. Filters learn from other

@@ -1,0 +1,1 @@
+"""Shared code of the verbs of ``tools/benchmark.py``."""
