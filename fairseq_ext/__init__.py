@@ -6,6 +6,8 @@ Importing it changes nothing. :func:`install` registers its models, criterions a
 import os
 import sys
 
+__version__ = "0.1.0"
+
 # ``python -m fairseq_ext.…`` puts the current directory first; its yaml.py or random.py would hide the libraries.
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[0] != os.path.dirname(__path__[0]):
     del sys.path[0]

@@ -17,6 +17,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import fairseq_ext
+
 ROOT = Path(__file__).resolve().parents[1]
 METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, TOOLS = METADATA["project"], METADATA["tool"]
@@ -100,7 +102,8 @@ def test_everything_beside_the_code_is_package_data() -> None:
 
 def test_other_files_have_the_versions_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert citation["version"] == PROJECT["version"] == fairseq_ext.__version__
+    assert citation["license"] == PROJECT["license"]
     supported = [name.split(" :: ")[-1] for name in PROJECT["classifiers"] if ":: 3." in name]
     script = (ROOT / "scripts" / "env.sh").read_text(encoding="utf-8")
     assert re.findall(r"python(3\.\d+)", script) == supported == ["3.11", "3.12", "3.13"]

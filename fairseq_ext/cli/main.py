@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from fairseq_ext import __version__
 from fairseq_ext.cli import adapters, experiments, language_models, models, serving, text
 from fairseq_ext.cli.verbs import Verb
 from fairseq_ext.inputs.errors import InputError, run_command, shown
@@ -34,6 +35,9 @@ def run_verb(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(overview())
         return
+    if arguments[0] == "--version":
+        print(f"{PROGRAM} {__version__}")
+        return
     name, *rest = arguments
     if name not in VERBS:
         near = get_close_matches(name, VERBS)
@@ -45,7 +49,12 @@ def run_verb(arguments: Sequence[str]) -> None:
 def overview() -> str:
     """Return an overview of all verbs, by purpose."""
     width = max(map(len, VERBS)) + 2
-    lines = [f"usage: {PROGRAM} VERB …", "", f"{PROGRAM} VERB --help explains a verb.", ""]
+    lines = [
+        f"usage: {PROGRAM} VERB …",
+        "",
+        f"{PROGRAM} VERB --help explains a verb, --version prints the version.",
+        "",
+    ]
     for purpose, verbs in PURPOSES.items():
         lines += [purpose]
         lines += [f"  {name:<{width}}{verb.help}" for name, verb in verbs.items()]

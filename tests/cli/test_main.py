@@ -40,6 +40,11 @@ def test_the_overview_has_every_verb_by_purpose(capsys: pytest.CaptureFixture[st
     assert sum(map(len, PURPOSES.values())) == len(VERBS)
 
 
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    verb()(["--version"])
+    assert capsys.readouterr().out == f"fairseq-ext {fairseq_ext.__version__}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
