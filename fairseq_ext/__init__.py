@@ -3,6 +3,7 @@
 Importing it changes nothing. :func:`install` registers its models, criterions and tasks; ``--user-dir`` calls it.
 """
 
+import importlib
 import os
 import sys
 
@@ -19,9 +20,8 @@ def install() -> None:
     Call it before fairseq loads checkpoints of this package; it does not matter whether fairseq is imported first. A
     second call has no effect. The data-preparation commands never call it, and so start without fairseq and torch.
     """
-    from fairseq_ext import registration
-
-    registration.install()
+    # By name, because models and tasks, which it registers, call this function.
+    importlib.import_module("fairseq_ext.registration").install()
 
 
 def _is_user_dir() -> bool:

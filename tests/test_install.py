@@ -17,7 +17,7 @@ import fairseq_ext
 
 def state():
     ours = [finder for finder in sys.meta_path if type(finder).__module__.startswith("fairseq_ext")]
-    found = {"meta_path": ours, "path": list(sys.path), "types": torch.serialization.get_safe_globals()}
+    found = {"meta_path": ours, "path": list(sys.path), "types": frozenset(torch.serialization.get_safe_globals())}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("fairseq", "fairseq_cli", "sys", "builtins", "torch"):
             found[name, "eval"] = vars(module).get("eval")

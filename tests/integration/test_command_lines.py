@@ -88,7 +88,9 @@ def test_interactive_needs_no_domain_for_gates_and_refuses_unknown_ones(data: Pa
     assert sum(map(float, weights.groups())) == pytest.approx(1, abs=2e-3)
     unknown = run(*words, cwd=trained, stdin="<domain:foo> w1 w2\n")
     assert unknown.returncode == 1
-    assert unknown.stderr.splitlines()[-1] == "'<domain:foo> w1 w2': 'foo' is unknown; choose one of law, med, sub"
+    assert (
+        unknown.stderr.splitlines()[-1] == "'<domain:foo> w1 w2': 'foo' is unknown; choose one of law, med, sub, base"
+    )
     assert "Traceback" not in unknown.stderr
 
 

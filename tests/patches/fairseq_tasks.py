@@ -22,11 +22,12 @@ SIDE = ["embed-dim", "16", "ffn-embed-dim", "16", "layers", "1", "attention-head
 ENCODER, DECODER = (
     [f"--{side}-{word}" if at % 2 == 0 else word for at, word in enumerate(SIDE)] for side in ("encoder", "decoder")
 )
+# Batches are made in the process: a worker would delay the next command by ten seconds, and a thread would draw random
+# numbers of denoising between those of dropout.
+HERE = ["--cpu", "--batch-size", "4", "--num-workers", "0", "--data-buffer-size", "0"]
 COMMON = [
-    *("--cpu", "--batch-size", "4", "--optimizer", "adam", "--lr", "0.01", "--seed", "3", "--num-workers", "0"),
+    *(*HERE, "--optimizer", "adam", "--lr", "0.01", "--seed", "3"),
     *("--no-progress-bar", "--dropout", "0.1", "--no-epoch-checkpoints"),
-    # A thread that makes batches would draw random numbers of denoising between those of dropout.
-    *("--data-buffer-size", "0"),
 ]
 PAIR = ["--source-lang", "a", "--target-lang", "b"]
 TRANSFORMER = ["--arch", "transformer", *ENCODER, *DECODER]
@@ -155,12 +156,12 @@ def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str
         results[f"loss after {updates}"] = state["extra_state"]["val_loss"]
         results[f"weights after {updates}"] = hashlib.sha256(content.getvalue()).hexdigest()
     criterion = options[options.index("--criterion") :][:2] if "--criterion" in options else []
-    valid = _command(validate.cli_main, [*place, "--cpu", "--batch-size", "4", "--path", str(path), *task, *criterion])
+    valid = _command(validate.cli_main, [*place, *HERE, "--path", str(path), *task, *criterion])
     results["validation"] = [line.partition(" | ")[2] for line in valid.splitlines() if "loss" in line]
     if name in DECODED:
         languages = [word for word in options if word in ("--langs", "--lang-pairs", "--encoder-langtok")]
         kept = [word for option in languages for word in (option, options[options.index(option) + 1])]
-        words = [*place, "--cpu", "--batch-size", "4", "--path", str(path), *task, *PAIR, *kept]
+        words = [*place, *HERE, "--path", str(path), *task, *PAIR, *kept]
         decoded = _command(generate.cli_main, [*words, "--beam", "2"])
         results["translations"] = [line for line in decoded.splitlines() if line.startswith(("H-", "P-"))]
     return results
