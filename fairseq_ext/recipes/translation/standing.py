@@ -81,9 +81,9 @@ class Standing:
         return change is not None and is_significant(change.p) and self._gain(change) > max(spreads)
 
     def forgets(self, name: str) -> bool:
-        """Return whether a decoding run loses more on general text than is tolerated."""
+        """Return whether a decoding run's loss on general text is significant and more than is tolerated."""
         change = self.change(name, GENERAL)
-        return change is not None and self._gain(change) < -_TOLERATED
+        return change is not None and is_significant(change.p) and self._gain(change) < -_TOLERATED
 
     def _gain(self, change: Comparison) -> float:
         return METRICS[self.metric].gain(change.difference, 0)
@@ -113,8 +113,9 @@ def recommend(standing: Standing) -> Advice:
     3. A candidate is better than another if its gain in the domains is significant (p < 0.05) and above the standard
        deviation over training runs. If the best is not better than the base, or else than the best of the base's
        controls (all weights trained further on all domains), these simpler ones take its place.
-    4. By this rule the system is chosen among the candidates that lose at most 0.3 points on general text, the mean
-       over the sets of ``evaluate: ood``. Sets that were not measured exclude nobody, but the advice says so.
+    4. By this rule the system is chosen among the candidates without a significant loss of more than 0.3 points on
+       general text, the mean over the sets of ``evaluate: ood``. Sets that were not measured exclude nobody, but the
+       advice says so. The interval shows what small sets leave open.
     5. If this leaves the base, although candidates that lose more on general text are better in the domains, the best
        of them is advised for text of the domains only.
 
@@ -163,7 +164,7 @@ def _headline(standing: Standing, chosen: str) -> str:
         return f"Deploy {chosen}: no other system that works without domain labels is better."
     only = " for text of the domains only" if standing.forgets(chosen) else ""
     on_general = standing.change(chosen, GENERAL)
-    general = f", {signed(on_general.difference, 1)} on general text" if on_general else ""
+    general = f", {show_difference(on_general)} on general text" if on_general else ""
     domain = "a classifier finds the domain" if _uses_classifier(standing, chosen) else "it needs no domain"
     return f"Deploy {chosen}{only}: {standing.shown(chosen)} over {standing.base} in the domains{general}; {domain}."
 
