@@ -48,9 +48,15 @@ EXAMPLES = ("paths", "choose-paths", "num-paths", "choose-tokens")
 CLAIMS = {
     ("README.md", "quickstart"): [
         ("model from {:.1f} to", "base", "chrF", "AVG"),
+        ("to {:.1f} chrF on the texts", "gad", "chrF", "AVG"),
         ("| Firefox's model | no | {:.1f} |", "base", "chrF", "AVG"),
+        ("(GAD) | no | {:.1f} |", "gad", "chrF", "AVG"),
+        ("| 74.8 | {:.1f} |", "gad", "chrF", "general text"),
         ("general text | {:.1f} |", "ad-oracle", "chrF", "AVG"),
         ("of the six | no | {:.1f} |", "ad-classifier", "chrF", "AVG"),
+        ("| 75.1 | {:.1f} |", "ad-classifier", "chrF", "general text"),
+        ("(MIX) | no | {:.1f} |", "mix", "chrF", "AVG"),
+        ("| 75.9 | {:.1f} |", "mix", "chrF", "general text"),
     ],
     ("README.md", "en-pl-paper"): [
         ("{:.1f} chrF ahead of it [where", "gad-paper", "chrF over ad-classifier", "classifier errors"),
