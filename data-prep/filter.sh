@@ -56,7 +56,7 @@ while read -r domain; do
     --srcdict "$(dictionary "$SRC")" --tgtdict "$(dictionary "$TGT")" --trainpref "$WORK/encoded/$domain/train" \
     --validpref "$WORK/encoded/$domain/valid" --testpref "$WORK/encoded/$domain/test"
   touch "$DATA/$domain/.finished"
-done < "$WORK/encoded/domains.txt"
+done < "$WORK/splits/domains.txt"
 for lang in "$SRC" "$TGT"; do cp "$(dictionary "$lang")" "$DATA/dict.$lang.txt"; done
 cp "$vocabulary"/sentencepiece*.model "$WORK/encoded/domains.txt" "$DATA"
 echo "Next: bash data-prep/train_teacher.sh"
