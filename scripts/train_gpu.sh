@@ -24,7 +24,7 @@ common=("$DATA" --task multi_domain_translation --source-lang "$SRC" --target-la
 translation=(--criterion label_smoothed_cross_entropy --label-smoothing "$SMOOTHING")
 if [ "${1:-}" = --cpu ]; then
   PROCESSES=${CPU_PROCESSES:-1}
-  common+=(--cpu --distributed-backend gloo)
+  common+=(--cpu --distributed-backend gloo --ddp-backend legacy_ddp)
 else
   [ "$PROCESSES" -gt 0 ] || fail "No NVIDIA GPU found. bash scripts/train_gpu.sh --cpu trains without one."
   common+=(--bf16)
