@@ -157,7 +157,7 @@ def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str
         results[f"weights after {updates}"] = hashlib.sha256(content.getvalue()).hexdigest()
     criterion = options[options.index("--criterion") :][:2] if "--criterion" in options else []
     valid = _command(validate.cli_main, [*place, *HERE, "--path", str(path), *task, *criterion])
-    results["validation"] = [line.partition(" | ")[2] for line in valid.splitlines() if "loss" in line]
+    results["validation"] = [line.partition(" | ")[2] for line in valid.splitlines() if " | valid | " in line]
     if name in DECODED:
         languages = [word for word in options if word in ("--langs", "--lang-pairs", "--encoder-langtok")]
         kept = [word for option in languages for word in (option, options[options.index(option) + 1])]
