@@ -83,9 +83,14 @@ def _import_translation(options: Namespace) -> None:
     from fairseq_ext.convert.hugging_face import input_files
     from fairseq_ext.convert.translation_models import INPUT_FILES, import_translation_model
 
+    _import_base(options, input_files(options.source, INPUT_FILES), import_translation_model)
+
+
+def _import_base(options: Namespace, inputs: Sequence[Path], convert: Callable[..., None]) -> None:
+    """Import a translation model for its two languages."""
     languages = [options.source_lang, options.target_lang]
-    build = partial(import_translation_model, options.source, languages=languages)
-    _make(options.output, input_files(options.source, INPUT_FILES), build, languages=languages)
+    build = partial(convert, options.source, languages=languages)
+    _make(options.output, inputs, build, languages=languages)
     _print_what_next(options.output)
 
 
@@ -106,10 +111,7 @@ def _import_marian(options: Namespace) -> None:
     from fairseq_ext.convert.marian_folder import find_files
     from fairseq_ext.convert.marian_models import import_marian_model
 
-    languages = [options.source_lang, options.target_lang]
-    build = partial(import_marian_model, options.source, languages=languages)
-    _make(options.output, find_files(options.source).inputs, build, languages=languages)
-    _print_what_next(options.output)
+    _import_base(options, find_files(options.source).inputs, import_marian_model)
 
 
 def _export_hf_options(parser: ArgumentParser) -> None:
