@@ -50,11 +50,22 @@ def _import_hf_options(parser: ArgumentParser) -> None:
     add("output", type=Path, help="directory to write, with model.pt, dict.txt and the subword files")
 
 
-def _import_gpt2(options: Namespace) -> None:
-    from fairseq_ext.convert.gpt2 import TEXT_FILES, import_gpt2
-    from fairseq_ext.convert.hugging_face import input_files
+def _import_lm_options(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Write a causal language model of Hugging Face (GPT-2, Llama, Qwen, OPT, …) as a base: its weights, tokenizer "
+        "and dictionary, and model.pt, a checkpoint that names the directory. No code of the model is run."
+    )
+    add = parser.add_argument
+    add("source", type=Path, help="directory with config.json and safetensors, or a GGUF file")
+    add("output", type=Path, help="directory to write")
 
-    _make(options.output, input_files(options.source, TEXT_FILES), partial(import_gpt2, options.source))
+
+def _import_lm(options: Namespace) -> None:
+    from fairseq_ext.convert.causal_lm import import_causal_lm
+    from fairseq_ext.models.causal_lm import weights_of
+
+    inputs = [options.source] if options.source.is_dir() else list(weights_of(options.source))
+    _make(options.output, inputs, partial(import_causal_lm, options.source, final=options.output))
 
 
 def _import_roberta(options: Namespace) -> None:
@@ -112,30 +123,6 @@ def _import_marian(options: Namespace) -> None:
     from fairseq_ext.convert.marian_models import import_marian_model
 
     _import_base(options, find_files(options.source).inputs, import_marian_model)
-
-
-def _export_hf_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("model", choices=["gpt2", "roberta"], help="model type; roberta also for XLM-R")
-    add("checkpoint", type=Path, help="fairseq checkpoint")
-    add("output", type=Path, help="directory to write")
-    add(
-        "--subwords",
-        type=Path,
-        metavar="DIR",
-        help="folder with dict.txt and the subword files (default: that of the checkpoint)",
-    )
-
-
-def _export_hf(options: Namespace) -> None:
-    from fairseq_ext.convert.gpt2 import export_gpt2
-    from fairseq_ext.convert.roberta import export_roberta
-    from fairseq_ext.corpora.encoders import subword_files
-
-    convert = {"gpt2": export_gpt2, "roberta": export_roberta}[options.model]
-    subwords = options.subwords or options.checkpoint.parent
-    inputs = [options.checkpoint, *(subwords / name for name in subword_files(subwords))]
-    _make(options.output, inputs, partial(convert, options.checkpoint, subwords))
 
 
 def _export_domain_options(parser: ArgumentParser) -> None:
@@ -250,7 +237,7 @@ IMPORTS = {
     "checkpoint": Verb("import a fairseq checkpoint", _import_checkpoint_options, _import_checkpoint),
     "hf": Verb("import a Hugging Face translation model", _import_translation_options, _import_translation),
     "marian": Verb("import a model of Marian, OPUS-MT or Firefox", _import_marian_options, _import_marian),
-    "gpt2": Verb("convert a Hugging Face GPT-2 to a fairseq checkpoint", _import_hf_options, _import_gpt2),
+    "lm": Verb("import a causal language model of Hugging Face, or a GGUF file", _import_lm_options, _import_lm),
     "roberta": Verb(
         "convert a Hugging Face RoBERTa, XLM-R or BERT to a fairseq checkpoint", _import_hf_options, _import_roberta
     ),
@@ -264,7 +251,6 @@ TASKS = {
 VERBS = {
     "check": Verb("check checkpoints before use", _check_options, _check),
     "import": Verb("import pretrained models", verbs=IMPORTS),
-    "export-hf": Verb("convert a GPT-2 or RoBERTa to Hugging Face format", _export_hf_options, _export_hf),
     "export-domain": Verb("convert one domain to a plain Transformer", _export_domain_options, _export_domain),
     "tasks": Verb("list, save, load and remove the tasks of a classifier", verbs=TASKS),
     "classify": Verb("classify lines of text", _classify_options, _classify),

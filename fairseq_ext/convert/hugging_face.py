@@ -18,8 +18,8 @@ from torch import Tensor
 
 from fairseq_ext.inputs import json_file
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE
 
-CONFIG_FILE = "config.json"
 # In order of preference; an index lists the files of a sharded model.
 _WEIGHT_FILES = (
     "model.safetensors",
@@ -31,8 +31,6 @@ _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
 )
-# Larger than any existing model's sizes, and small enough to multiply.
-LARGEST_SIZE = 1 << 24
 
 
 @contextmanager

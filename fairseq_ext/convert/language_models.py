@@ -1,24 +1,20 @@
-"""Convert language models between Hugging Face and fairseq, with one table of names and options per family.
+"""Convert masked language models of Hugging Face to fairseq, with one table of names and options per family.
 
-Both libraries compute the same function. They differ in the names; the order of the symbols; fairseq's table of
-positions, which begins with two unused rows; and, in GPT-2, transposed matrices, three of which are merged into one.
+Both libraries compute the same function. They differ in the names; the order of the symbols; and fairseq's table of
+positions, which begins with two unused rows.
 """
 
 from __future__ import annotations
 
 import re
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils
-from fairseq.models import ARCH_CONFIG_REGISTRY
 from torch import Tensor
 
-from fairseq_ext import install
 from fairseq_ext.convert.fairseq_model import as_options, check_shapes, write_checkpoint
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
@@ -30,7 +26,6 @@ from fairseq_ext.convert.hugging_face import (
     weight_file,
 )
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.patches.checkpoints import check_weights
 
 # Unused rows of fairseq's table of positions, which are numbered after <pad>.
@@ -46,7 +41,6 @@ class Family:
     task: Mapping[str, Any]  # task, architecture and fixed options of fairseq-train
     criterion: str  # class name of fairseq's criterion
     config: Mapping[str, Any]  # fixed values of config.json
-    options: Mapping[str, Any]  # options that every fairseq checkpoint must have
     sizes: Mapping[str, Sequence[str]]  # keys of config.json, each with options of fairseq; the first one set is used
     rates: Mapping[str, str]  # dropout rates, likewise
     layers: str  # key of config.json for the number of layers
@@ -57,21 +51,18 @@ class Family:
     positions: tuple[str, str]  # names of the table of positions
     modules: Mapping[str, str]  # modules outside the layers, with a weight and a bias
     layer: tuple[str, str]  # prefix of the layer's number
-    layer_modules: Mapping[str, Sequence[str]]  # a Hugging Face module may correspond to several of fairseq's
+    layer_modules: Mapping[str, str]
     version: str  # fairseq's entry for the version of its code
-    choices: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)  # like sizes, by value name
     aliases: Mapping[str, str] = field(default_factory=dict)  # alternative names of modules
     unused: Sequence[str] = ()  # name patterns of tensors that fairseq does not use
     unused_positions: int = 0  # unused rows of Hugging Face's table of positions
-    has_transposed_matrices: bool = False  # whether Hugging Face's matrices have the shape inputs × outputs
 
-    def all_modules(self, layers: int) -> Iterator[tuple[str, Sequence[str]]]:
+    def all_modules(self, layers: int) -> Iterator[tuple[str, str]]:
         """Yield Hugging Face's and fairseq's names of every module with a weight and a bias."""
-        for theirs, ours in self.modules.items():
-            yield theirs, [ours]
+        yield from self.modules.items()
         for number in range(layers):
-            for theirs, names in self.layer_modules.items():
-                yield f"{self.layer[0]}{number}.{theirs}", [f"{self.layer[1]}{number}.{name}" for name in names]
+            for theirs, ours in self.layer_modules.items():
+                yield f"{self.layer[0]}{number}.{theirs}", f"{self.layer[1]}{number}.{ours}"
 
 
 Config = dict[str, Any]
@@ -82,10 +73,6 @@ def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, pa
     check_fixed(content, family.config, path)
     config: Config = {key: read_size(content, key, path) for key in ("vocab_size", *family.sizes)}
     config |= {key: read_rate(content, key, path) for key in family.rates}
-    for key, (_, names) in family.choices.items():
-        config[key] = content.get(key, next(iter(names)))
-        if not isinstance(config[key], str) or config[key] not in names:
-            raise InputError(f"{path}: {key}: unknown value {config[key]!r}; expected {' or '.join(names)}")
     if config["vocab_size"] != num_symbols:
         raise InputError(
             f"{path}: vocab_size is {config['vocab_size']}, but the tokeniser has {num_symbols} symbols; give "
@@ -99,7 +86,6 @@ def arguments(config: Config, family: Family) -> list[str]:
     values = {**config, family.length: config[family.length] - family.unused_positions}
     found = {name: values[key] for key, names in family.sizes.items() for name in names}
     found |= {name: values[key] for key, name in family.rates.items()}
-    found |= {name: names[values[key]] for key, (name, names) in family.choices.items()}
     return as_options({**family.task, **found})
 
 
@@ -145,10 +131,8 @@ def to_fairseq(
         table = _take(left, theirs)
         state[ours] = torch.cat([table.new_zeros(_UNUSED_ROWS - family.unused_positions, *table.shape[1:]), table])
         state[family.version] = torch.tensor([3.0])
-        for theirs, names in family.all_modules(config[family.layers]):
-            for kind in _KINDS:
-                parts = _split(_take(left, f"{theirs}.{kind}"), len(names), family)
-                state |= {f"{name}.{kind}": part for name, part in zip(names, parts, strict=True)}
+        for theirs, ours in family.all_modules(config[family.layers]):
+            state |= {f"{ours}.{kind}": _take(left, f"{theirs}.{kind}") for kind in _KINDS}
         if left:
             raise InputError(f"the tensor {next(iter(left))!r} is unknown; only plain {family.name} can be converted")
     return state
@@ -160,56 +144,6 @@ def write_model(folder: Path, state: Mapping[str, Tensor], family: Family, confi
     with naming(where):
         check_shapes(state, line, [config["vocab_size"]])
     write_checkpoint(folder, state, line, family.criterion)
-
-
-def to_hugging_face(state: Mapping[str, Tensor], order: Sequence[int], family: Family) -> dict[str, Tensor]:
-    """Reverse :func:`to_fairseq`, in single precision."""
-    state = {name: value.float() for name, value in state.items()}
-    weights = {}
-    for theirs, names in family.by_symbol.items():
-        weights[theirs] = torch.empty_like(state[names[0]])
-        weights[theirs][list(order)] = state[names[0]]
-    theirs, ours = family.positions
-    weights[theirs] = state[ours][_UNUSED_ROWS - family.unused_positions :].clone()
-    for theirs, names in family.all_modules(_count_layers(state, family.layer[1])):
-        for kind in _KINDS:
-            joined = torch.cat([state[f"{name}.{kind}"] for name in names])
-            weights[f"{theirs}.{kind}"] = _transposed(joined, family).contiguous()
-    return weights
-
-
-def read_checkpoint(checkpoint: Path, family: Family, num_symbols: int) -> tuple[Config, dict[str, Tensor]]:
-    """Read a fairseq checkpoint to convert to a model of the family."""
-    install()
-    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
-    options, state = Namespace(**model_options(loaded)), loaded["model"]
-    # Add options that older versions of fairseq did not have.
-    ARCH_CONFIG_REGISTRY.get(family.task["arch"], lambda _: None)(options)
-    with naming(checkpoint):
-        config = _config_of(options, family, num_symbols)
-        config[family.layers] = _count_layers(state, family.layer[1])
-        check_shapes(state, arguments(config, family), [num_symbols])
-    return config, state
-
-
-def _config_of(options: Namespace, family: Family, num_symbols: int) -> Config:
-    given = vars(options)
-    for name, value in family.options.items():
-        if given.get(name) != value:
-            raise InputError(f"its option {name} is {given.get(name)}, but that of a {family.name} is {value}")
-    config: Config = {"vocab_size": num_symbols}
-    for key, names in family.sizes.items():
-        config[key] = next((given[name] for name in names if given.get(name)), None)
-        if type(config[key]) is not int:
-            raise InputError(f"its option {names[0]} is {config[key]!r}, expected a number")
-    config[family.length] += family.unused_positions
-    config |= {key: given[name] for key, name in family.rates.items()}
-    for key, (name, choices) in family.choices.items():
-        config[key] = next((theirs for theirs, ours in choices.items() if ours == given[name]), None)
-        if config[key] is None:
-            known = " or ".join(dict.fromkeys(choices.values()))
-            raise InputError(f"its option {name} is {given[name]}, but that of a {family.name} is {known}")
-    return config
 
 
 def _count_layers(weights: Mapping[str, Tensor], prefix: str) -> int:
@@ -226,12 +160,3 @@ def _take(weights: dict[str, Tensor], name: str) -> Tensor:
     if name not in weights:
         raise InputError(f"the tensor {name!r} is missing; the file is incomplete or belongs to another model")
     return weights.pop(name)
-
-
-def _split(value: Tensor, parts: int, family: Family) -> list[Tensor]:
-    value = _transposed(value, family)
-    return [part.contiguous() for part in (value.tensor_split(parts) if value.dim() else [value] * parts)]
-
-
-def _transposed(value: Tensor, family: Family) -> Tensor:
-    return value.T if family.has_transposed_matrices and value.dim() == 2 else value

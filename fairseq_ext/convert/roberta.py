@@ -1,4 +1,4 @@
-"""Convert a Hugging Face RoBERTa or XLM-R to a checkpoint of fairseq's ``roberta`` and back, or import a BERT.
+"""Convert a Hugging Face RoBERTa, XLM-R or BERT to a checkpoint of fairseq's ``roberta``.
 
 fairseq has no embeddings of token types. Since all texts have type 0, its row is added to the positions. The difference
 between BERT's types 1 and 0 is kept for pairs of texts, see :mod:`fairseq_ext.modules.token_types`. A model without a
@@ -18,18 +18,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, read_size, save_weights, weight_file, write_json
+from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, read_size, weight_file
 from fairseq_ext.convert.language_models import (
     Family,
-    read_checkpoint,
     read_config,
     read_weights,
     to_fairseq,
-    to_hugging_face,
     write_model,
 )
-from fairseq_ext.convert.sentencepiece_models import Unigram
-from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords, write_tokenizer
+from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import ENTRY, norm_eps_entry
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
@@ -58,15 +55,6 @@ ROBERTA = Family(
         "add_cross_attention": False,
         "tie_word_embeddings": True,
     },
-    options={
-        "activation_fn": "gelu",
-        "encoder_learned_pos": True,
-        "encoder_normalize_before": False,
-        "layernorm_embedding": True,
-        "no_scale_embedding": True,
-        "no_token_positional_embeddings": False,
-        "untie_weights_roberta": False,
-    },
     sizes={
         "max_position_embeddings": ["max_positions", "tokens_per_sample"],
         _WIDTH: ["encoder_embed_dim"],
@@ -91,14 +79,14 @@ ROBERTA = Family(
     },
     layer=("encoder.layer.", f"{_FAIRSEQ}layers."),
     layer_modules={
-        "attention.self.query": ["self_attn.q_proj"],
-        "attention.self.key": ["self_attn.k_proj"],
-        "attention.self.value": ["self_attn.v_proj"],
-        "attention.output.dense": ["self_attn.out_proj"],
-        "attention.output.LayerNorm": ["self_attn_layer_norm"],
-        "intermediate.dense": ["fc1"],
-        "output.dense": ["fc2"],
-        "output.LayerNorm": ["final_layer_norm"],
+        "attention.self.query": "self_attn.q_proj",
+        "attention.self.key": "self_attn.k_proj",
+        "attention.self.value": "self_attn.v_proj",
+        "attention.output.dense": "self_attn.out_proj",
+        "attention.output.LayerNorm": "self_attn_layer_norm",
+        "intermediate.dense": "fc1",
+        "output.dense": "fc2",
+        "output.LayerNorm": "final_layer_norm",
     },
     version=f"{_FAIRSEQ}version",
     # Position and type numbers in old files, and a layer that masked-token training does not use.
@@ -146,27 +134,6 @@ def import_roberta(source: Path, folder: Path) -> None:
             state[f"{_FAIRSEQ}{SECOND_TEXT}"] = second_text
     write_model(folder, state, family, config, where)
     write_subwords(folder, vocabulary)
-
-
-def export_roberta(checkpoint: Path, subwords: Path, folder: Path) -> None:
-    """Convert a model back to Hugging Face, or one trained from scratch with fairseq's or our masked-LM task."""
-    vocabulary = read_imported(subwords)
-    config, state = read_checkpoint(checkpoint, ROBERTA, len(vocabulary))
-    weights = to_hugging_face(state, vocabulary.order(), ROBERTA)
-    weights[_TYPES] = torch.zeros(1, config[_WIDTH])
-    model_type = "xlm-roberta" if isinstance(vocabulary, Unigram) else "roberta"
-    content = {
-        "architectures": [_CLASSES[model_type]],
-        "model_type": model_type,
-        **ROBERTA.config,
-        **config,
-        _NUM_TYPES: 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-    }
-    write_json(folder / CONFIG_FILE, content)
-    save_weights(folder, {("" if name.startswith(_HEAD) else ROBERTA.prefix) + name: v for name, v in weights.items()})
-    write_tokenizer(folder, vocabulary, config[ROBERTA.length] - ROBERTA.unused_positions)
 
 
 def _zero_head(symbols: int, width: int) -> dict[str, Tensor]:

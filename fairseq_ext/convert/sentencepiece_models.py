@@ -55,13 +55,6 @@ class Unigram:
         """Return whether exactly the model's first three pieces are special."""
         return [piece.piece for piece in ModelProto.FromString(self.model).pieces[3:]] == list(self.pieces)
 
-    def in_xlmr_layout(self) -> bytes:
-        """Return the bytes of an equivalent model in XLM-R's layout."""
-        if self.has_xlmr_layout():
-            return self.model
-        model, own = ModelProto.FromString(self.model), set(self.pieces)
-        return _xlmr_model((piece for piece in model.pieces if piece.piece in own), model.normalizer_spec)
-
 
 def read_unigram(path: Path) -> Unigram:
     """Read a SentencePiece model."""

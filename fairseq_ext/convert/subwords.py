@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.convert.hugging_face import check_fixed, read_json, write_json
+from fairseq_ext.convert.hugging_face import check_fixed, read_json
 from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
 from fairseq_ext.corpora.byte_level_bpe import (
     DICT_FILE,
@@ -22,7 +22,6 @@ from fairseq_ext.corpora.byte_level_bpe import (
     VOCAB_FILE,
     ByteLevelBpe,
     read_bpe,
-    read_imported_bpe,
     write_bpe,
 )
 from fairseq_ext.corpora.subwords import MODEL_FILE as PIECES_FILE
@@ -30,7 +29,6 @@ from fairseq_ext.corpora.text_files import read_lines, write_lines
 from fairseq_ext.corpora.wordpiece import (
     LONGEST_WORD,
     PREFIX,
-    WORDPIECE_FILE,
     WordPiece,
     check_wordpiece,
     write_wordpiece,
@@ -80,21 +78,6 @@ def read_vocabulary(source: Path) -> Vocabulary:
     return unigram_of_tokenizer(content, tokenizer) if kind == "Unigram" else _read_roberta(source)
 
 
-def read_imported(folder: Path) -> ByteLevelBpe | Unigram:
-    """Read the subwords of a fairseq folder."""
-    if (folder / WORDPIECE_FILE).is_file():
-        raise InputError(f"{folder / WORDPIECE_FILE}: belongs to a BERT, which cannot be exported to Hugging Face")
-    path = folder / PIECES_FILE
-    if not path.is_file():
-        return read_imported_bpe(folder, ROBERTA)
-    unigram = read_unigram(path)
-    if read_lines(folder / DICT_FILE) != unigram.dictionary_lines():
-        raise InputError(
-            f"{folder / DICT_FILE}: its symbols or their order differ from {PIECES_FILE}; give the files of one model"
-        )
-    return unigram
-
-
 def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
     """Write the files that fairseq needs to read text, including ``dict.txt``."""
     if isinstance(vocabulary, Unigram):
@@ -104,15 +87,6 @@ def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
     else:
         write_bpe(folder, vocabulary)
     write_lines(folder / DICT_FILE, vocabulary.dictionary_lines())
-
-
-def write_tokenizer(folder: Path, vocabulary: ByteLevelBpe | Unigram, max_positions: int) -> None:
-    """Write the files that Hugging Face needs to read text."""
-    if isinstance(vocabulary, Unigram):
-        (folder / XLMR_FILE).write_bytes(vocabulary.in_xlmr_layout())
-    else:
-        write_bpe(folder, vocabulary)
-    write_json(folder / TOKENIZER_CONFIG_FILE, {"model_max_length": max_positions})
 
 
 def _read_xlmr(path: Path) -> Unigram:

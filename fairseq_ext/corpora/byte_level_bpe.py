@@ -3,10 +3,6 @@
 fairseq's dictionaries start with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, and some of its tasks append further
 symbols. Which symbols of the model take these roles depends on the model (:class:`BpeKind`). All other rows are in the
 order of the model's token ids and are written as ids, as in the output of fairseq's ``--bpe gpt2``.
-
-For GPT-2, separate rows for fairseq's special symbols would take part in the softmax, so four symbols of GPT-2 take
-their roles: ``<|endoftext|>`` is ``</s>``, and the symbols of the bytes 0xFF, 0xFE and 0xFD, which never occur in
-UTF-8, are ``<s>``, ``<pad>`` and ``<unk>``.
 """
 
 from __future__ import annotations
@@ -72,19 +68,6 @@ def _read(path: Path) -> dict[str, Any]:
     return read_json(path, "give the folder of a Hugging Face model")
 
 
-def read_spellings(path: Path) -> dict[str, str]:
-    """Map the ids of a ``vocab.json``, as strings, to the text of their symbols.
-
-    Bytes that form no complete character become U+FFFD.
-    """
-    numbers = _read(path)
-    bytes_ = {character: byte for byte, character in enumerate(byte_symbols())}
-    return {
-        str(number): bytes(bytes_[c] for c in symbol if c in bytes_).decode("utf-8", "replace")
-        for symbol, number in numbers.items()
-    }
-
-
 def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
     """Read ``vocab.json`` and ``merges.txt`` or, without ``vocab.json``, ``tokenizer.json``."""
     where = folder / VOCAB_FILE
@@ -148,8 +131,4 @@ def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
             )
 
 
-END_OF_TEXT = "<|endoftext|>"
-# The symbols of three bytes that never occur in UTF-8 serve as <s>, <pad> and <unk>.
-_BOS, _PAD, _UNK = (byte_symbols()[byte] for byte in (0xFF, 0xFE, 0xFD))
-GPT2 = BpeKind("GPT-2", first=(_BOS, _PAD, END_OF_TEXT, _UNK))
 ROBERTA = BpeKind("RoBERTa", first=("<s>", "<pad>", "</s>", "<unk>"), last=("<mask>",))

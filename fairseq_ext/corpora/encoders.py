@@ -1,34 +1,34 @@
-"""Subwords of language models: SentencePiece (trained on the text, or XLM-R's), the BPE of GPT-2 or RoBERTa, or BERT's
-WordPiece.
+"""Subwords of language models: SentencePiece (trained on the text, or XLM-R's), RoBERTa's BPE, BERT's WordPiece, or the
+tokenizer of a causal model.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from fairseq_ext.corpora.byte_level_bpe import DICT_FILE, GPT2, MERGES_FILE, ROBERTA, VOCAB_FILE, read_imported_bpe
+from fairseq_ext.corpora.byte_level_bpe import (
+    DICT_FILE,
+    MERGES_FILE,
+    ROBERTA,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+    read_imported_bpe,
+)
 from fairseq_ext.corpora.line_split import text_path
+from fairseq_ext.corpora.model_tokenizer import read_model_tokenizer
 from fairseq_ext.corpora.subwords import MODEL_FILE, encode_in_blocks, encode_lines, load_subwords
 from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.corpora.wordpiece import WORDPIECE_FILE, read_imported_wordpiece, wordpiece_encoder
 from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
 
 BPE_FILES = (DICT_FILE, VOCAB_FILE, MERGES_FILE)
 SENTENCEPIECE_FILES = (DICT_FILE, MODEL_FILE)
 WORDPIECE_FILES = (DICT_FILE, WORDPIECE_FILE)
+TOKENIZER_FILES = (DICT_FILE, TOKENIZER_FILE)
 Encoder = Callable[[Iterable[str]], Iterator[str]]
-
-
-def take_gpt2_subwords(folder: Path, imported: Path) -> None:
-    """Copy the vocabulary of an imported GPT-2."""
-    read_imported_bpe(imported, GPT2)
-    for name in BPE_FILES:
-        shutil.copyfile(imported / name, folder / name)
 
 
 def encode_texts(folder: Path, texts: Path, subwords: Path, files: Sequence[tuple[str, str]], engine: Engine) -> None:
@@ -46,11 +46,12 @@ def _encode_file(texts: Path, subwords: Path, files: Sequence[tuple[str, str]], 
 
 def subword_files(subwords: Path) -> tuple[str, ...]:
     """Return the names of the files of a subword folder, which identify its kind."""
-    for names in (SENTENCEPIECE_FILES, WORDPIECE_FILES, BPE_FILES):
+    for names in (SENTENCEPIECE_FILES, WORDPIECE_FILES, BPE_FILES, TOKENIZER_FILES):
         if all((subwords / name).is_file() for name in names):
             return names
     raise InputError(
-        f"{subwords}: has no subwords; expected {DICT_FILE} and {MODEL_FILE}, {WORDPIECE_FILE} or {VOCAB_FILE}"
+        f"{subwords}: has no subwords; expected {DICT_FILE} and {MODEL_FILE}, {WORDPIECE_FILE}, {VOCAB_FILE} or "
+        f"{TOKENIZER_FILE}"
     )
 
 
@@ -61,6 +62,8 @@ def fairseq_bpe_options(subwords: Path) -> dict[str, str]:
         return {"bpe": "sentencepiece", "sentencepiece-model": str(subwords / MODEL_FILE)}
     if WORDPIECE_FILE in files:
         return {"bpe": "wordpiece", "wordpiece-file": str(subwords / WORDPIECE_FILE)}
+    if TOKENIZER_FILE in files:
+        return {"bpe": "model_tokenizer", "tokenizer-file": str(subwords / TOKENIZER_FILE)}
     return {
         "bpe": "gpt2",
         "gpt2-encoder-json": str(subwords / VOCAB_FILE),
@@ -75,6 +78,8 @@ def load_encoder(subwords: Path) -> Encoder:
         return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
     if WORDPIECE_FILE in files:
         return wordpiece_encoder(read_imported_wordpiece(subwords))
+    if TOKENIZER_FILE in files:
+        return read_model_tokenizer(subwords / TOKENIZER_FILE).encode
     return partial(_encode_bpe, subwords)
 
 
@@ -84,8 +89,7 @@ def _encode_bpe(subwords: Path, lines: Iterable[str]) -> Iterator[str]:
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
 
-    is_roberta = read_json(subwords / VOCAB_FILE, "import the model again").keys() >= set(ROBERTA.last)
-    read_imported_bpe(subwords, ROBERTA if is_roberta else GPT2)
+    read_imported_bpe(subwords, ROBERTA)
     tokenizer = Tokenizer(BPE.from_file(str(subwords / VOCAB_FILE), str(subwords / MERGES_FILE)))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     for encoding in encode_in_blocks(tokenizer.encode_batch, lines):

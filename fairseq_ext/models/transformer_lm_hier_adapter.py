@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import ARCH_CONFIG_REGISTRY, register_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, FairseqIncrementalDecoder, register_model
 from fairseq.models.transformer import TransformerDecoder
 from fairseq.models.transformer_lm import (
     TransformerLanguageModel,
@@ -21,6 +21,7 @@ from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.base_layout import OF_DECODER, sized_by_base
+from fairseq_ext.models.causal_lm import BaseModelConfig, BlockAdapter, CausalDecoder, note_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_names import keep_names, match_rows
@@ -28,6 +29,7 @@ from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, ThreadValue, routing
+from fairseq_ext.modules.pretrained import read_causal_config
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 
 NodeWeights = Tensor | Callable[[Tensor], Tensor]
@@ -38,7 +40,7 @@ node_weights_of = _weights.during
 
 
 @dataclass
-class HierAdapterConfig(AdapterConfig, TransformerLanguageModelConfig):
+class HierAdapterConfig(BaseModelConfig, AdapterConfig, TransformerLanguageModelConfig):
     """Options of the hierarchical adapters and their baselines."""
 
     tree: str = option("", "domain tree (JSON file); stored in checkpoints (default: none)")
@@ -52,11 +54,14 @@ class HierAdapterConfig(AdapterConfig, TransformerLanguageModelConfig):
         "nodes to train, separated by commas; all other nodes and the shared layer norms stay unchanged, "
         "bit for bit (default: all nodes)",
     )
+    adapted_layers: int = option(
+        0, "number of last layers that get adapters; lower ones take less time and memory to train (default: 0, all)"
+    )
     tree_json: str = option("", "contents of the tree, for checkpoints; use --tree instead (default: none)")
 
 
-class PathDecoder(TransformerDecoder):
-    """fairseq's decoder of a language model with a bank of adapters in each layer, weighted by row.
+class PathWeights(FairseqIncrementalDecoder):
+    """A decoder of a language model with a bank of adapters in each layer, weighted by row. Mixin before the decoder.
 
     Attributes:
         default_node_weights: B×N or 1×N routing weights for input without weights, or a function that computes them
@@ -66,7 +71,7 @@ class PathDecoder(TransformerDecoder):
     default_node_weights: NodeWeights | None = None
     _STATE = "node_weights"
 
-    def extract_features(  # type: ignore[override]
+    def extract_features(
         self,
         prev_output_tokens: Tensor,
         encoder_out: Any = None,
@@ -98,6 +103,7 @@ class PathDecoder(TransformerDecoder):
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Reorder the weights with the beam."""
+        super().reorder_incremental_state(incremental_state, new_order)
         saved = incremental_state.get(self._STATE)
         if saved is not None and len(saved["weights"]) > 1:
             incremental_state[self._STATE] = saved | {"weights": saved["weights"].index_select(0, new_order)}
@@ -105,6 +111,14 @@ class PathDecoder(TransformerDecoder):
     def output_layer(self, features: Tensor) -> Tensor:
         """Compute scores of tokens: B×T×H → B×T×V."""
         return multiply_without_time(super().output_layer, features)
+
+
+class PathDecoder(PathWeights, TransformerDecoder):
+    """fairseq's decoder."""
+
+
+class CausalPathDecoder(PathWeights, CausalDecoder):
+    """A base of Hugging Face."""
 
 
 @register_model(HIERARCHICAL_ADAPTERS, dataclass=HierAdapterConfig)
@@ -126,8 +140,13 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         if getattr(cfg, "checkpoint_activations", False):
             # Layers would be recomputed without their batch.
             raise InputError("--checkpoint-activations cannot be used with adapters; remove it")
+        note_base(cfg)
         embed_tree(cfg, getattr(task, "domains", []))
-        model: TransformerLMHierAdapterModel = super().build_model(cfg, task)
+        if cfg.base_model:
+            model = cls(CausalPathDecoder.load(cfg, task.target_dictionary))
+            model.add_adapters(cfg)
+            return model
+        model = super().build_model(cfg, task)
         # Keep the embeddings that fairseq built from the options, and replace only the stack of layers.
         embed_tokens = model.decoder.embed_tokens
         model.decoder = PathDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
@@ -135,11 +154,15 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         return model
 
     def add_adapters(self, cfg: HierAdapterConfig) -> None:
-        """Attach a bank to every layer and freeze the rest."""
+        """Attach a bank to every layer, or the last ones, and freeze the rest."""
         self.tree = tree = tree_from_json(cfg.tree_json, "the model's tree")
         size = (self.decoder.embed_dim, cfg.bottleneck_dim, len(tree.names))
-        for layer in self.decoder.layers.children():
-            PostLayerAdapter(NodeBank(*size, cfg.adapter_init_scale), GivenRouter(gathers=True)).attach(layer)
+        kind = BlockAdapter if cfg.base_model else PostLayerAdapter
+        layers = list(self.decoder.layers.children())
+        if not 0 <= cfg.adapted_layers <= len(layers):
+            raise InputError(f"--adapted-layers {cfg.adapted_layers}: the base has {len(layers)} layers")
+        for layer in layers[-cfg.adapted_layers :]:
+            kind(NodeBank(*size, cfg.adapter_init_scale), GivenRouter(gathers=True)).attach(layer)
         keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
         freeze_base(self)
@@ -153,8 +176,8 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
 
     @property
     def banks(self) -> list[NodeBank]:
-        """The banks of all layers, in order."""
-        return [layer.adapter.bank for layer in self.decoder.layers.children()]
+        """The banks of the adapted layers, in order."""
+        return [layer.adapter.bank for layer in self.decoder.layers.children() if hasattr(layer, "adapter")]
 
     def forward(  # type: ignore[override]
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, node_weights: Tensor | None = None, **kwargs: Any
@@ -179,7 +202,7 @@ def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
         return
     tree = read_tree(Path(cfg.tree)) if cfg.tree else None
     kind = str(cfg.adapters)
-    width = cfg.bottleneck_dim or cfg.decoder_embed_dim // 2
+    width = cfg.bottleneck_dim or _embed_dim(cfg) // 2
     if kind == "multi" and tree:
         width = round(width * tree.mean_path_length)
     if kind != "tree":
@@ -187,6 +210,10 @@ def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
     if tree is None:
         raise InputError("--adapters tree needs a domain tree; give --tree FILE.json")
     cfg.bottleneck_dim, cfg.tree_json = width, tree.to_json()
+
+
+def _embed_dim(cfg: Any) -> int:
+    return int(read_causal_config(Path(cfg.base_model)).hidden_size if cfg.base_model else cfg.decoder_embed_dim)
 
 
 def _baseline(kind: str, domains: Sequence[str]) -> DomainTree:

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
+from fairseq.models import FairseqIncrementalDecoder, register_model
 from fairseq.models.transformer import TransformerDecoder
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
+from fairseq_ext.models.causal_lm import BaseModelConfig, CausalDecoder, note_base
 from fairseq_ext.models.presets import RANDOM_BASE
 from fairseq_ext.models.transformer_lm_hier_adapter import register_language_model_sizes
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
@@ -22,7 +23,7 @@ TOPICS = "topics"
 
 
 @dataclass
-class TopicConfig(TransformerLanguageModelConfig):
+class TopicConfig(BaseModelConfig, TransformerLanguageModelConfig):
     """Options of the topics, in addition to fairseq's options of the language model."""
 
     random_base: bool = RANDOM_BASE
@@ -52,8 +53,8 @@ class TopicConfig(TransformerLanguageModelConfig):
     )
 
 
-class TopicDecoder(TransformerDecoder):
-    """fairseq's decoder of a language model, with a mixture of topics as its output layer.
+class TopicOutput(FairseqIncrementalDecoder):
+    """A decoder of a language model with a mixture of topics as its output layer. Mixin before the decoder.
 
     Attributes:
         topics: transformation of the last states by topic, and mixture of the resulting softmaxes.
@@ -63,7 +64,7 @@ class TopicDecoder(TransformerDecoder):
     topics: MixtureOfSoftmaxes
     forced_topic: int | None = None
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         prev_output_tokens: Tensor,
         encoder_out: Any = None,
@@ -94,7 +95,7 @@ class TopicDecoder(TransformerDecoder):
             return hidden, extra
         return self.output_layer(hidden), extra
 
-    def extract_features(  # type: ignore[override]
+    def extract_features(
         self,
         prev_output_tokens: Tensor,
         encoder_out: Any = None,
@@ -102,6 +103,7 @@ class TopicDecoder(TransformerDecoder):
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         hidden, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
+        hidden = hidden.to(self.topics.steering.embeddings.dtype)
         steering = self.topics.steering
         extra |= {
             "hidden": hidden,
@@ -124,11 +126,20 @@ class TopicDecoder(TransformerDecoder):
     def output_weight(self) -> Tensor:
         """W_V transposed, V×H: the trained copy, or the base's."""
         own: Tensor | None = self.topics.output_weight
-        return self.output_projection.weight if own is None else own
+        weight: Tensor = self.output_projection.weight if own is None else own
+        return weight.to(self.topics.steering.embeddings.dtype)  # the base's precision may be lower
 
     @property
     def _only_topic(self) -> int | None:
         return None if self.training else self.forced_topic
+
+
+class TopicDecoder(TopicOutput, TransformerDecoder):
+    """fairseq's decoder."""
+
+
+class CausalTopicDecoder(TopicOutput, CausalDecoder):
+    """A base of Hugging Face."""
 
 
 @register_model(TOPIC_MODEL, dataclass=TopicConfig)
@@ -143,7 +154,12 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
     def build_model(cls, cfg: Any, task: Any) -> "TransformerLMTopicModel":
         if cfg.adaptive_softmax_cutoff is not None:
             raise InputError("--adaptive-softmax-cutoff cannot be used with topics; remove it")
-        model: TransformerLMTopicModel = super().build_model(cfg, task)
+        note_base(cfg)
+        if cfg.base_model:
+            model = cls(CausalTopicDecoder.load(cfg, task.target_dictionary))
+            model.add_topics(cfg)
+            return model
+        model = super().build_model(cfg, task)
         # Keep the embeddings that fairseq built from the options, and replace only the output layer.
         embed_tokens = model.decoder.embed_tokens
         model.decoder = TopicDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
@@ -157,7 +173,7 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
             TopicSteering(output.in_features, cfg.num_topics, str(cfg.topic_transformation)),
             average_states=str(cfg.mixture) == "logits",
             chunk_size=cfg.mixture_chunk,
-            output_weight=None if cfg.freeze_output_embedding else output.weight,
+            output_weight=None if cfg.freeze_output_embedding else output.weight.float(),
         )
         self.frozen_mode = str(cfg.frozen_mode)
         freeze_base(self, self.is_trained)

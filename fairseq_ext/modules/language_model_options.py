@@ -4,8 +4,10 @@ Configs that name them are checked without torch, so this module does not import
 """
 
 # Registered models; names of presets begin with these.
+CAUSAL_LM = "causal_lm"
 HIERARCHICAL_ADAPTERS = "transformer_lm_hier_adapter"
 TOPIC_MODEL = "transformer_lm_topic"
+CHUNKED_CRITERION = "chunked_cross_entropy"
 TOPIC_CRITERION = "topic_language_modeling"
 LANGUAGE_MODELING_TASK = "multi_domain_language_modeling"
 

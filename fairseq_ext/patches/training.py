@@ -32,6 +32,7 @@ from fairseq_ext.modules.freezing import FrozenBase
 from fairseq_ext.patches import Patch
 
 _log = logging.getLogger("fairseq_cli.train")
+_HAVE_BASE = ("random_base", "base_model")  # options of models that need no checkpoint to start from
 _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
 
@@ -152,11 +153,11 @@ def _check_start(cfg: Any, trainer: Any) -> None:
     starts = cfg.finetune_from_model or cfg.restore_file != _OWN or getattr(cfg, "continue_once", None)
     own = os.path.join(cfg.save_dir, _OWN.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt"))
     if isinstance(model, FrozenBase) and not (
-        starts or PathManager.isfile(own) or getattr(trainer.cfg.model, "random_base", False)
+        starts or PathManager.isfile(own) or any(getattr(trainer.cfg.model, name, False) for name in _HAVE_BASE)
     ):
         raise InputError(
             "--finetune-from-model: not given, so that the frozen base would be random; give the checkpoint of a base, "
-            "or --random-base"
+            "--base-model or --random-base"
         )
     gates = getattr(model, "gate_parameters", [])
     if any(gate.requires_grad for gate in gates) and not hasattr(trainer.get_criterion(), "gate_loss_weight"):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import field_validator, model_validator
 
-from fairseq_ext.corpora.encoders import BPE_FILES, subword_files, take_gpt2_subwords
+from fairseq_ext.corpora.encoders import TOKENIZER_FILES, subword_files
 from fairseq_ext.corpora.line_split import LanguageModelSplit, text_path
 from fairseq_ext.corpora.split import SPLITS
 from fairseq_ext.corpora.subwords import DICT_FILE, SentencePiece
@@ -27,7 +27,8 @@ from fairseq_ext.engine.tasks import THIS_MACHINE, Engine
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import File
-from fairseq_ext.modules.language_model_options import LANGUAGE_MODELING_TASK
+from fairseq_ext.modules.language_model_options import CAUSAL_LM, CHUNKED_CRITERION, LANGUAGE_MODELING_TASK
+from fairseq_ext.recipes.base import BASE, Base, add_base, keep_options
 from fairseq_ext.recipes.config import Experiment, Run, System
 from fairseq_ext.recipes.text_steps import (
     TextFolder,
@@ -41,6 +42,7 @@ from fairseq_ext.recipes.train import best_checkpoint, train_step
 from fairseq_ext.recipes.tune import steps_of_runs
 
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
+BASE_CHECKPOINT = "model.pt"
 _ENDING = "txt"
 _DEFAULT_BLOCK = 1024  # as in fairseq
 _NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
@@ -52,13 +54,6 @@ class Corpora(TextFolder):
 
     unseen: File | None = None
     """Folder of text in domains that no model is trained on; none by default."""
-
-
-class Subwords(SentencePiece):
-    """A SentencePiece model trained on the training domains, or the subwords of an imported GPT-2."""
-
-    gpt2: File | None = None
-    """Folder written by ``fairseq-ext import gpt2``. If given, the other options are ignored."""
 
 
 class TrainedOrGiven(System):
@@ -74,6 +69,10 @@ class TrainedOrGiven(System):
         if self.checkpoint is not None and (self.start or self.seeds or self.tune):
             raise ValueError("checkpoint: is used without training; remove from, seeds and tune")
         return self
+
+
+class LanguageModelBase(Base):
+    """A causal language model of Hugging Face: a folder with safetensors, or a GGUF file."""
 
 
 class LanguageModel(TrainedOrGiven):
@@ -103,7 +102,28 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
     corpora: Corpora
     split: LanguageModelSplit = LanguageModelSplit()
     """Held-out lines."""
-    subwords: Subwords = Subwords()
+    base: LanguageModelBase | None = None
+    """Pretrained base model with its own tokenizer, instead of training one."""
+    subwords: SentencePiece = SentencePiece()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_base(cls, content: Any) -> Any:
+        """Add the base as a system."""
+        return add_base(content, LanguageModel, CAUSAL_LM)
+
+    @model_validator(mode="after")
+    def _check_base(self) -> LanguageModelExperiment[ModelT_co]:
+        if self.base is None:
+            return self
+        if self.subwords.model_fields_set:
+            raise ValueError("subwords: the base has its own subwords; remove this section")
+        keep_options(self.systems[BASE], ["arch", "tokens-per-sample"])
+        return self
+
+    def is_base(self, name: str) -> bool:
+        """Return whether a system is the pretrained base."""
+        return self.base is not None and name == BASE
 
     @field_validator("split")
     @classmethod
@@ -124,6 +144,7 @@ def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Ste
         raise InputError(f"{unseen[name]}: {name!r} is also a training domain ({files[name]}); rename or remove one")
     sets = [(name, role) for name in sorted([*files, *unseen]) for role in SPLITS]
     steps = [
+        *([base_step(config)] if config.base else []),
         import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
         split_step(config.work_dir, [*files, *unseen], config.split, config.seed),
         _subword_step(config, list(files)),
@@ -133,11 +154,32 @@ def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Ste
     return [*steps, _binarise_step(config, UNSEEN_DATA_DIR, list(unseen), engine)] if unseen else steps
 
 
+def base_step(config: Config) -> Step:
+    """Return the step that writes the pretrained base: its weights, tokenizer and a checkpoint that names them."""
+    base, output = config.base, config.work_dir / BASE
+    assert base is not None
+
+    def build(folder: Path) -> None:
+        # Loads fairseq.
+        from fairseq_ext.convert.causal_lm import import_causal_lm
+
+        with base.opened(config.work_dir / "downloads") as (source, origin):
+            import_causal_lm(source, folder, output)
+            origin.write(folder)
+
+    files = [] if base.path is None else [base.path]
+    return Step(output, files, {"version": 1, **base.recorded}, build, results=[BASE_CHECKPOINT])
+
+
 def _subword_step(config: Config, names: Sequence[str]) -> Step:
-    output, imported = config.work_dir / "subwords", config.subwords.gpt2
-    if imported is not None:
-        files = [imported / name for name in BPE_FILES]
-        return Step(output, files, {"kind": "gpt2"}, lambda folder: take_gpt2_subwords(folder, imported))
+    output, base = config.work_dir / "subwords", config.work_dir / BASE
+    if config.base is not None:
+
+        def copy(folder: Path) -> None:
+            for name in TOKENIZER_FILES:
+                shutil.copyfile(base / name, folder / name)
+
+        return Step(output, [base / name for name in TOKENIZER_FILES], {"kind": CAUSAL_LM}, copy)
     texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
     return sentencepiece_step(output, texts, config.subwords, config.seed)
 
@@ -159,18 +201,22 @@ def _binarise_step(config: Config, output: str, names: Sequence[str], engine: En
 
 def checkpoint_of(experiment: Experiment[TrainedOrGiven], run: Run) -> Path:
     """Return the checkpoint of a run: the one given in the experiment file, or else the best of its training."""
+    if isinstance(experiment, LanguageModelExperiment) and experiment.is_base(run.system.name):
+        return experiment.work_dir / BASE / BASE_CHECKPOINT
     return experiment.systems[run.system.name].checkpoint or best_checkpoint(experiment, run.name)
 
 
 def training_steps(experiment: Experiment[TrainedOrGiven], name: str, train: Callable[[Run], Step]) -> list[Step]:
     """Return the steps that train a system with ``train``, including trials; none if a checkpoint is given."""
+    if isinstance(experiment, LanguageModelExperiment) and experiment.is_base(name):
+        return [base_step(experiment)]
     checkpoint = experiment.systems[name].checkpoint
     if checkpoint is None:
         return steps_of_runs(experiment, experiment.runs[name], train)
     if not checkpoint.is_file():
         raise InputError(
             f"{experiment.path}: train: systems: {name}: checkpoint: {checkpoint} does not exist; "
-            "import a GPT-2 or a RoBERTa with fairseq-ext import"
+            "give the checkpoint of a model, or import a RoBERTa with fairseq-ext import"
         )
     return []
 
@@ -187,6 +233,8 @@ def training_step(
     if start is not None:
         files = {"finetune-from-model": checkpoint_of(experiment, start), **files}
     arguments = ["--task", LANGUAGE_MODELING_TASK, "--seed", str(run.seed), "--no-epoch-checkpoints"]
+    if experiment.base is not None and option_of(options, "criterion") is None:
+        arguments += ["--criterion", CHUNKED_CRITERION]
     return train_step(
         experiment,
         run,

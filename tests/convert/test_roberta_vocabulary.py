@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 from fairseq.data import Dictionary, encoders
 
-from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from fairseq_ext.convert.sentencepiece_models import read_unigram, unigram_of_tokenizer
 from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords
 from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder

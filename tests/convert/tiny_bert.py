@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from tests.convert.tiny_gpt2 import TEXT, save_noisy
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
-from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from fairseq_ext.corpora.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, write_bpe
 from fairseq_ext.corpora.text_files import write_lines
 

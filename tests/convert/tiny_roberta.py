@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from tests.convert import tiny_gpt2
 from tests.convert.tiny_gpt2 import save_noisy
 from tests.convert.tiny_translation import write_pieces

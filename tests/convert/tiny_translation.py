@@ -10,7 +10,7 @@ from typing import Any
 import sentencepiece
 import torch
 
-from fairseq_ext.convert.pretrained import hide_broken_torchaudio
+from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from tests.convert.tiny_gpt2 import TEXT
 
 _WORDS = " ".join(TEXT[:2]).split()

@@ -74,7 +74,7 @@ class Topics(LanguageModelExperiment[TopicModel]):
     topics: Annotated[Evaluation, EMPTY_AS_DEFAULTS] = Evaluation()
 
     @cached_property
-    def base(self) -> TopicModel:
+    def base_system(self) -> TopicModel:
         """The base language model."""
         return next(system for system in self.systems.values() if system.start is None)
 
@@ -90,13 +90,14 @@ class Topics(LanguageModelExperiment[TopicModel]):
 
     def domains_of(self, name: str) -> list[str]:
         """Return the domains that a system is measured on: its own, or all for the base."""
-        return self.domains if name == self.base.name else self.systems[name].domains
+        return self.domains if name == self.base_system.name else self.systems[name].domains
 
     @property
     def base_domains(self) -> Sequence[str]:
         """The base's own domains; for a given checkpoint, those listed in ``train-domains``, if any."""
-        if self.base.domains or self.base.checkpoint:
-            return self.base.domains
+        system = self.base_system
+        if system.domains or system.checkpoint or self.base:
+            return system.domains
         return list(text_files(self.corpora.folder))
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_ext.corpora.byte_level_bpe import VOCAB_FILE
+from fairseq_ext.corpora.byte_level_bpe import TOKENIZER_FILE
 from fairseq_ext.corpora.line_split import text_path
 from fairseq_ext.engine.steps import Step
 from fairseq_ext.metrics.records import Record, Records
@@ -89,7 +89,7 @@ def _step_of_baselines(config: Topics, domain: str) -> Step:
     keys = {"baselines", "baseline_topics", "coherence", "lines", "min_count", "topic_words"}
     options = config.topics.model_dump(mode="json", include=keys)
     pieces = text_path(config.work_dir / "encoded", domain, "train")
-    spellings = [config.work_dir / DATA_DIR / VOCAB_FILE] if config.subwords.gpt2 else []
+    spellings = [config.work_dir / DATA_DIR / TOKENIZER_FILE] if config.base else []
     return measure_step(
         config.work_dir / "topic-baselines" / domain,
         [pieces, *spellings],

@@ -23,7 +23,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfTransformer
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_ext.corpora.byte_level_bpe import VOCAB_FILE, read_spellings
+from fairseq_ext.corpora.byte_level_bpe import TOKENIZER_FILE
+from fairseq_ext.corpora.model_tokenizer import read_model_tokenizer
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.inputs.errors import InputError
@@ -66,8 +67,9 @@ def read_word_corpus(path: Path, subwords: Path, domain: str, *, count: int, min
     lines = list(stream_lines(path))
     generator = np.random.default_rng(stable_hash(seed, "topics", domain))
     drawn = np.sort(generator.permutation(len(lines))[:count])
-    # Spellings of byte-level BPE pieces in SentencePiece's notation; empty for other subwords.
-    spellings = read_spellings(subwords / VOCAB_FILE) if (subwords / VOCAB_FILE).is_file() else {}
+    # Spellings of a model's tokens in SentencePiece's notation; empty for SentencePiece.
+    tokenizer = subwords / TOKENIZER_FILE
+    spellings = read_model_tokenizer(tokenizer).spellings() if tokenizer.is_file() else {}
     marked = {piece: text.replace(" ", _WORD_START, 1) for piece, text in spellings.items()}
     texts = [list(whole_words([marked.get(piece, piece) for piece in lines[number].split()])) for number in drawn]
     words = candidate_words(texts, min_count)

@@ -18,9 +18,9 @@ from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import check_choice
+from fairseq_ext.recipes.base import BASE, add_base, keep_options
 from fairseq_ext.recipes.config import Experiment, Run, Train, expand, named_run
 from fairseq_ext.recipes.registry import load_as
-from fairseq_ext.recipes.translation.base import Base
 from fairseq_ext.recipes.translation.sections import (
     UNIFORM,
     AnyTeacher,
@@ -29,11 +29,11 @@ from fairseq_ext.recipes.translation.sections import (
     Output,
     OutputRun,
     Translate,
+    TranslationBase,
     TranslationSystem,
     as_value_error,
 )
 
-BASE = "base"  # name of the imported base model among systems
 _CHECKPOINT_OPTIONS = ("finetune-from-model", "restore-file")  # start a training from a checkpoint
 
 
@@ -47,7 +47,7 @@ class Translation(Experiment[TranslationSystem]):
     corpora: Corpora
     cleaning: Cleaning = Field(default=Cleaning(), alias="clean")
     split: Split = Split()
-    base: Base | None = None
+    base: TranslationBase | None = None
     """Pretrained base model with its own subwords, instead of training one."""
     subwords: Subwords = Subwords()
     teacher: AnyTeacher = TfidfTeacher()
@@ -85,14 +85,7 @@ class Translation(Experiment[TranslationSystem]):
     @classmethod
     def _add_base(cls, content: Any) -> Any:
         """Add the base as a system, without the options of ``common``."""
-        train = content.get("train") or {}
-        if not content.get("base") or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
-            return content
-        systems = train.get("systems") or {}
-        if BASE in systems:
-            raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
-        none = dict.fromkeys(TranslationSystem.keys() - {"name", "options", "place"})
-        return {**content, "train": {**train, "systems": {BASE: {**none, "arch": "transformer"}, **systems}}}
+        return add_base(content, TranslationSystem, "transformer")
 
     @model_validator(mode="after")
     def _check_base(self) -> Translation:
@@ -100,9 +93,7 @@ class Translation(Experiment[TranslationSystem]):
             return self
         if self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        options = self.train.systems[BASE].options
-        options.clear()
-        options["arch"] = "transformer"
+        keep_options(self.train.systems[BASE], ["arch"])
         return self
 
     def is_base(self, name: str) -> bool:

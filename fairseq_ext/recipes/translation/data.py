@@ -33,8 +33,9 @@ from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.domain_names import domain_tag
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.base import BASE
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
-from fairseq_ext.recipes.translation.config import BASE, Translation
+from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.sections import Corpora
 
 # The results of cleaning may depend on the versions of these packages.

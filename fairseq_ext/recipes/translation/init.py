@@ -20,8 +20,8 @@ from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.processes import cores
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.recipes.base import BASE
 from fairseq_ext.recipes.translation.chosen_base import WHERE, ChosenBase, choose_base
-from fairseq_ext.recipes.translation.config import BASE
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")

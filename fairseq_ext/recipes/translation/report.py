@@ -18,6 +18,7 @@ from fairseq_ext.metrics.plots import heat_map, line_panels
 from fairseq_ext.metrics.records import Mean, Records, read_rows
 from fairseq_ext.metrics.render import Page, Plot, Sections
 from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.recipes.base import BASE
 from fairseq_ext.recipes.report import (
     comparisons_in,
     domain_column,
@@ -27,7 +28,7 @@ from fairseq_ext.recipes.report import (
     tuning_tables,
 )
 from fairseq_ext.recipes.translation import analyses, convergence, gates, measurement
-from fairseq_ext.recipes.translation.config import BASE, Translation
+from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.examples import EXAMPLES_FILE, Example, examples_table
 from fairseq_ext.recipes.translation.extra_sets import OOD, TEST
 from fairseq_ext.recipes.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE

@@ -22,6 +22,7 @@ from fairseq_ext.inputs.domain_names import check_domain_names
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import Count, Number, OneOrMore, Section, Several
 from fairseq_ext.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
+from fairseq_ext.recipes.base import Base
 from fairseq_ext.recipes.config import MOST_ENTRIES, NAME_PATTERN, Entry, OptionName, OptionValue, Run, System
 
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
@@ -59,6 +60,15 @@ class Corpora(Section):
         if self.domains is not None:
             as_value_error(check_domain_names, sorted(self.domains), "domains")
         return self
+
+
+class TranslationBase(Base):
+    """A pretrained translation model: Hugging Face's, Marian's (OPUS-MT, Firefox) or one of ``fairseq-ext import``."""
+
+    source_lang: str | None = None
+    """Source language code of the model, such as eng_Latn, if it differs from the experiment's."""
+    target_lang: str | None = None
+    """Target language code of the model, if it differs from the experiment's."""
 
 
 class TranslationSystem(System):

@@ -1,0 +1,31 @@
+"""Write a causal language model as a base: safetensors, its tokenizer, fairseq's dictionary and a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairseq_ext.convert.fairseq_model import write_checkpoint
+from fairseq_ext.convert.hugging_face import CONFIG_FILE, save_weights, write_json
+from fairseq_ext.corpora.model_tokenizer import ModelTokenizer
+from fairseq_ext.models.causal_lm import order_of
+from fairseq_ext.modules.language_model_options import CAUSAL_LM
+from fairseq_ext.modules.pretrained import load_causal_model, plain_config, tokenizer_of
+
+
+def import_causal_lm(source: Path, folder: Path, final: Path) -> None:
+    """Write a model into an existing folder. Quantised weights become float32, so that later starts are quick.
+
+    Args:
+        source: folder or GGUF file of the model.
+        folder: folder to write.
+        final: where it will be; ``model.pt``, a checkpoint without weights, names this place as its base.
+    """
+    model = load_causal_model(source)
+    tokenizer = ModelTokenizer(tokenizer_of(source), source)
+    tokenizer.write(folder, order_of(tokenizer, model.config))
+    write_json(folder / CONFIG_FILE, plain_config(model.config))
+    # Tied weights have several names; transformers looks for the first.
+    weights = {value.data_ptr(): name for name, value in reversed(model.state_dict().items())}
+    save_weights(folder, {name: model.state_dict()[name] for name in weights.values()})
+    line = ["--task", "language_modeling", "--criterion", "cross_entropy", "--arch", CAUSAL_LM]
+    write_checkpoint(folder, {}, [*line, "--base-model", str(final.resolve())], "CrossEntropyCriterion")

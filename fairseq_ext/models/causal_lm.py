@@ -1,0 +1,242 @@
+"""Causal language models of Hugging Face as fairseq's, for evaluation and as frozen bases.
+
+Attention, positions, norms and the cache are those of transformers. The rows of the embeddings are put in the order of
+fairseq's dictionary once, when a model is loaded.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
+from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from torch import Tensor, nn
+
+from fairseq_ext.corpora.model_tokenizer import ModelTokenizer
+from fairseq_ext.engine.hashing import hash_file
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.option import option
+from fairseq_ext.modules.freezing import FrozenBase
+from fairseq_ext.modules.language_model_options import CAUSAL_LM
+from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter
+from fairseq_ext.modules.pretrained import GGUF, blocks_of, load_causal_model, tokenizer_of
+
+_CACHE = "causal_lm_cache"  # entry of the incremental state
+_SPECIAL = 4  # symbols that begin every dictionary
+
+
+@dataclass
+class BaseModelConfig(FairseqDataclass):
+    """Options of a base of Hugging Face."""
+
+    base_model: str = option(
+        "",
+        "folder (config.json and safetensors) or GGUF file of a causal language model of Hugging Face as the frozen "
+        "base; checkpoints contain only what is trained (default: a language model of fairseq)",
+    )
+    base_precision: ChoiceEnum(["float32", "bfloat16"]) = option(  # type: ignore[valid-type]
+        "float32", "precision of the base's weights and states (default: float32)"
+    )
+    base_sha256: str = option("", "checksum of the base, for checkpoints (default: none)")
+
+
+class CausalDecoder(FairseqIncrementalDecoder):
+    """A causal language model of Hugging Face with the interface of fairseq's decoder.
+
+    Args:
+        dictionary: symbols of the model, see :mod:`fairseq_ext.corpora.model_tokenizer`.
+        base: the model, with rows in the order of the dictionary.
+
+    Attributes:
+        layers: Transformer blocks.
+        embed_dim: H, width of the hidden states.
+    """
+
+    def __init__(self, dictionary: Dictionary, base: Any):
+        super().__init__(dictionary)
+        self.padding_idx = dictionary.pad()
+        self.embed_dim: int = base.config.hidden_size
+        self._base_names = frozenset(f"base.{name}" for name in base.state_dict())
+        self.base = base
+
+    @classmethod
+    def load(cls, cfg: Any, dictionary: Dictionary) -> Self:
+        """Load the base that the options name."""
+        path = Path(cfg.base_model)
+        _refuse_sizes(cfg)
+        base = load_causal_model(path, getattr(torch, str(cfg.base_precision)))
+        order = order_of(ModelTokenizer(tokenizer_of(path), path), base.config)
+        _check_dictionary(dictionary, order, path)
+        _reorder(base, order)
+        return cls(dictionary, base)
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        return blocks_of(self.base, self.base.config.num_hidden_layers)
+
+    @property
+    def output_projection(self) -> Any:
+        return self.base.get_output_embeddings()
+
+    def forward(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any = None,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Compute scores, or features: B×T → B×T×V or B×T×H; only new positions with an incremental state."""
+        features, extra = self.extract_features(prev_output_tokens, None, incremental_state)
+        return (features if features_only else self.output_layer(features)), extra
+
+    def extract_features(
+        self, prev_output_tokens: Tensor, encoder_out: Any = None, incremental_state: dict | None = None, **kwargs: Any
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Compute the features of tokens: B×T → B×T×H. Padding must follow the text."""
+        past = None
+        if incremental_state is not None:
+            past = incremental_state.get(_CACHE) or self._new_cache()
+            incremental_state[_CACHE] = past
+            prev_output_tokens = prev_output_tokens[:, past.get_seq_length() :]
+        out = self.base.base_model(prev_output_tokens, past_key_values=past, use_cache=past is not None)
+        return out.last_hidden_state, {}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """Compute scores of tokens: B×T×H → B×T×V."""
+        scores: Tensor = self.output_projection(features)
+        return scores
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Reorder the cache with the beam."""
+        if _CACHE in incremental_state:
+            incremental_state[_CACHE].reorder_cache(new_order)
+
+    def max_positions(self) -> int:
+        return int(self.base.config.max_position_embeddings)
+
+    def _new_cache(self) -> Any:
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self.base.config)
+
+    # Checkpoints have no frozen weights of the base, which its own files contain.
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
+        state = super().state_dict(*args, prefix=prefix, **kwargs)
+        for name in self._frozen_names():
+            state.pop(f"{prefix}{name}", None)
+        return state
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        own = super().state_dict()
+        state_dict.update({f"{prefix}{name}": own[name] for name in self._frozen_names()})
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _frozen_names(self) -> list[str]:
+        trained = {name for name, p in self.named_parameters(remove_duplicate=False) if p.requires_grad}
+        return [name for name in self._base_names if name not in trained]
+
+
+class BlockAdapter(PostLayerAdapter):
+    """A bank and its router behind a block of Hugging Face, whose states are B×T×H in the precision of the base."""
+
+    def attach(self, layer: Any) -> None:
+        layer.adapter = self
+        layer.register_forward_hook(self._after_layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        own = next(self.bank.parameters()).dtype
+        return super().forward(x.transpose(0, 1).to(own)).transpose(0, 1).to(x.dtype)
+
+
+@dataclass
+class CausalLMConfig(BaseModelConfig):
+    """Options of a plain language model of Hugging Face."""
+
+    train_blocks: int = option(0, "number of last blocks to train; the rest stays frozen (default: 0)")
+
+
+@register_model(CAUSAL_LM, dataclass=CausalLMConfig)
+class CausalLMModel(FrozenBase, FairseqLanguageModel):
+    """A causal language model of Hugging Face, frozen except for its last blocks."""
+
+    decoder: CausalDecoder
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "CausalLMModel":
+        if not cfg.base_model:
+            raise InputError("--base-model: is missing; give the folder or GGUF file of a causal language model")
+        note_base(cfg)
+        model = cls(CausalDecoder.load(cfg, task.target_dictionary))
+        layers = list(model.decoder.layers)
+        if not 0 <= cfg.train_blocks <= len(layers):
+            raise InputError(f"--train-blocks {cfg.train_blocks}: the model has {len(layers)} blocks")
+        for layer in layers[len(layers) - cfg.train_blocks :]:
+            layer.requires_grad_(True)
+        return model
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Take the base's own blocks for a checkpoint without weights."""
+        super().upgrade_state_dict_named(state_dict, name)
+        if not state_dict:
+            state_dict.update(self.state_dict())
+
+
+def note_base(cfg: Any) -> None:
+    """Store the checksum of the base in the options, in place, or compare it with the one of a checkpoint."""
+    if not getattr(cfg, "base_model", ""):
+        return
+    path = Path(cfg.base_model)
+    found = " ".join(map(hash_file, weights_of(path)))
+    if cfg.base_sha256 not in ("", found):
+        raise InputError(
+            f"{path}: is another model than the one of this checkpoint; give its folder with "
+            "--model-overrides \"{'base_model': 'FOLDER'}\""
+        )
+    cfg.base_model, cfg.base_sha256 = str(path.resolve()), found
+
+
+def weights_of(path: Path) -> tuple[Path, ...]:
+    """Return the files with the weights of a model."""
+    found = (path,) if path.suffix == GGUF else tuple(sorted(path.glob("*.safetensors")))
+    if not found or not all(file.is_file() for file in found):
+        raise InputError(
+            f"{path}: not found, or has no weights; give the folder of a model with safetensors, or a {GGUF} file"
+        )
+    return found
+
+
+def order_of(tokenizer: ModelTokenizer, config: Any) -> list[int]:
+    """Return the model's id of each symbol of the dictionary."""
+    eos = config.eos_token_id
+    return tokenizer.order(config.vocab_size, eos[0] if isinstance(eos, list) else eos)
+
+
+def _check_dictionary(dictionary: Dictionary, order: Sequence[int], path: Path) -> None:
+    if dictionary.symbols[_SPECIAL:] != [str(number) for number in order[_SPECIAL:]]:
+        raise InputError(
+            f"{path}: the data's dictionary is not of this model's tokenizer; encode the text with it: base: in the "
+            "experiment file, or fairseq-ext import lm"
+        )
+
+
+def _refuse_sizes(cfg: Any) -> None:
+    """Refuse options of fairseq's own language models, which a base of Hugging Face would ignore."""
+    for item in fields(TransformerLanguageModelConfig):
+        default = item.default
+        is_of_task = isinstance(default, str) and default.startswith("${")
+        if not is_of_task and item.name != "_name" and str(getattr(cfg, item.name, default)) != str(default):
+            raise InputError(f"--{item.name.replace('_', '-')}: --base-model has its own; remove the option")
+
+
+def _reorder(base: Any, order: Sequence[int]) -> None:
+    """Put the rows of the embeddings in the order of fairseq's dictionary, in place."""
+    # Tied embeddings are one tensor.
+    modules = nn.ModuleList([base.get_input_embeddings(), base.get_output_embeddings()])
+    for table in modules.parameters():
+        table.data = table.data[list(order)]
