@@ -33,8 +33,8 @@ IMPORTED_AS = {
     "markdown-it-py": "markdown_it", "backports.zstd": "backports", "prometheus-client": "prometheus_client",
     "fairseq-fixed": "fairseq", "hydra-core": "hydra",
 }  # fmt: skip
-# What others import: fairseq, and transformers' Trainer.
-OF_OTHERS = {"bitarray", "cffi", "hydra-core", "accelerate"}
+# What others import: fairseq, and transformers.
+OF_OTHERS = {"bitarray", "cffi", "hydra-core", "accelerate", "gguf"}
 
 
 def pinned(file: str) -> dict[str, Requirement]:

@@ -22,12 +22,11 @@ from sentencepiece.sentencepiece_model_pb2 import (  # type: ignore[attr-defined
     TrainerSpec,
 )
 
-from fairseq_ext.corpora.byte_level_bpe import ROBERTA
+from fairseq_ext.corpora.byte_level_bpe import FIRST, LAST
 from fairseq_ext.corpora.subwords import dictionary_pieces
 from fairseq_ext.inputs.errors import InputError
 
 XLMR_FILE = "sentencepiece.bpe.model"
-FIRST, LAST = ROBERTA.first, ROBERTA.last
 # Processing steps that both Hugging Face's tokenizer and SentencePiece support.
 _STEPS = {"Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}
 

@@ -17,7 +17,6 @@ from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_un
 from fairseq_ext.corpora.byte_level_bpe import (
     DICT_FILE,
     MERGES_FILE,
-    ROBERTA,
     TOKENIZER_FILE,
     VOCAB_FILE,
     ByteLevelBpe,
@@ -103,7 +102,7 @@ def _read_roberta(source: Path) -> ByteLevelBpe:
             f"{config}: add_prefix_space is true, which fairseq does not support; set it to false to split texts "
             "without a leading space"
         )
-    return read_bpe(source, ROBERTA)
+    return read_bpe(source)
 
 
 def _read_wordpiece(source: Path) -> WordPiece:

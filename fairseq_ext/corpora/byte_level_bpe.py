@@ -1,8 +1,8 @@
-"""A byte-level BPE vocabulary as a fairseq dictionary: the same symbols in another order.
+"""RoBERTa's byte-level BPE vocabulary as a fairseq dictionary: the same symbols in another order.
 
-fairseq's dictionaries start with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, and some of its tasks append further
-symbols. Which symbols of the model take these roles depends on the model (:class:`BpeKind`). All other rows are in the
-order of the model's token ids and are written as ids, as in the output of fairseq's ``--bpe gpt2``.
+fairseq's dictionaries start with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``, and its task for masked language models
+appends ``<mask>``. All other rows are in the order of the model's token ids and are written as ids, as in the output of
+fairseq's ``--bpe gpt2``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import read_json
 
 VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE, DICT_FILE = "vocab.json", "merges.txt", "tokenizer.json", "dict.txt"
-
-
-@dataclass(frozen=True)
-class BpeKind:
-    """Symbols of a model that serve as fairseq's ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, and those appended last."""
-
-    model: str
-    first: tuple[str, ...]
-    last: tuple[str, ...] = ()
+FIRST, LAST = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)  # RoBERTa's symbols with fairseq's roles
 
 
 @dataclass(frozen=True)
@@ -35,7 +27,6 @@ class ByteLevelBpe:
 
     ids: Mapping[str, int]
     merges: Sequence[str]
-    kind: BpeKind
 
     def __len__(self) -> int:
         """Return the vocabulary size V."""
@@ -43,13 +34,13 @@ class ByteLevelBpe:
 
     def order(self) -> list[int]:
         """Return the Hugging Face id of each row of fairseq's embeddings, a permutation of V."""
-        first, last = ([self.ids[name] for name in names] for names in (self.kind.first, self.kind.last))
+        first, last = ([self.ids[name] for name in names] for names in (FIRST, LAST))
         special = {*first, *last}
         return [*first, *(number for number in range(len(self)) if number not in special), *last]
 
     def dictionary_lines(self) -> list[str]:
         """Return the lines of ``dict.txt``, which omits the special symbols."""
-        rows = slice(len(self.kind.first), len(self) - len(self.kind.last))
+        rows = slice(len(FIRST), len(self) - len(LAST))
         return [f"{number} 1" for number in self.order()[rows]]
 
 
@@ -68,16 +59,16 @@ def _read(path: Path) -> dict[str, Any]:
     return read_json(path, "give the folder of a Hugging Face model")
 
 
-def read_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
+def read_bpe(folder: Path) -> ByteLevelBpe:
     """Read ``vocab.json`` and ``merges.txt`` or, without ``vocab.json``, ``tokenizer.json``."""
     where = folder / VOCAB_FILE
     if where.is_file() or not (folder / TOKENIZER_FILE).is_file():
         ids, lines = _read(where), read_lines(folder / MERGES_FILE)
         has_header = lines[0].startswith("#version")
-        bpe = ByteLevelBpe(ids, [line for line in lines[has_header:] if line], kind)
+        bpe = ByteLevelBpe(ids, [line for line in lines[has_header:] if line])
     else:
         where = folder / TOKENIZER_FILE
-        bpe = _from_tokenizer(_read(where), where, kind)
+        bpe = _from_tokenizer(_read(where), where)
     _check_ids(bpe, where)
     return bpe
 
@@ -90,15 +81,15 @@ def write_bpe(folder: Path, bpe: ByteLevelBpe) -> None:
     write_lines(folder / MERGES_FILE, ["#version: 0.2", *bpe.merges])
 
 
-def read_imported_bpe(folder: Path, kind: BpeKind) -> ByteLevelBpe:
+def read_imported_bpe(folder: Path) -> ByteLevelBpe:
     """Read the vocabulary of an imported model's folder."""
-    bpe = read_bpe(folder, kind)
+    bpe = read_bpe(folder)
     if read_lines(folder / DICT_FILE) != bpe.dictionary_lines():
-        raise InputError(f"{folder / DICT_FILE}: does not match {VOCAB_FILE} next to it; import the {kind.model} again")
+        raise InputError(f"{folder / DICT_FILE}: does not match {VOCAB_FILE} next to it; import the RoBERTa again")
     return bpe
 
 
-def _from_tokenizer(content: Mapping[str, Any], where: Path, kind: BpeKind) -> ByteLevelBpe:
+def _from_tokenizer(content: Mapping[str, Any], where: Path) -> ByteLevelBpe:
     try:
         model, added = content["model"], content.get("added_tokens", [])
         ids = {**model["vocab"], **{token["content"]: token["id"] for token in added}}
@@ -106,7 +97,7 @@ def _from_tokenizer(content: Mapping[str, Any], where: Path, kind: BpeKind) -> B
     except (KeyError, TypeError):
         raise InputError(f"{where}: is not a BPE, which has 'vocab' and 'merges' under 'model'") from None
     _check_way_of_text(content, where)
-    return ByteLevelBpe(ids, merges, kind)
+    return ByteLevelBpe(ids, merges)
 
 
 def _check_way_of_text(content: Mapping[str, Any], where: Path) -> None:
@@ -123,12 +114,8 @@ def _check_way_of_text(content: Mapping[str, Any], where: Path) -> None:
 def _check_ids(bpe: ByteLevelBpe, where: Path) -> None:
     if {*bpe.ids.values()} != {*range(len(bpe))}:
         raise InputError(f"{where}: the {len(bpe)} symbols must have the ids 0 to {len(bpe) - 1}, each once")
-    for name in (*bpe.kind.first, *bpe.kind.last, *byte_symbols()):
+    for name in (*FIRST, *LAST, *byte_symbols()):
         if name not in bpe.ids:
             raise InputError(
-                f"{where}: {name!r} is missing; a {bpe.kind.model} vocabulary needs it, and a symbol for each of the "
-                "256 bytes"
+                f"{where}: {name!r} is missing; a RoBERTa vocabulary needs it, and a symbol for each of the 256 bytes"
             )
-
-
-ROBERTA = BpeKind("RoBERTa", first=("<s>", "<pad>", "</s>", "<unk>"), last=("<mask>",))

@@ -11,7 +11,6 @@ from pathlib import Path
 from fairseq_ext.corpora.byte_level_bpe import (
     DICT_FILE,
     MERGES_FILE,
-    ROBERTA,
     TOKENIZER_FILE,
     VOCAB_FILE,
     read_imported_bpe,
@@ -89,7 +88,7 @@ def _encode_bpe(subwords: Path, lines: Iterable[str]) -> Iterator[str]:
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
 
-    read_imported_bpe(subwords, ROBERTA)
+    read_imported_bpe(subwords)
     tokenizer = Tokenizer(BPE.from_file(str(subwords / VOCAB_FILE), str(subwords / MERGES_FILE)))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     for encoding in encode_in_blocks(tokenizer.encode_batch, lines):

@@ -230,7 +230,8 @@ def _refuse_sizes(cfg: Any) -> None:
     for item in fields(TransformerLanguageModelConfig):
         default = item.default
         is_of_task = isinstance(default, str) and default.startswith("${")
-        if not is_of_task and item.name != "_name" and str(getattr(cfg, item.name, default)) != str(default):
+        value = getattr(cfg, item.name, default)
+        if not is_of_task and item.name != "_name" and value != default and str(value) != str(default):
             raise InputError(f"--{item.name.replace('_', '-')}: --base-model has its own; remove the option")
 
 

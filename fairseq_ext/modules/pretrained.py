@@ -77,9 +77,10 @@ def load_causal_model(path: Path, dtype: torch.dtype = torch.float32) -> Any:
     where = str(path)
     with _in_one_line(path, where):
         _check_memory(AutoModelForCausalLM, config, dtype, where)
-        model, info = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             **_place_of(path), config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
+    model, info = loaded
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info[problem]:
             raise InputError(

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sentencepiece
 from fairseq.data import Dictionary, encoders
 
-from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from fairseq_ext.convert.sentencepiece_models import read_unigram, unigram_of_tokenizer
-from fairseq_ext.convert.subwords import read_imported, read_vocabulary, write_subwords
+from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
 from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from tests.convert.tiny_roberta import make_bpe, make_pieces
 from tests.convert.tiny_translation import write_pieces
 from tests.corpora.odd_texts import ODD_TEXTS
@@ -53,7 +52,7 @@ def test_text_has_hugging_faces_numbers(source: Path, tmp_path: Path) -> None:
     rng = random.Random(1)
     texts = TEXTS + ["".join(rng.choices("aé 🙂\n\r\t'st1½。|ク\u3000", k=20)) for _ in range(200)]
     folder, tokenizer = imported(source, tmp_path / "fs"), tokenizer_of(source)
-    dictionary, order = Dictionary.load(str(folder / "dict.txt")), read_imported(folder).order()
+    dictionary, order = Dictionary.load(str(folder / "dict.txt")), read_vocabulary(source).order()
     dictionary.add_symbol("<mask>")  # as fairseq's tasks do
     options = {key.replace("-", "_"): value for key, value in fairseq_bpe_options(folder).items()}
     fairseqs = encoders.build_bpe(Namespace(**options))
@@ -73,28 +72,6 @@ def test_tokenizer_json_is_enough(source: Path, tmp_path: Path) -> None:
     rng = random.Random(1)
     texts = ODD_TEXTS + ["".join(rng.choices("aé The old 🙂\n'st1½。\u0301\u200dำ", k=20)) for _ in range(200)]
     assert list(load_encoder(one)(texts)) == list(load_encoder(other)(texts))
-
-
-def test_a_dictionary_of_other_subwords_is_refused(tmp_path: Path) -> None:
-    make_pieces(tmp_path / "source")
-    folder = imported(tmp_path / "source", tmp_path / "xlmr")
-    lines = (folder / "dict.txt").read_text().splitlines(keepends=True)
-    (folder / "dict.txt").write_text("".join([*lines[1:], lines[0]]))
-    with pytest.raises(InputError, match=r"dict\.txt: .* differ from"):
-        read_imported(folder)
-
-
-def test_a_model_of_our_own_gets_xlmrs_layout(tmp_path: Path) -> None:
-    write_pieces(tmp_path / "own.model", 60, **OWN_IDS)
-    own = read_unigram(tmp_path / "own.model")
-    assert not own.has_xlmr_layout()
-    (tmp_path / "xlmr.model").write_bytes(own.in_xlmr_layout())
-    laid_out = read_unigram(tmp_path / "xlmr.model")
-    assert laid_out.has_xlmr_layout()
-    assert laid_out.pieces == own.pieces
-    cut, cut_anew = (sentencepiece.SentencePieceProcessor(model_proto=each.model) for each in (own, laid_out))
-    for text in ODD_TEXTS:
-        assert cut_anew.encode(text, out_type=str) == cut.encode(text, out_type=str)
 
 
 def test_other_sentencepiece_models_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
-from tests.convert.tiny_gpt2 import TEXT, save_noisy
+from tests.convert.tiny_subwords import TEXT, save_noisy
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 

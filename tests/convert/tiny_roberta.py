@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
-from tests.convert import tiny_gpt2
-from tests.convert.tiny_gpt2 import save_noisy
+from tests.convert import tiny_subwords
+from tests.convert.tiny_subwords import save_noisy
 from tests.convert.tiny_translation import write_pieces
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -20,7 +20,7 @@ def make_bpe(folder: Path, *, mask_last: bool = True) -> int:
     own tutorial.
     """
     special = SPECIAL if mask_last else [*SPECIAL, "<mask>"]
-    return tiny_gpt2.make_bpe(folder, special=special, last="<mask>")
+    return tiny_subwords.make_bpe(folder, special=special)
 
 
 def make_pieces(folder: Path) -> int:

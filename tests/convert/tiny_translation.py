@@ -11,7 +11,7 @@ import sentencepiece
 import torch
 
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
-from tests.convert.tiny_gpt2 import TEXT
+from tests.convert.tiny_subwords import TEXT
 
 _WORDS = " ".join(TEXT[:2]).split()
 LINES = [" ".join(_WORDS[first : first + 1 + first % 4]) for first in range(len(_WORDS))]

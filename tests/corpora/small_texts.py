@@ -37,7 +37,7 @@ def write_texts(folder: Path) -> Path:
 
 
 def write_config(path: Path, folder: Path, /, **changes: Any) -> Path:
-    """Write an experiment file for the text in ``folder``; it works in ``work`` beside the file."""
+    """Write an experiment file for the text in ``folder``; it works in ``work`` beside the file. None removes a key."""
     settings: dict[str, Any] = {
         "kind": "hierarchy",
         "work_dir": str(path.parent / "work"),
@@ -45,5 +45,6 @@ def write_config(path: Path, folder: Path, /, **changes: Any) -> Path:
         "split": {"valid": 15, "test": 20, "stretch": 10},
         "subwords": {"vocab_size": 90},
     }
-    path.write_text(yaml.safe_dump({**settings, **changes}), encoding="utf-8")
+    given = {key: value for key, value in {**settings, **changes}.items() if value is not None}
+    path.write_text(yaml.safe_dump(given), encoding="utf-8")
     return path

@@ -5,17 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 from tokenizers.implementations import ByteLevelBPETokenizer
 
-from fairseq_ext.corpora.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, read_imported_bpe
+from fairseq_ext.corpora.byte_level_bpe import read_bpe, read_imported_bpe, write_bpe
+from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.inputs.errors import InputError
-from tests.convert.tiny_gpt2 import make_imported_bpe
+from tests.convert.tiny_roberta import make_bpe
 
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_imported_bpe(tmp_path_factory.mktemp("bpe"))
+    """The files that an import writes."""
+    folder = tmp_path_factory.mktemp("bpe")
+    make_bpe(folder)
+    vocabulary = read_bpe(folder)
+    write_bpe(folder, vocabulary)
+    write_lines(folder / "dict.txt", vocabulary.dictionary_lines())
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -23,7 +29,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         lambda ids: ids.pop("ÿ"),
         lambda ids: ids.update({"a": ids["b"]}),
-        lambda ids: ids.update({"endoftext": ids.pop(END_OF_TEXT)}),
+        lambda ids: ids.update({"mask": ids.pop("<mask>")}),
     ],
 )
 def test_other_vocabularies_are_refused(imported: Path, tmp_path: Path, spoil: Any) -> None:
@@ -32,11 +38,11 @@ def test_other_vocabularies_are_refused(imported: Path, tmp_path: Path, spoil: A
     (tmp_path / "vocab.json").write_text(json.dumps(ids))
     (tmp_path / "merges.txt").write_bytes((imported / "merges.txt").read_bytes())
     with pytest.raises(InputError, match=r"vocab\.json: "):
-        read_bpe(tmp_path, GPT2)
+        read_bpe(tmp_path)
     (tmp_path / "vocab.json").write_bytes((imported / "vocab.json").read_bytes())
     (tmp_path / "dict.txt").write_text("".join(sorted((imported / "dict.txt").read_text().splitlines(keepends=True))))
     with pytest.raises(InputError, match=r"dict\.txt: "):
-        read_imported_bpe(tmp_path, GPT2)
+        read_imported_bpe(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +58,4 @@ def test_tokenizers_of_other_kinds_are_refused(imported: Path, tmp_path: Path, c
     theirs = ByteLevelBPETokenizer.from_file(str(imported / "vocab.json"), str(imported / "merges.txt"))
     (tmp_path / "tokenizer.json").write_text(json.dumps(json.loads(theirs.to_str()) | change))
     with pytest.raises(InputError, match=r"tokenizer\.json: "):
-        read_bpe(tmp_path, GPT2)
-
-
-def test_special_symbols_have_fairseqs_rows(imported: Path) -> None:
-    vocabulary = read_imported_bpe(imported, GPT2)
-    order, symbols = vocabulary.order(), list(vocabulary.ids)
-    assert [symbols[number] for number in order[:4]] == [*map(bytes_to_unicode().get, (0xFF, 0xFE)), END_OF_TEXT, "ý"]
-    assert order[4:] == [number for number in range(len(symbols)) if number not in order[:4]]
+        read_bpe(tmp_path)

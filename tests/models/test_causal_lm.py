@@ -144,7 +144,9 @@ def test_the_cache_gives_the_scores_of_the_whole_text(bases: Bases, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("layers", "first"), [(0, 0), (1, 2)])
-def test_only_adapters_are_trained_and_nothing_below_them(bases: Bases, tmp_path: Path, layers: int, first: int) -> None:
+def test_only_adapters_are_trained_and_nothing_below_them(
+    bases: Bases, tmp_path: Path, layers: int, first: int
+) -> None:
     path, theirs = bases["llama"]
     dictionary, _ = dictionary_of(path, theirs.config, tmp_path)
     model = build(path, dictionary, "transformer_lm_hier_adapter", adapted_layers=layers, **HIER).train()

@@ -1,4 +1,4 @@
-"""Causal language models of Hugging Face with some thousand random weights, and a byte-level BPE learned from a page."""
+"""Causal language models of Hugging Face with some thousand random weights, and a byte-level BPE of a page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +41,8 @@ def make_causal(folder: Path, kind: str = "llama", more_tokens: int = 0, **chang
 
     torch.manual_seed(1)
     vocab_size = make_tokenizer(folder) + more_tokens
-    config = AutoConfig.for_model(kind, **{"vocab_size": vocab_size, "eos_token_id": 0, **KINDS.get(kind, {}), **changes})
+    sizes = {"vocab_size": vocab_size, "eos_token_id": 0, **KINDS.get(kind, {}), **changes}
+    config = AutoConfig.for_model(kind, **sizes)
     model = AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():

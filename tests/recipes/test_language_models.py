@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary, data_utils, encoders
 
-from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
+from fairseq_ext.corpora.encoders import fairseq_bpe_options
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes import text_steps
-from tests.convert.tiny_gpt2 import make_imported_bpe
-from tests.corpora.odd_texts import ODD_TEXTS, fairseq_bpe
+from tests.corpora.odd_texts import ODD_TEXTS
 from tests.corpora.small_texts import SEEN, write_config, write_texts
+from tests.models.tiny_causal import make_causal
 from tests.verbs import verb
 
 
@@ -39,21 +39,20 @@ def test_binarised_text_is_the_written_one(tmp_path: Path) -> None:
         assert decoded(work / "data-bin-unseen", "market", role) == text
 
 
-def test_gpt2_subwords_are_those_of_fairseq(tmp_path: Path) -> None:
-    gpt2 = make_imported_bpe(tmp_path / "gpt2")
+@pytest.mark.slow
+def test_a_base_brings_its_tokenizer(tmp_path: Path) -> None:
+    make_causal(tmp_path / "hf", "gpt2")
     text = write_texts(tmp_path / "text")
     odd = [line for line in (" ".join(text.split()) for text in ODD_TEXTS) if line]
     (text / "train" / "odd.txt").write_text("\n".join(odd * 10) + "\n", encoding="utf-8")
     split = {"valid": 1, "test": 1, "stretch": 1}
-    config = write_config(tmp_path / "c.yaml", text, subwords={"gpt2": str(gpt2)}, split=split)
+    config = write_config(tmp_path / "c.yaml", text, base={"import": str(tmp_path / "hf")}, split=split, subwords=None)
     verb("prepare")([str(config), "--workers", "1"])
     data = tmp_path / "work" / "data-bin"
-    for name in ("dict.txt", "vocab.json", "merges.txt"):
-        assert (data / name).read_bytes() == (gpt2 / name).read_bytes()
+    for name in ("dict.txt", "tokenizer.json"):
+        assert (data / name).read_bytes() == (tmp_path / "work" / "base" / name).read_bytes()
     for name in (*SEEN, "odd"):
         assert decoded(data, name, "train") == read_lines(tmp_path / "work" / "splits" / name / "train.txt")
-    bpe = fairseq_bpe(gpt2)
-    assert list(load_encoder(gpt2)(ODD_TEXTS)) == [bpe.encode(text) for text in ODD_TEXTS]
 
 
 def test_text_is_made_canonical(tmp_path: Path) -> None:

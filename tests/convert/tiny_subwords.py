@@ -1,4 +1,4 @@
-"""A GPT-2 of some thousand random weights and a byte-level BPE learned from a page, as Hugging Face keeps them."""
+"""A byte-level BPE learned from a page, as Hugging Face keeps it, and noise for tiny models."""
 
 import json
 from collections.abc import Sequence
@@ -8,10 +8,6 @@ from typing import Any
 import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
-from fairseq_ext.modules.pretrained import hide_broken_torchaudio
-from fairseq_ext.corpora.byte_level_bpe import END_OF_TEXT, GPT2, read_bpe, write_bpe
-from fairseq_ext.corpora.text_files import write_lines
-
 TEXT = [
     "The old tree in the garden shows its flowers, doesn't it?",
     "Accounts, credits and loans: the bank's rate was 12.5 % in 2024.",
@@ -19,7 +15,7 @@ TEXT = [
 ] * 5
 
 
-def make_bpe(folder: Path, text: Sequence[str] = TEXT, special: Sequence[str] = (), last: str = END_OF_TEXT) -> int:
+def make_bpe(folder: Path, text: Sequence[str] = TEXT, special: Sequence[str] = (), last: str = "<mask>") -> int:
     """Write ``vocab.json`` and ``merges.txt``, and return the number of symbols."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = ByteLevelBPETokenizer()
@@ -29,25 +25,6 @@ def make_bpe(folder: Path, text: Sequence[str] = TEXT, special: Sequence[str] = 
     ids.setdefault(last, len(ids))
     (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
     return len(ids)
-
-
-def make_imported_bpe(folder: Path, text: Sequence[str] = TEXT) -> Path:
-    """Write the vocabulary files of an import without the model, and return the folder."""
-    make_bpe(folder / "source", text)
-    vocabulary = read_bpe(folder / "source", GPT2)
-    write_bpe(folder, vocabulary)
-    write_lines(folder / "dict.txt", vocabulary.dictionary_lines())
-    return folder
-
-
-def make_gpt2(folder: Path) -> Any:
-    """Write model and tokeniser to a folder, and return the model."""
-    hide_broken_torchaudio()
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    torch.manual_seed(1)
-    config = GPT2Config(vocab_size=make_bpe(folder), n_positions=24, n_embd=16, n_layer=2, n_head=4)
-    return save_noisy(folder, GPT2LMHeadModel(config))
 
 
 def save_noisy(folder: Path, model: Any, small: str = "nothing") -> Any:
