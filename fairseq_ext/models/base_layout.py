@@ -39,14 +39,14 @@ POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
 # Types of options besides flags, rates and sizes.
-_BASE_MODEL = "base_model"  # option of a base of Hugging Face, which has its own layout
+BASE_MODEL = "base_model"  # option of a base of Hugging Face, which has its own layout
 _KINDS = {"activation_fn": str, "autoregressive_layer": str, "layer_norm_epsilon": float}
 _EXPECTED = {int: "a positive integer", bool: "true or false", str: "text", float: "a positive number"}
 # The layout of a language model, which has only a decoder.
 OF_DECODER = (
     *(name for name in (*SIZES, *FLAGS) if name.startswith("decoder_")),
     *("share_decoder_input_output_embed", "no_token_positional_embeddings", "no_scale_embedding"),
-    *("layernorm_embedding", "no_decoder_final_norm", "activation_fn", "max_target_positions", _BASE_MODEL),
+    *("layernorm_embedding", "no_decoder_final_norm", "activation_fn", "max_target_positions", BASE_MODEL),
 )
 LORA = "lora"  # value of --adapter-form
 # Options of the adapters' form, with defaults; checkpoints contain only given values.
@@ -141,8 +141,8 @@ def _layout_of_base(args: Namespace | DictConfig) -> dict[str, Any]:
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     options = model_options(state)
     adapters = _adapters_of(state["model"], options)
-    if options.get(_BASE_MODEL):
-        return {_BASE_MODEL: options[_BASE_MODEL], **adapters}
+    if options.get(BASE_MODEL):
+        return {BASE_MODEL: options[BASE_MODEL], **adapters}
     rates = options.get(BASE_RATES)
     try:
         layout = layout_of({**options, **rates} if adapters and isinstance(rates, Mapping) else options)

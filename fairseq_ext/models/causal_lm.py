@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, FairseqIncrementalDecoder, FairseqLanguageModel, register_model
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from torch import Tensor, nn
 
@@ -20,6 +20,7 @@ from fairseq_ext.corpora.model_tokenizer import ModelTokenizer
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
+from fairseq_ext.models.base_layout import BASE_MODEL, sized_by_base
 from fairseq_ext.modules.freezing import FrozenBase
 from fairseq_ext.modules.language_model_options import CAUSAL_LM
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter
@@ -241,3 +242,7 @@ def _reorder(base: Any, order: Sequence[int]) -> None:
     modules = nn.ModuleList([base.get_input_embeddings(), base.get_output_embeddings()])
     for table in modules.parameters():
         table.data = table.data[list(order)]
+
+
+# A base checkpoint names the model.
+ARCH_CONFIG_REGISTRY[CAUSAL_LM] = sized_by_base(lambda args: None, names=(BASE_MODEL,))

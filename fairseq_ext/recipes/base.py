@@ -80,19 +80,22 @@ class Base(Section):
             yield unpacked, origin
 
 
-def add_base(content: Any, system: type[System], arch: str) -> Any:
-    """Add the base of an experiment file's content as a system. Pydantic reports invalid content later."""
+def add_base(content: Any, arch: str, kept: Collection[str] = ()) -> Any:
+    """Add the base of an experiment file's content as a system. Pydantic reports invalid content later.
+
+    ``kept`` are options of ``common`` that it has, spelled with hyphens; see :func:`keep_options`.
+    """
     train = content.get("train") or {}
     if not content.get(BASE) or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
         return content
-    systems = train.get("systems") or {}
+    systems, common = train.get("systems") or {}, train.get("common") or {}
     if BASE in systems:
         raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
-    none = dict.fromkeys(system.keys() - {"name", "options", "place"})
+    none = {key: None for key in common if str(key).replace("_", "-") not in kept}
     return {**content, "train": {**train, "systems": {BASE: {**none, "arch": arch}, **systems}}}
 
 
-def keep_options(base: System, names: Collection[str]) -> None:
+def keep_options(base: System, kept: Collection[str]) -> None:
     """Remove options of ``common`` from the system of the base, except those with these names."""
-    for option in [option for option in base.options if option.replace("_", "-") not in names]:
+    for option in [option for option in base.options if option.replace("_", "-") not in ("arch", *kept)]:
         del base.options[option]

@@ -44,6 +44,7 @@ from fairseq_ext.recipes.tune import steps_of_runs
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 BASE_CHECKPOINT = "model.pt"
 _ENDING = "txt"
+_KEPT = ("tokens-per-sample",)  # option of all systems that the base has
 _DEFAULT_BLOCK = 1024  # as in fairseq
 _NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -110,7 +111,7 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
     @classmethod
     def _add_base(cls, content: Any) -> Any:
         """Add the base as a system."""
-        return add_base(content, LanguageModel, CAUSAL_LM)
+        return add_base(content, CAUSAL_LM, _KEPT)
 
     @model_validator(mode="after")
     def _check_base(self) -> LanguageModelExperiment[ModelT_co]:
@@ -118,7 +119,7 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
             return self
         if self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        keep_options(self.systems[BASE], ["arch", "tokens-per-sample"])
+        keep_options(self.systems[BASE], _KEPT)
         return self
 
     def is_base(self, name: str) -> bool:

@@ -22,10 +22,18 @@ from fairseq_ext.inputs.domain_tree import DomainTree, names_of_paths
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
 from fairseq_ext.models.base_layout import size_by_base
+from fairseq_ext.models.causal_lm import note_base
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.models.transformer_lm_hier_adapter import embed_tree, node_weights_of
-from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK, TOPIC_MODEL
+from fairseq_ext.modules.language_model_options import (
+    CAUSAL_LM,
+    HIERARCHICAL_ADAPTERS,
+    LANGUAGE_MODELING_TASK,
+    TOPIC_MODEL,
+)
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
+
+_ON_BASES = (HIERARCHICAL_ADAPTERS, TOPIC_MODEL, CAUSAL_LM)  # models that take the size of their base
 
 
 @dataclass
@@ -113,10 +121,12 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return {"dict.txt": self.dictionary}
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        if isinstance(cfg, DictConfig) and not from_checkpoint and cfg._name in (HIERARCHICAL_ADAPTERS, TOPIC_MODEL):
+        if isinstance(cfg, DictConfig) and not from_checkpoint and cfg._name in _ON_BASES:
             size_by_base(cfg, MODEL_DATACLASS_REGISTRY[cfg._name])
+        # Done here, because the model's changes would not reach checkpoints.
+        note_base(cfg)
         if hasattr(cfg, "tree_json"):
-            embed_tree(cfg, self.domains)  # done here, because the model's changes would not reach checkpoints
+            embed_tree(cfg, self.domains)
         model = super().build_model(cfg, from_checkpoint)
         model.register_load_state_dict_pre_hook(check_fit)
         tree = getattr(model, "tree", None)

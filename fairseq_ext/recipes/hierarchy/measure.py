@@ -40,7 +40,7 @@ from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, check
 from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood, Weights
 from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
 
-_EMBEDDINGS = ("embed_tokens", "embed_positions", "output_projection")
+_EMBEDDINGS = ("embed_tokens", "embed_positions", "output_projection", "wte", "wpe", "lm_head")
 
 
 def measure_run(experiment: Hierarchy, run: Run) -> Iterator[Record]:

@@ -30,6 +30,8 @@ class Evaluation(Measuring):
     """Topic models without a language model."""
     baseline_topics: list[Count] = [10, 20]
     """Numbers of topics of the baselines."""
+    base_domains: list[str] = []
+    """Domains like the text of a pretrained base; forgetting is measured on these."""
     base_lines: Count = 100
     """Number of test lines of each of the base's own domains; forgetting is measured on these."""
     prompts: Count = 200
@@ -96,7 +98,9 @@ class Topics(LanguageModelExperiment[TopicModel]):
     def base_domains(self) -> Sequence[str]:
         """The base's own domains; for a given checkpoint, those listed in ``train-domains``, if any."""
         system = self.base_system
-        if system.domains or system.checkpoint or self.base:
+        if self.base:
+            return self.topics.base_domains
+        if system.domains or system.checkpoint:
             return system.domains
         return list(text_files(self.corpora.folder))
 

@@ -27,7 +27,7 @@ METEOR = "METEOR (exact and stem)"
 TEXT_METRICS = ("Dist-2", "Dist-3", "BLEU-2", "BLEU-3", METEOR, "ROUGE-L")
 NEAR, USED = "near", "used"  # methods of finding the words of topics
 _VERSION = 2
-_NOT_MEASURING = {"max_tokens", "cpu"}  # options that do not change results
+_NOT_MEASURING = {"max_tokens", "cpu", "base_domains"}  # options that do not change results, or count anyway
 
 
 def coherence(way: str, top: int) -> str:

@@ -85,7 +85,7 @@ class Translation(Experiment[TranslationSystem]):
     @classmethod
     def _add_base(cls, content: Any) -> Any:
         """Add the base as a system, without the options of ``common``."""
-        return add_base(content, TranslationSystem, "transformer")
+        return add_base(content, "transformer")
 
     @model_validator(mode="after")
     def _check_base(self) -> Translation:
@@ -93,7 +93,7 @@ class Translation(Experiment[TranslationSystem]):
             return self
         if self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        keep_options(self.train.systems[BASE], ["arch"])
+        keep_options(self.train.systems[BASE], ())
         return self
 
     def is_base(self, name: str) -> bool:
