@@ -7,7 +7,7 @@ from pathlib import Path
 from fairseq_ext.convert.fairseq_model import write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, save_weights, write_json
 from fairseq_ext.corpora.model_tokenizer import ModelTokenizer
-from fairseq_ext.models.causal_lm import order_of
+from fairseq_ext.models.causal_lm import checksum_of, order_of
 from fairseq_ext.modules.language_model_options import CAUSAL_LM
 from fairseq_ext.modules.pretrained import load_causal_model, plain_config, tokenizer_of
 
@@ -28,4 +28,5 @@ def import_causal_lm(source: Path, folder: Path, final: Path) -> None:
     weights = {value.data_ptr(): name for name, value in reversed(model.state_dict().items())}
     save_weights(folder, {name: model.state_dict()[name] for name in weights.values()})
     line = ["--task", "language_modeling", "--criterion", "cross_entropy", "--arch", CAUSAL_LM]
-    write_checkpoint(folder, {}, [*line, "--base-model", str(final.resolve())], "CrossEntropyCriterion")
+    line += ["--base-model", str(final.resolve()), "--base-sha256", checksum_of(folder)]
+    write_checkpoint(folder, {}, line, "CrossEntropyCriterion")

