@@ -11,14 +11,17 @@ from fairseq_ext.models.causal_lm import checksum_of, order_of
 from fairseq_ext.modules.language_model_options import CAUSAL_LM
 from fairseq_ext.modules.pretrained import load_causal_model, plain_config, tokenizer_of
 
+_BLOCK = 1024  # fairseq's default
 
-def import_causal_lm(source: Path, folder: Path, final: Path) -> None:
+
+def import_causal_lm(source: Path, folder: Path, final: Path, tokens_per_sample: int = _BLOCK) -> None:
     """Write a model into an existing folder. Quantised weights become float32, so that later starts are quick.
 
     Args:
         source: folder or GGUF file of the model.
         folder: folder to write.
         final: where it will be; ``model.pt``, a checkpoint without weights, names this place as its base.
+        tokens_per_sample: usual length of blocks, at most the model's longest.
     """
     model = load_causal_model(source)
     tokenizer = ModelTokenizer(tokenizer_of(source), source)
@@ -28,5 +31,6 @@ def import_causal_lm(source: Path, folder: Path, final: Path) -> None:
     weights = {value.data_ptr(): name for name, value in reversed(model.state_dict().items())}
     save_weights(folder, {name: model.state_dict()[name] for name in weights.values()})
     line = ["--task", "language_modeling", "--criterion", "cross_entropy", "--arch", CAUSAL_LM]
+    line += ["--tokens-per-sample", str(min(tokens_per_sample, model.config.max_position_embeddings))]
     line += ["--base-model", str(final.resolve()), "--base-sha256", checksum_of(folder)]
     write_checkpoint(folder, {}, line, "CrossEntropyCriterion")

@@ -18,6 +18,8 @@ from fairseq_ext import install
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.subwords import DICT_FILE
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.models.base_layout import BASE_MODEL
+from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.states import base_states
 
 _BATCH_TOKENS = 8192
@@ -107,6 +109,8 @@ def log(message: str) -> None:
 
 def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path, dictionary: Path) -> None:
     weights = state["model"]
+    if model_options(state).get(BASE_MODEL):  # checks the dictionary itself
+        return
     if any(name.startswith("encoder.") for name in weights) or not any(n.startswith("decoder.") for n in weights):
         raise InputError(f"{checkpoint}: is not a language model; use a checkpoint of a transformer_lm")
     for name in _SYMBOLS:

@@ -157,7 +157,7 @@ def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Ste
 
 def base_step(config: Config) -> Step:
     """Return the step that writes the pretrained base: its weights, tokenizer and a checkpoint that names them."""
-    base, output = config.base, config.work_dir / BASE
+    base, output, length = config.base, config.work_dir / BASE, config.systems[BASE].tokens_per_sample
     assert base is not None
 
     def build(folder: Path) -> None:
@@ -165,11 +165,11 @@ def base_step(config: Config) -> Step:
         from fairseq_ext.convert.causal_lm import import_causal_lm
 
         with base.opened(config.work_dir / "downloads") as (source, origin):
-            import_causal_lm(source, folder, output)
+            import_causal_lm(source, folder, output, length)
             origin.write(folder)
 
     files = [] if base.path is None else [base.path]
-    return Step(output, files, {"version": 1, **base.recorded}, build, results=[BASE_CHECKPOINT])
+    return Step(output, files, {"version": 1, "tokens": length, **base.recorded}, build, results=[BASE_CHECKPOINT])
 
 
 def _subword_step(config: Config, names: Sequence[str]) -> Step:
