@@ -77,6 +77,7 @@ def make_app(
         # Status of the translation thread.
         Route("/health", health(lambda each: each.is_alive, lambda well: {"status": "ok" if well else "error"})),
         Route("/frontend/settings", tell(service.settings)),
+        Route("/spec", tell(lambda _: clients.describe(paths))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
         Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: ["-".join(service.system.languages)])),
         Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: clients.model_tags(query, service.system))),

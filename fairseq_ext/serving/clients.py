@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from starlette.routing import Route
+
+from fairseq_ext import __version__
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import shown
@@ -17,7 +20,6 @@ from fairseq_ext.serving.body import (
     Upload,
     check_dialect,
     check_domain,
-    check_size,
     default_route,
     domains_of,
 )
@@ -76,7 +78,9 @@ def _check_texts(texts: Sequence[Any], limits: Limits, key: str) -> None:
     for text in texts:
         if not isinstance(text, str):
             raise RefusedError(422, f'"{key}" is {shown(text)}; give a text')
-    check_size(texts, limits, key)
+    for size, most in ((len(texts), limits.max_texts), (sum(map(len, texts)), limits.max_characters)):
+        if size > most:
+            raise RefusedError(413, f"Invalid request: request ({size}) exceeds text limit ({most})")
 
 
 def read_libretranslate(
@@ -134,6 +138,9 @@ def check_languages(content: Any, system: SystemTranslator) -> None:
     """Check the languages of a request; ``auto`` is any source."""
     for key, wanted in zip(("source", "target"), system.languages, strict=True):
         code = require(content, key)[key]
+        if key == "target" and isinstance(code, str) and base_language(code) == base_language(system.languages[0]):
+            name = "{name} ({code})".format(**_named(system.languages[0]))
+            raise RefusedError(422, f"{name} is not available as a target language from {name}")
         if key == "target" or code != "auto":
             _check_language(code, wanted)
 
@@ -189,6 +196,13 @@ def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool, takes
         "supportedFilesFormat": list(SUFFIXES),
         "language": {"source": _named(source), "target": _named(target)},
     }
+
+
+def describe(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the answer to ``GET /spec``: the paths and their methods, in Swagger's form."""
+    answers = {"responses": {"200": {"description": "answer in JSON; errors are objects with the key error"}}}
+    paths = {each.path: {method.lower(): answers for method in each.methods or ()} for each in routes}
+    return {"swagger": "2.0", "info": {"title": "fairseq_ext", "version": __version__}, "paths": paths}
 
 
 def _named(code: str) -> dict[str, str]:
