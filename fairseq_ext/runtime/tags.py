@@ -46,6 +46,8 @@ _REFERENCE = re.compile(r"&#(?:0*1[03]|x0*[ad]);", re.IGNORECASE)
 # Entities that an XML document defines stay as they are written.
 XML = HTML._replace(markup=re.compile(rf"{_TAG}|&(?!(?:amp|lt|gt|quot|apos);)[a-z][\w.-]*;", _FLAGS))
 PREFORMATTED_XML = XML._replace(breaks=PLAIN.breaks)
+_MARKDOWN = r"""(?P<ticks>`+)[^`](?:.*?[^`])??(?P=ticks)(?!`)|!?\[|\](?:\([^()\s]*(?:\ "[^"]*")?\))?|\*\*?|~~|__"""
+MARKDOWN = PLAIN._replace(markup=re.compile(rf"{_MARKDOWN}|{_TAG}", _FLAGS))
 
 # HTML tags that end a sentence. All other tags are inline.
 _BLOCK = re.compile(
@@ -182,6 +184,8 @@ def pair_up(parts: Sequence[Part]) -> tuple[dict[int, int], set[int]]:
     passed: dict[str, list[int]] = {}  # tags that were open when one around them was closed
     for place, part in enumerate(parts):
         kind, key = _half(part.tag)
+        if kind == "either":
+            kind = "close" if count[key] else "open"
         if kind == "open":
             waiting.append((key, place))
             count[key] += 1
@@ -199,6 +203,8 @@ def pair_up(parts: Sequence[Part]) -> tuple[dict[int, int], set[int]]:
 @lru_cache(maxsize=4096)
 def _half(tag: str) -> tuple[str, str]:
     """Return whether a tag opens or closes a pair, and a key that both halves share; empty if it stands alone."""
+    if tag[:1] in tuple("*~_[!]"):  # of Markdown
+        return ("open" if tag[-1] == "[" else "close" if tag[0] == "]" else "either"), tag if tag[0] in "*~_" else "["
     name = name_of(tag).lower()
     if not name or name in _WITHOUT_END:
         return "", ""

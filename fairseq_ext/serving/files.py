@@ -9,14 +9,13 @@ import logging
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.serving.body import Order, Upload
@@ -38,50 +37,9 @@ SUFFIXES = (_PLAIN, *formats.SUFFIXES)
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
 
 
-class Translatable(Protocol):
-    """A file whose texts are translated."""
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        """Return the texts to translate, each with its dialect of placeholders."""
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        """Return the file with the translations."""
-
-
-class _Lines:
-    """Plain text, whose lines are translated."""
-
-    def __init__(self, data: bytes) -> None:
-        try:
-            self._lines = data.decode("utf-8-sig").split("\n")
-        except UnicodeDecodeError:
-            raise RefusedError(422, "the file is not UTF-8; convert it") from None
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        return [(line, ANY) for line in self._lines]
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        return "\n".join(translations).encode("utf-8")
-
-
-class _Filled:
-    """A document in a file."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        return list(self._document.texts())
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        file = io.BytesIO()
-        self._document.write(translations, file)
-        return file.getvalue()
-
-
 @contextmanager
-def opened(upload: Upload, filling: Filling) -> Iterator[Translatable]:
-    """Give the content of a file, which exists as long as the context.
+def opened(upload: Upload, filling: Filling) -> Iterator[Document]:
+    """Give the document in a file, which exists as long as the context.
 
     Raises:
         RefusedError: if it has no format that is supported.
@@ -90,8 +48,7 @@ def opened(upload: Upload, filling: Filling) -> Iterator[Translatable]:
         path = Path(folder) / plain_name(upload.name)
         path.write_bytes(upload.data)
         with _refused(path):
-            kind = _kind_of(path)
-            yield _Lines(upload.data) if kind == formats.TEXT else _Filled(formats.document(path, kind, filling))
+            yield formats.document(path, _kind_of(path), filling)
 
 
 def plain_name(name: str) -> str:
@@ -134,7 +91,7 @@ class Files:
             address: address of the service, with a slash at the end.
         """
         with opened(upload, Filling(system.languages, system.name)) as file:
-            texts = await asyncio.to_thread(file.texts)
+            texts = await asyncio.to_thread(lambda: list(file.texts()))
             translations: list[str] = []
             while len(translations) < len(texts):
                 yield {"done": len(translations), "total": len(texts)}
@@ -142,10 +99,11 @@ class Files:
                 order = Order(tuple(Request(text, route, dialect=dialect) for text, dialect in block))
                 outcome = await asyncio.wrap_future(submit(order))
                 translations += [answer.candidates[0].text for answer in outcome.answers]
-            data = await asyncio.to_thread(file.filled, translations)
+            data = io.BytesIO()
+            await asyncio.to_thread(file.write, translations, data)
         stem, dot, suffix = plain_name(upload.name).rpartition(".")
         name = f"{stem}_{system.languages[1]}{dot}{suffix}"
-        url = f"{address}download_file/{self._add(Upload(name, data))}/{name}"
+        url = f"{address}download_file/{self._add(Upload(name, data.getvalue()))}/{name}"
         yield {"translatedFileUrl": url, "done": len(texts), "total": len(texts)}
 
     def _add(self, file: Upload) -> str:

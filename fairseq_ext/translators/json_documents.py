@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.languages import is_same_language
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.pieces import split
-from fairseq_ext.runtime.tags import PLAIN
-from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
+from fairseq_ext.translators.document import Edit, Filling, Parts, check_language, edit
 from fairseq_ext.translators.markup_documents import read_text
 
 _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*+")|([{}\[\],:])')
@@ -64,11 +63,7 @@ def _strings(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
 
 
 def _edit(text: str, filling: Filling, *, is_ascii: bool = False) -> str | Edit:
-    def write(texts: Sequence[str]) -> str:
-        return json.dumps("".join(texts), ensure_ascii=is_ascii)
-
-    pieces = split(text, PLAIN, filling.dialect)
-    return Edit(write([text]), (pieces,), write) if pieces.texts else write([text])
+    return edit(text, filling, write=lambda texts: json.dumps("".join(texts), ensure_ascii=is_ascii))
 
 
 def read_xcstrings(path: Path, filling: Filling) -> Parts:
