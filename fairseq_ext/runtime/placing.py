@@ -57,7 +57,8 @@ class Marked:
             words += text[end : found.start()]
             end = found.end()
             placeholder, tag = found[1], found[2]
-            if placeholder and can_keep(placeholder):
+            is_blank = NO_BREAK.fullmatch(placeholder or "")
+            if placeholder and not is_blank and can_keep(placeholder):
                 plain += placeholder
                 kept[placeholder] = kept.get(placeholder, 0) + 1
             elif tag and OPEN[0] <= tag <= OPEN[1]:
@@ -69,7 +70,7 @@ class Marked:
                 mark.closing, mark.end = tag, len(plain)
             elif tag or placeholder:
                 stack[-1].inner.append(Mark(tag or placeholder, len(plain), len(plain)))
-            if placeholder and NO_BREAK.fullmatch(placeholder):
+            if is_blank:
                 plain, words = f"{plain} ", f"{words} "
             elif placeholder:
                 words += _GAP
@@ -85,23 +86,37 @@ class Marked:
         return tuple(each[1] for each in MARK.finditer(self.original) if (each[1] or "").strip())
 
     def spaced(self, target: str) -> str:
-        """Return the translation with the blanks that the source has beside placeholders, where words are in them."""
+        """Return the translation with the blanks that the source has beside placeholders, where words are in them.
+
+        It has none between a placeholder and a word that is written together with it.
+        """
         source, end, places = without_marks(self.original), 0, {}
         for found in MARK.finditer(self.original):
-            if (placeholder := found[1]) and not placeholder.isspace():
+            if (placeholder := found[1]) and not NO_BREAK.fullmatch(placeholder):
                 begin = source.index(placeholder, end)
                 end = begin + len(placeholder)
-                places[placeholder] = (source[begin - 1 : begin].isspace(), source[end : end + 1].isspace())
+                places[placeholder] = _blank(source[:begin][:-4:-1]), _blank(source[end : end + 3])
         if not places:
             return target
 
         def spaced(found: re.Match[str]) -> str:
-            before, after = places[found[0]]
             is_close = target[: found.start()][-1:].isalnum(), target[found.end() :][:1].isalnum()
-            return " " * (before and is_close[0]) + found[0] + " " * (after and is_close[1])
+            blanks = (found[1], found[3])
+            before, after = (
+                own if wanted is None or not near else wanted
+                for own, wanted, near in zip(blanks, places[found[2]], is_close, strict=True)
+            )
+            return before + found[2] + after
 
         longest = sorted(places, key=len, reverse=True)
-        return re.sub("|".join(map(re.escape, longest)), spaced, target)
+        return re.sub(f"( ?)({'|'.join(map(re.escape, longest))})( ?)", spaced, target)
+
+
+def _blank(beside: str) -> str | None:
+    """Return the blank between a placeholder and the text beside it, nearest character first; None if it may vary."""
+    if beside[:1].isspace():
+        return " "
+    return "" if len(beside) == 3 and beside.isalpha() else None
 
 
 class Placing:

@@ -271,15 +271,13 @@ class SystemTranslator:
 
     def _marked(self, text: str) -> Marked:
         """Read a text with marks. Symbols and words that the model does not know are kept like placeholders."""
-        if not text.isascii():
-            parts = [
-                _UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)
-            ]
-            text = "".join(parts)
+        parts = [_UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)]
+        text = "".join(parts)
         return Marked.read(text, lambda placeholder: 0 < len(self.text.encode_exactly(placeholder)) <= LONGEST_KEPT)
 
     def _kept_if_unknown(self, unit: re.Match[str]) -> str:
-        return keep(unit[0]) if not unit[0].isascii() and self.text.is_unknown(unit[0]) else unit[0]
+        is_plain = unit[0].isascii() and unit[0].isalnum()  # its letters may be known in other words
+        return keep(unit[0]) if not is_plain and self.text.is_unknown(unit[0]) else unit[0]
 
     def _sentence(self, question: _Question, marked: Marked) -> Sentence:
         prefix = [*self.text.vocabulary.prefix, *self.text.encode_prefix(question.request.prefix)]

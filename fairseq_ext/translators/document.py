@@ -31,6 +31,11 @@ class Filling:
     every: bool = False  # whether existing translations are replaced
     dialect: str = ANY  # dialect of placeholders, where a format does not say it
 
+    @property
+    def code(self) -> str:
+        """The target language as most formats write it, ``pt-BR``."""
+        return self.languages[1].replace("_", "-")
+
 
 @dataclass(frozen=True)
 class Edit:

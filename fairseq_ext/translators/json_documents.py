@@ -84,7 +84,7 @@ def read_xcstrings(path: Path, filling: Filling) -> Parts:
 def _fill(entry: Any, key: str, source: str, texts: list[str], filling: Filling) -> None:
     """Put places into an entry, and add what to translate there to ``texts``."""
     versions = entry.get("localizations", {})
-    language = next((code for code in versions if is_same_language(code, filling.languages[1])), filling.languages[1])
+    language = next((code for code in versions if is_same_language(code, filling.code)), filling.code)
     is_done = language in versions and versions[language].get("stringUnit", {}).get("state") != "new"
     own = versions.get(source, {"stringUnit": {"value": key}})
     if entry.get("shouldTranslate") is not False and (not is_done or filling.every) and split(key).texts:

@@ -121,7 +121,7 @@ def _html_start(tag: str, filling: Filling) -> str:
     for name in ("lang", "xml:lang"):
         if found := attribute(tag, name):
             check_language(found, filling.languages[0], name)
-            tag = with_attribute(tag, name, filling.languages[1])
+            tag = with_attribute(tag, name, filling.code)
     return tag
 
 
@@ -163,7 +163,7 @@ def _with_languages(tag: str, filling: Filling) -> str:
         for name, language in zip(names, filling.languages, strict=True):
             if found := attribute(tag, name):
                 check_language(found, language, name)
-        return tag if attribute(tag, names[1]) else with_attribute(tag, names[1], filling.languages[1])
+        return tag if attribute(tag, names[1]) else with_attribute(tag, names[1], filling.code)
     return tag
 
 
@@ -260,7 +260,7 @@ def _tmx_unit(unit: list[str], filling: Filling) -> str | Edit:
         begin = end = begin - 1
     name = "xml:lang" if attribute(unit[source[0]], "xml:lang") else "lang"
     prefix = unit[source[0]][1:].partition("tuv")[0]
-    code, system = filling.languages[1], html.escape(filling.system)
+    code, system = filling.code, html.escape(filling.system)
 
     def write(texts: Sequence[str]) -> str:
         prop = f'<{prefix}prop type="x-machine-translated">{system}</{prefix}prop>'
