@@ -25,8 +25,8 @@ from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import (
     JSON,
     Order,
-    check_domain,
     default_route,
+    domain_in,
     read_body,
     read_content,
     read_order,
@@ -173,9 +173,7 @@ class Service:
             if self._corrections is None:
                 raise RefusedError(403, "Suggestions are disabled on this server; start it with --corrections FOLDER")
             texts = clients.read_suggestion(content, self.system, self._limits)
-            domain = content.get("domain") or self._domain_of(request)
-            if domain is not None:
-                check_domain(domain, "the body", self.system)
+            domain = domain_in(content, "domain", self.system) or self._domain_of(request)
             await asyncio.to_thread(self._corrections.add, domain, *texts)
         return JSONResponse({"success": True})
 
@@ -185,9 +183,7 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request, self._limits.max_file_bytes)
             upload = clients.read_file(content, self.system)
-            domain = content.get("domain") or self._domain_of(request)
-            if domain is not None:
-                check_domain(domain, "the body", self.system)
+            domain = domain_in(content, "domain", self.system) or self._domain_of(request)
             route = domain or default_route(self.system, "file")
             assert self._batcher is not None
             steps = self._files.translate(upload, route, self.system, self._batcher.submit, str(request.base_url))
@@ -248,10 +244,7 @@ class Service:
 
     def _domain_of(self, request: Request) -> str | None:
         """Return the domain of a path ``/d/DOMAIN/…``, or None."""
-        domain = request.path_params.get("domain")
-        if domain is not None:
-            check_domain(domain, "the path", self.system)
-        return domain
+        return domain_in(request.path_params, "domain", self.system)
 
     async def _answer(self, request: Request, order: Order, write: Callable[[Outcome], Any]) -> Response:
         """Translate an order, unless its client disconnects."""
