@@ -81,6 +81,11 @@ class Marked:
         return cls(text, plain + text[end:], stack[0].inner, kept, words + text[end:])
 
     @property
+    def has_words(self) -> bool:
+        """Whether it has letters or digits that the model knows."""
+        return any(map(str.isalnum, self.words))
+
+    @property
     def placeholders(self) -> tuple[str, ...]:
         """All placeholders, in order."""
         return tuple(each[1] for each in MARK.finditer(self.original) if (each[1] or "").strip())
@@ -90,33 +95,38 @@ class Marked:
 
         It has none between a placeholder and a word that is written together with it.
         """
-        source, end, places = without_marks(self.original), 0, {}
+        source, end = without_marks(self.original), 0
+        places: dict[str, list[tuple[str | None, str | None]]] = {}  # blanks before and after, of each in turn
         for found in MARK.finditer(self.original):
             if (placeholder := found[1]) and not NO_BREAK.fullmatch(placeholder):
                 begin = source.index(placeholder, end)
                 end = begin + len(placeholder)
-                places[placeholder] = _blank(source[:begin][:-4:-1]), _blank(source[end : end + 3])
+                size = 3 if any(map(str.isalnum, placeholder)) else 1  # a word after {n}; anything after a symbol
+                blanks = _blank(source[:begin][: -size - 1 : -1], size), _blank(source[end : end + size], size)
+                places.setdefault(placeholder, []).append(blanks)
         if not places:
             return target
 
         def spaced(found: re.Match[str]) -> str:
-            is_close = target[: found.start()][-1:].isalnum(), target[found.end() :][:1].isalnum()
-            blanks = (found[1], found[3])
-            before, after = (
-                own if wanted is None or not near else wanted
-                for own, wanted, near in zip(blanks, places[found[2]], is_close, strict=True)
-            )
+            before, after = places[found[2]].pop(0) if len(places[found[2]]) > 1 else places[found[2]][0]
+            if before is None or not target[: found.start()][-1:].isalnum():
+                before = found[1]
+            if after is None or not target[found.end() :][:1].isalnum():
+                after = found[3]
             return before + found[2] + after
 
         longest = sorted(places, key=len, reverse=True)
         return re.sub(f"( ?)({'|'.join(map(re.escape, longest))})( ?)", spaced, target)
 
 
-def _blank(beside: str) -> str | None:
-    """Return the blank between a placeholder and the text beside it, nearest character first; None if it may vary."""
+def _blank(beside: str, size: int) -> str | None:
+    """Return the blank between a placeholder and the ``size`` characters beside it; None if it may vary.
+
+    The nearest character is the first. With none between, they are letters.
+    """
     if beside[:1].isspace():
         return " "
-    return "" if len(beside) == 3 and beside.isalpha() else None
+    return "" if len(beside) == size and beside.isalnum() else None
 
 
 class Placing:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -301,15 +302,17 @@ class SystemTranslator:
         self, questions: Sequence[_Question], options: Options, candidates: int, *, with_gates: bool
     ) -> list[Answer]:
         asked = [(question, sentence) for question in questions for sentence in question.sentences]
-        found = self._searches.translate([each for _, each in asked], options, candidates, with_gates=with_gates)
-        answers = [
-            self._answer(question, sentence, own, texts, fault, with_gates)
-            for (question, sentence), (own, texts, fault) in zip(asked, found, strict=True)
-        ]
-        spoilt = [place for place, answer in enumerate(answers) if not answer.candidates]
-        again = self._in_parts([asked[place] for place in spoilt], options, candidates, with_gates=with_gates)
-        for place, answer in zip(spoilt, again, strict=True):
-            answers[place] = answer
+        searched = [sentence for _, sentence in asked if sentence.marked.has_words]
+        found = iter(self._searches.translate(searched, options, candidates, with_gates=with_gates))
+        answers = []
+        for question, sentence in asked:
+            answer = Answer((), question.route, question.domain)
+            if sentence.marked.has_words:
+                answer = self._answer(question, sentence, *next(found), with_gates)
+            if not answer.candidates:
+                parts = partial(self._answers, options=options, candidates=candidates, with_gates=with_gates)
+                answer = self._in_parts(question, sentence, parts)
+            answers.append(answer)
         left = iter(answers)
         return [
             join_answers(list(islice(left, len(question.sentences))))
@@ -319,29 +322,23 @@ class SystemTranslator:
         ]
 
     def _in_parts(
-        self, asked: Sequence[tuple[_Question, Sentence]], options: Options, candidates: int, *, with_gates: bool
-    ) -> list[Answer]:
-        """Translate the words between the marks of sentences. Where that does not help, the sentence stays as it is."""
-        divided = [between_marks(sentence.marked.original) for _, sentence in asked]
-        parts = [
-            replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
-            for (question, sentence), pieces in zip(asked, divided, strict=True)
-            if sentence.marked.original != "".join(pieces.texts)
-            for text in pieces.texts
-        ]
-        left = iter(self._answers(parts, options, candidates, with_gates=with_gates) if parts else [])
-        answers = []
-        for (question, sentence), pieces in zip(asked, divided, strict=True):
-            original = sentence.marked.original
-            answer = Answer((), question.route, question.domain)
-            if original != "".join(pieces.texts):
-                joined = join_answers(list(islice(left, len(pieces.texts))), pieces.join)
-                answer = _kept(replace(joined, notes=(*joined.notes, IN_PARTS)), sentence)
-            if not answer.candidates:
-                text = MARK.sub(lambda mark: mark[1] or mark[0], original)
-                answer = replace(answer, candidates=(Candidate(text, 0.0),), notes=(UNTRANSLATED,))
-            answers.append(replace(answer, placeholders=sentence.marked.placeholders))
-        return answers
+        self, question: _Question, sentence: Sentence, answers: Callable[[Sequence[_Question]], list[Answer]]
+    ) -> Answer:
+        """Translate the words between the marks of a sentence. Where that does not help, it stays as it is."""
+        original = sentence.marked.original
+        pieces, answer = between_marks(original), Answer((), question.route, question.domain)
+        if pieces.texts and pieces.texts != [original]:
+            parts = [
+                replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
+                for text in pieces.texts
+            ]
+            joined = join_answers(answers(parts), pieces.join)
+            answer = _kept(replace(joined, notes=(*joined.notes, IN_PARTS)), sentence)
+        if not answer.candidates:
+            text = MARK.sub(lambda mark: mark[1] or mark[0], original)
+            notes = (UNTRANSLATED,) if any(map(str.isalpha, text)) else ()
+            answer = replace(answer, candidates=(Candidate(text, 0.0),), notes=notes)
+        return replace(answer, placeholders=sentence.marked.placeholders)
 
     def _answer(
         self,

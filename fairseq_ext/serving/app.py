@@ -329,19 +329,10 @@ def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict
 
 
 def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "text": answer.candidates[0].text,
-        "score": round(answer.candidates[0].score, 4),
-        "route": answer.route,
-        "domain": answer.domain,
-    }
-    if answer.terms:
-        found["terms"] = answer.terms
-    for key in ("placeholders", "notes"):
-        if values := getattr(answer, key):
-            found[key] = values
-    if len(answer.candidates) > 1:
-        found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
+    found = answer.record()
+    found.update(found["candidates"][0])
+    if len(answer.candidates) == 1:
+        del found["candidates"]
     if gates is not None:
         found["weights"] = answer.weights and dict(zip(domains, _rounded(answer.weights), strict=True))
     if gates in ("layers", "tokens"):

@@ -110,6 +110,8 @@ def test_a_word_that_the_vocabulary_does_not_know_is_copied(translator: SystemTr
         [found] = best(own, text, route="base")
         assert all(found.count(each) == text.count(each) for each in (family, "🎉", "Größe", "龍", "#"))
     assert "größe" not in best(own, "w1 größe w3", route="base")[0]
+    [answer] = own.translate([Request("龍 #", "base")])
+    assert (answer.candidates[0].text, answer.notes) == ("龍 #", ("untranslated",))
 
 
 def test_no_break_spaces_stay(translator: SystemTranslator) -> None:
@@ -129,6 +131,7 @@ def test_no_break_spaces_stay(translator: SystemTranslator) -> None:
         ("a", "A", "A"),
         ("{0}Open it now{1}", "{0} Jetzt da {1}", "{0}Jetzt da{1}"),
         ("a {0}x b", "A {0} x B", "A {0} x B"),
+        ("a %s bcd%s e", "A %s BCD %sE", "A %s BCD%s E"),
     ],
 )
 def test_blanks_beside_placeholders_stay(source: str, target: str, spaced: str) -> None:
