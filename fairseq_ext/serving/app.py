@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,12 +36,11 @@ from fairseq_ext.serving.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
-from fairseq_ext.serving.refusals import RefusedError, refuse
+from fairseq_ext.serving.refusals import RefusedError, reason, refuse
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
-_LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")
 _GONE = 499  # client closed the connection; only used in metrics
 
@@ -117,9 +115,7 @@ def _counted(
             except ClientDisconnect:
                 response = Response(status_code=_GONE)
             except Exception as error:
-                _LOGGER.exception("a translation failed")
-                text = f"the translation failed ({type(error).__name__}); see the log of the service"
-                response = JSONResponse({"error": text}, 500)
+                response = JSONResponse({"error": reason(error)}, 500)
         service.metrics.requests.labels(response.status_code).inc()
         return response
 

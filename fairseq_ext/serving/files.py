@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import logging
 import re
 import secrets
 from collections import OrderedDict
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.serving.body import Order, Upload
-from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.serving.refusals import RefusedError, reason
 from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     Submit = Callable[[Order], Future[Outcome]]
 
-_LOGGER = logging.getLogger("uvicorn.error")
 FILE_STEPS = "application/x-ndjson"  # content type of progress
 _BLOCK = 32  # texts of a file in an order; other orders come between
 _PLAIN = ".txt"
@@ -125,7 +123,4 @@ async def json_lines(steps: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]
         async for step in steps:
             yield json.dumps(step) + "\n"
     except Exception as error:
-        if not isinstance(error, RefusedError):
-            _LOGGER.exception("a translation failed")
-        text = str(error) if isinstance(error, RefusedError) else f"the translation failed ({type(error).__name__})"
-        yield json.dumps({"error": text}) + "\n"
+        yield json.dumps({"error": reason(error)}) + "\n"
