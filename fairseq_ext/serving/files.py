@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILE_STEPS = "application/x-ndjson"  # content type of progress
 _BLOCK = 32  # texts of a file in an order; other orders come between
 _PLAIN = ".txt"
-SUFFIXES = (_PLAIN, *formats.SUFFIXES)
+SUFFIXES = (_PLAIN, *formats.SUFFIXES, ".xml")  # .xml of Android
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
 
 
