@@ -2,4 +2,4 @@
 
 ATTENTION, SSRU = "attention", "ssru"
 AUTOREGRESSIVE_LAYERS = (ATTENTION, SSRU)
-TRANSFORMER_OPTIONS = {"autoregressive_layer": ATTENTION, "layer_norm_epsilon": 1e-5}
+TRANSFORMER_OPTIONS = {"autoregressive_layer": ATTENTION, "layer_norm_epsilon": 1e-5, "zero_start": False}
