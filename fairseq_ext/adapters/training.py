@@ -65,7 +65,8 @@ _AS_TRAINED: Mapping[str, tuple[str, str, Any]] = {
     "output-symbols": ("task", "output_symbols", "all"),
 }
 _MOST_TOKENS = 3000  # in a batch
-_PASSES, _MOST_UPDATES, _VALIDATIONS = 20, 320, 10
+_PASSES, _FEWEST_UPDATES, _MOST_UPDATES = 6, 20, 320
+_VALIDATIONS, _PATIENCE = 10, 3
 _NEVER = 1_000_000
 _ADAPTER: dict[str, Any] = {"criterion": "label_smoothed_cross_entropy", "lr-scheduler": "cosine"}
 _GATES = {
@@ -224,18 +225,20 @@ class Bench:
             **dict.fromkeys(("validate-interval", "save-interval"), _NEVER),
             **dict.fromkeys(("validate-interval-updates", "save-interval-updates"), every),
             "keep-interval-updates": 1,
+            "patience": _PATIENCE,
         }
         trained = _with_new_row(grown, self.name, self._train("adapter", _as_plain(grown), options))
         before, after = (self.losses(each, [self.name])[self.name] for each in (grown, trained))
         return trained if after < before else grown
 
     def _updates(self, system: System) -> int:
-        """Return the number of updates for the training text: some passes over it, but not more than a maximum."""
+        """Return the number of updates for the training text: some passes over it, within limits."""
         assert system.manifest is not None
         source, target = system.manifest.languages
         file = self.data / self.name / f"{TRAIN}.{source}-{target}.{target}"
         examples = data_utils.load_indexed_dataset(str(file), None)  # the sizes lie in its memory
-        return min(_MOST_UPDATES, _PASSES * math.ceil(int(examples.sizes.sum()) / as_trained(system)["max-tokens"]))
+        batches = math.ceil(int(examples.sizes.sum()) / as_trained(system)["max-tokens"])
+        return min(_MOST_UPDATES, max(_FEWEST_UPDATES, _PASSES * batches))
 
     def fit_gates(self, grown: System) -> System:
         """Fit the new row of the gates, or all rows, on text of all domains, and return the system."""

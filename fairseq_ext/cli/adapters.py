@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairseq_ext.adapters.system import System
 
 _MODEL = "checkpoint (.pt) or exported system (a directory)"
-_UPDATES = "number of updates of the adapter (default: 20 passes over the text, at most 320 updates)"
+_UPDATES = "number of updates of the adapter (default: 6 passes over the text, from 20 to 320 updates)"
 _RESULT = "new file, or new directory for an exported system; the input is not modified"
 
 
