@@ -140,9 +140,9 @@ def test_options_are_those_of_the_training_of_the_system(exports: Path) -> None:
 
 
 def test_a_fifth_is_held_out_unless_a_number_is_given() -> None:
-    pairs = [Pair(f"w{number}", "x") for number in range(2000)]
+    pairs = [Pair("w " * number, "x") for number in range(1, 2001)]
     for given, number, expected in ((None, 50, 10), (None, 2000, 200), (None, 3, 1), (7, 50, 7)):
-        assert len(split_pairs("news", pairs[:number], Training(valid=given))["valid"]) == expected
+        assert len(split_pairs("news", pairs[:number], Training(valid=given, max_words=2000))["valid"]) == expected
 
 
 @pytest.mark.parametrize("gates", ["guarded", "refit"])
