@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ _FIXED: Mapping[str, Any] = {
     "transformer-train-position-embeddings": False,
 }
 # Types of files of a training: source and target, also by name, and what only training reads.
-_INPUTS, _ONLY_TRAINING = ([], ["sequence", "sequence"]), ("alignment", "weight")
+_INPUTS: Sequence[list[str]] = ([], ["sequence", "sequence"])
+_ONLY_TRAINING = ("alignment", "weight")
 _LAYER, _CELL = "transformer-decoder-autoreg", "dec-cell"
 _DECODER_DEPTH = {"transformer-decoder-ffn-depth": 2}
 _ACTIVATIONS = ("relu", "swish", "gelu")
