@@ -112,7 +112,7 @@ def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Li
     Mixtures compute only the probabilities of the targets, a few tokens at a time.
     """
     if not hasattr(scorer.model, "num_topics"):
-        return scorer.score(batches)[0]
+        return scorer.score(batches)
     device, pad = next(scorer.model.parameters()).device, scorer.task.target_dictionary.pad()
     found = Likelihood()
     for batch in batches:
