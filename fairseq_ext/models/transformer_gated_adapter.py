@@ -47,9 +47,6 @@ class GatedAdapterConfig(TranslationAdapterConfig):
         "give the gates one more output, the base model without an adapter, which they learn from general text in the "
         "sub-directory base of the data (default: adapters only)",
     )
-    share_gates: bool = option(
-        False, "use one gate for all encoder layers and one for all decoder layers (default: one per layer)"
-    )
     gate_top_k: int = option(
         0,
         "number of adapters to compute, those with a gate's largest weights, in training and inference; "
@@ -156,24 +153,18 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
-        reads_states = STATES in gate_inputs(config)
-        gates = [
+        return [
             GateRouter(
                 embed_dim,
                 num_adapters,
                 config.gate_temperature,
                 causal,
                 config.gate_top_k,
-                reads_states,
+                STATES in gate_inputs(config),
                 config.gate_base,
             )
             for _ in range(num_layers)
         ]
-        if config.share_gates and reads_states:
-            # Routers share the weight but keep separate running means.
-            for gate in gates[1:]:
-                gate.weight, gate.base_weight = gates[0].weight, gates[0].base_weight
-        return list(gates)
 
     @torch.no_grad()
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:
