@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fairseq_ext.convert.added_symbols import add_symbols
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, Imported, write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
@@ -34,6 +35,7 @@ def write_base(
     languages: Languages,
     told: Sequence[str | None],
     origin: Origin,
+    tags: Sequence[str] = (),
 ) -> None:
     """Write a base in the form that experiments use.
 
@@ -45,6 +47,7 @@ def write_base(
         languages: the experiment's names of source and target language.
         told: the model's names of source and target language; None for the same name.
         origin: origin and licence, stored in the checkpoint and beside the vocabulary.
+        tags: domain tags to add to the symbols, if the model does not have them.
     """
     quieten_fairseq()
     with TemporaryDirectory(dir=checkpoint.parent, prefix=".import-") as temporary:
@@ -61,12 +64,13 @@ def write_base(
         model, _ = read_base(source / MODEL_FILE)
         vocabulary.mkdir()
         origin.write(vocabulary)
-        style = _write_vocabulary(source, vocabulary, model, languages, told)
+        style, added = _write_vocabulary(source, vocabulary, model, languages, told, tags)
         # Do not overwrite the imported checkpoint, whose weights are memory-mapped.
         (folder / "written").mkdir()
         arguments = [*model.arguments(languages, "multi_domain_translation"), "--language-tokens", style]
         facts = {ORIGIN: dataclasses.asdict(origin)}
-        write_checkpoint(folder / "written", model.weights, arguments, "LabelSmoothedCrossEntropyCriterion", facts)
+        weights = add_symbols(model.weights, added) if added else model.weights
+        write_checkpoint(folder / "written", weights, arguments, "LabelSmoothedCrossEntropyCriterion", facts)
         (folder / "written" / MODEL_FILE).replace(checkpoint)
 
 
@@ -96,9 +100,14 @@ def _check_pair(source: Path, names: Sequence[str]) -> None:
 
 
 def _write_vocabulary(
-    source: Path, folder: Path, model: Imported, languages: Languages, told: Sequence[str | None]
-) -> str:
-    """Write subword models and dictionaries, and return the style of language tokens."""
+    source: Path,
+    folder: Path,
+    model: Imported,
+    languages: Languages,
+    told: Sequence[str | None],
+    tags: Sequence[str],
+) -> tuple[str, int]:
+    """Write subword models and dictionaries; return the style of language tokens and the number of added tags."""
     options = _options_of(source)
     files = [options.get(f"--{side}-lang", own) for side, own in zip(("source", "target"), languages, strict=True)]
     names = [own or file for own, file in zip(told, files, strict=True)]
@@ -115,6 +124,9 @@ def _write_vocabulary(
                 "give the dictionary of this model"
             )
         check_own_pieces(model_of(source, file), dictionary.symbols)
+        for tag in tags:
+            dictionary.add_symbol(tag)
+        added = len(dictionary) - rows
         dictionary.save(str(folder / f"dict.{language}.txt"))
         dictionaries.append(dictionary)
     shutil.copyfile(source / SUBWORDS_FILE, folder / SUBWORDS_FILE)
@@ -125,7 +137,7 @@ def _write_vocabulary(
     language_tokens(style, (names[0], names[1]), *dictionaries)
     if style != "none":
         (folder / LANGUAGE_TOKENS_FILE).write_text(" ".join([style, *names]) + "\n", encoding="utf-8")
-    return style
+    return style, added
 
 
 def _options_of(source: Path) -> dict[str, str]:

@@ -85,10 +85,11 @@ class TeacherLabels:
             probs[is_here] = labels[numbers[is_here]]
         return probs
 
-    def best(self) -> np.ndarray:
-        """Return the most probable domain of every sentence, N; each row is checked."""
-        blocks = [self[start : start + _BLOCK_ROWS].argmax(axis=1) for start in range(0, len(self), _BLOCK_ROWS)]
-        return np.concatenate([np.empty(0, dtype=np.int64), *blocks])
+    def best(self, least: float = 0.0) -> np.ndarray:
+        """Return the most probable class of every sentence, N; -1 if it is less probable than ``least``."""
+        blocks = (self[start : start + _BLOCK_ROWS] for start in range(0, len(self), _BLOCK_ROWS))
+        best = (np.where(rows.max(axis=1) < least, -1, rows.argmax(axis=1)) for rows in blocks)
+        return np.concatenate([np.empty(0, dtype=np.int64), *best])
 
 
 @dataclass(frozen=True)

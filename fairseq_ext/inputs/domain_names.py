@@ -7,7 +7,7 @@ tags all follow its order, so only this module reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
@@ -19,6 +19,7 @@ RESERVED_NAMES = ("gates", "classifier", BASE_ROUTE, "oracle")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 NAME_PATTERN = f"^{_NAME}$"
 _TAG = re.compile(f"<domain:{_NAME}>")
+_NEGLIGIBLE = 1e-3  # more than the error of rounded weights
 
 
 def is_domain_name(name: str) -> bool:
@@ -67,3 +68,9 @@ def is_domain_tag(symbol: str) -> bool:
 def count_domain_tags(text: str) -> int:
     """Return the number of domain tags in a text."""
     return len(_TAG.findall(text))
+
+
+def with_base(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of domains' adapters and, if it is not negligible, the share that they leave to the base."""
+    base = 1 - sum(weights.values())
+    return {**weights, BASE_ROUTE: base} if base > _NEGLIGIBLE else dict(weights)

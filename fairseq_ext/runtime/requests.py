@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairseq_ext.corpora.placeholders import ANY, NONE
+from fairseq_ext.inputs.domain_names import with_base
 from fairseq_ext.runtime.pieces import PRIVATE, split
 from fairseq_ext.runtime.tags import HTML, PLAIN
 from fairseq_ext.runtime.terms import Glossary
@@ -70,7 +71,7 @@ class TokenGates:
 
     Attributes:
         pieces: T subwords, as written in the vocabulary.
-        weights: gate weights, T×D, averaged over layers; rows sum to one.
+        weights: gate weights, T×D, averaged over layers; rows sum to one, or to less if the base has a share.
     """
 
     pieces: list[str]
@@ -78,8 +79,9 @@ class TokenGates:
 
     def by_domain(self, domains: Sequence[str]) -> dict[str, Any]:
         """Return ``pieces`` and, for each domain, its ``weights`` at these subwords, for JSON."""
-        columns = zip(*self.weights, strict=True)
-        weights = {name: [round(weight, 4) for weight in column] for name, column in zip(domains, columns, strict=True)}
+        rows = [with_base(dict(zip(domains, row, strict=True))) for row in self.weights]
+        names = max(rows, key=len, default={})  # with the base if it has a share of any subword
+        weights = {name: [round(row.get(name, 0.0), 4) for row in rows] for name in names}
         return {"pieces": self.pieces, "weights": weights}
 
 

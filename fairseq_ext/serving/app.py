@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from fairseq_ext.inputs.domain_names import with_base
 from fairseq_ext.inputs.errors import InputError, line_of, shown
 from fairseq_ext.runtime.requests import Answer
 from fairseq_ext.serving import clients
@@ -349,19 +350,18 @@ def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, 
     if len(answer.candidates) > 1:
         found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
     if gates is not None:
-        found["weights"] = answer.weights and dict(zip(domains, _rounded(answer.weights), strict=True))
+        found["weights"] = answer.weights and _shares(domains, answer.weights)
     if gates in ("layers", "tokens"):
         found["gates"] = answer.gates and {
-            side: [dict(zip(domains, _rounded(layer), strict=True)) for layer in layers]
-            for side, layers in answer.gates.items()
+            side: [_shares(domains, layer) for layer in layers] for side, layers in answer.gates.items()
         }
     if gates == "tokens":
         found["tokens"] = answer.tokens and answer.tokens.by_domain(domains)
     return found
 
 
-def _rounded(weights: Sequence[float]) -> list[float]:
-    return [round(weight, 4) for weight in weights]
+def _shares(domains: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
+    return {name: round(share, 4) for name, share in with_base(dict(zip(domains, weights, strict=True))).items()}
 
 
 def _explain(request: Request, error: Exception) -> Response:

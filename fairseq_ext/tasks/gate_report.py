@@ -12,6 +12,7 @@ from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES, TOKENS
+from fairseq_ext.inputs.domain_names import with_base
 
 
 class GateReport:
@@ -20,7 +21,7 @@ class GateReport:
     The weights are those of the best hypothesis; decoding is not affected.
 
     Args:
-        prints: whether to print ``G-ID<tab>NAME=weight …``, averaged over all layers.
+        prints: whether to print ``G-ID<tab>NAME=weight …``, averaged over all layers; ``base`` is what is left to one.
         path: file for ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence; if gates have several inputs, also
             for the weights that each would give alone. Empty for no file.
         by_token: whether to add ``"tokens": [T][D]``, the decoder's weights at each target token.
@@ -65,8 +66,8 @@ class GateReport:
         layers = sides["encoder"] + sides["decoder"]
         if self.prints:
             means = [sum(weights) / len(layers) for weights in zip(*layers, strict=True)]
-            text = " ".join(f"{name}={mean:.3f}" for name, mean in zip(self.domains, means, strict=True))
-            print(f"G-{number}\t{text}", flush=True)
+            shares = with_base(dict(zip(self.domains, means, strict=True)))
+            print(f"G-{number}\t{' '.join(f'{name}={share:.3f}' for name, share in shares.items())}", flush=True)
         if self.path is not None:
             rounded = {side: [[round(w, 5) for w in layer] for layer in rows] for side, rows in sides.items()}
             with self.path.open("a" if self._has_written else "w", encoding="utf-8") as file:

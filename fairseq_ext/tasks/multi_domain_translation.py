@@ -47,6 +47,16 @@ class MultiDomainTranslationConfig(MultiDomainConfig, OutputSymbolsConfig, Trans
         "directory of the domain classifier's probabilities, DOMAIN/SPLIT.npy, as written by "
         "fairseq-ext teacher (default: none)",
     )
+    general_text: str = option(
+        "",
+        "for --gate-base: directory with binarised general text, SPLIT.SRC-TGT.{SRC,TGT} (default: the sub-directory "
+        "base of the data)",
+    )
+    least_certainty: float = option(
+        0.0,
+        "with --domain-source classifier: sentences whose likeliest domain has a smaller probability are translated by "
+        "the base alone (default: 0.0, none)",
+    )
     domain_tags: bool = option(False, "TAG: prepend its domain's tag to every source sentence (default: no tags)")
     domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE]) = option(  # type: ignore[valid-type]
         "oracle",
@@ -211,6 +221,8 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
 
     def _load_pairs(self, split: Split, domain: str) -> LanguagePairDataset:
         directory = split.directory / domain
+        if domain == BASE_ROUTE and self.cfg.general_text:
+            directory = Path(self.cfg.general_text)
         source, target = self.cfg.source_lang, self.cfg.target_lang
         opening = int(self.cfg.domain_tags or self.language_tokens.source is not None)
         if any(path.stat().st_size == 0 for path in directory.glob(f"{split.name}.{source}-{target}.*.bin")):
@@ -262,8 +274,8 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
         """Return the domain of each sentence; models that read tags have no base, and take the likeliest domain."""
         if self.cfg.domain_tags:
             return DomainShares(labels, len(self.domains))[:].argmax(1)
-        best = labels.best()
-        return np.where(best < len(self.domains), best, NO_ADAPTER)
+        best = labels.best(self.cfg.least_certainty)
+        return np.where((best >= 0) & (best < len(self.domains)), best, NO_ADAPTER)
 
     # Inference
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.corpora.text_files import stdin_lines, stream_lines
+from fairseq_ext.inputs.domain_names import with_base
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.requests import UNTRANSLATED, Answer, Request
 
@@ -113,7 +114,8 @@ class Wanted:
             if values := getattr(answer, key):
                 record[key] = values
         if answer.weights is not None:
-            record["weights"] = dict(zip(domains, _rounded(answer.weights), strict=True))
+            shares = with_base(dict(zip(domains, answer.weights, strict=True)))
+            record["weights"] = {name: round(share, 5) for name, share in shares.items()}
         if self.gates and answer.gates is not None:
             record["gates"] = {side: [_rounded(layer) for layer in layers] for side, layers in answer.gates.items()}
         if self.by_token and answer.tokens is not None:

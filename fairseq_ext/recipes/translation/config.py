@@ -105,6 +105,16 @@ class Translation(Experiment[TranslationSystem]):
         options["arch"] = "transformer"
         return self
 
+    @model_validator(mode="after")
+    def _check_general_text(self) -> Translation:
+        for system in self.systems.values():
+            if system.learns_base and (self.base is None or not self.teacher.base_text):
+                raise ValueError(
+                    f"train: systems: {system.name}: gate-base needs a pretrained model, and general text that it "
+                    "translates; set base and teacher: base_text"
+                )
+        return self
+
     def is_base(self, name: str) -> bool:
         """Return whether a system is the pretrained base."""
         return self.base is not None and name == BASE
@@ -119,6 +129,11 @@ class Translation(Experiment[TranslationSystem]):
         return [named_run(runs, name, f"{where}: {system_name}")] if separator else runs
 
     # The base model and its control
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether a system reads domain tags."""
+        return any(system.has_tags for system in self.systems.values())
 
     def origin_of(self, name: str) -> str:
         """Return the system that a system starts from, directly or through others: itself, if it starts from none."""

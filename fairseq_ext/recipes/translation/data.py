@@ -32,7 +32,6 @@ from fairseq_ext.data.binarise import binarise
 from fairseq_ext.engine.steps import Step, versions
 from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, move_outputs, run_tasks
 from fairseq_ext.inputs.domain_names import domain_tag
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.train import BEST_CHECKPOINT, system_dir
 from fairseq_ext.recipes.translation.config import BASE, Translation
 from fairseq_ext.recipes.translation.sections import Corpora
@@ -71,6 +70,7 @@ def base_step(config: Translation) -> Step:
     base = config.base
     assert base is not None
     told, downloads = (base.source_lang, base.target_lang), config.work_dir / "downloads"
+    tags = [domain_tag(name) for name in config.domains] if config.has_tags else []
 
     def build(folder: Path) -> None:
         # Imported here because it loads fairseq.
@@ -78,22 +78,11 @@ def base_step(config: Translation) -> Step:
 
         vocabulary = folder / config.subwords_dir.name
         with base.opened(downloads) as (source, origin):
-            write_base(source, folder / BEST_CHECKPOINT, vocabulary, config.langs, told, origin)
-        _check_tags(config, vocabulary)
+            write_base(source, folder / BEST_CHECKPOINT, vocabulary, config.langs, told, origin, tags)
 
     files = [] if base.path is None else base_files(base.path)
-    options = {"version": 2, "langs": config.langs, "told": told, **base.recorded}
+    options = {"version": 2, "langs": config.langs, "told": told, **base.recorded, **({"tags": tags} if tags else {})}
     return Step(system_dir(config, BASE), files, options, build, results=[BEST_CHECKPOINT])
-
-
-def _check_tags(config: Translation, vocabulary: Path) -> None:
-    """Check that the base has symbols for domain tags if a system uses them."""
-    lines = stream_lines(vocabulary / f"dict.{config.source_lang}.txt")
-    symbols = {line.rpartition(" ")[0] for line in lines}
-    missing = [tag for name in config.domains if (tag := domain_tag(name)) not in symbols]
-    for system in config.systems.values():
-        if system.has_tags and missing:
-            raise InputError(f"{system.place('domain-tags')}: the base has no symbol {missing[0]}; remove the system")
 
 
 def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
@@ -209,7 +198,7 @@ def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[St
         from fairseq_ext.classifiers.teacher import train_teacher
 
         if options.base_text:
-            write_lines(base_path(folder, config.source_lang), _base_text(config))
+            write_lines(base_path(folder, config.source_lang), base_text(config))
         return train_teacher(folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine)
 
     teacher = Step(
@@ -223,7 +212,7 @@ def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[St
     return [*corpus_steps(config, engine), *needed, teacher]
 
 
-def _base_text(config: Translation) -> list[str]:
+def base_text(config: Translation) -> list[str]:
     """Return the classifier's text of no domain, normalised as the corpora."""
     lines = [canonical(line, Counter()) for path in config.teacher.base_text for line in stream_lines(path)]
     normalise = config.cleaning.normalise

@@ -16,9 +16,9 @@ from fairseq_ext.corpora.import_corpora import import_domain
 from fairseq_ext.corpora.normalise import normalise_lines
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import read_lines, read_parallel, write_lines
-from fairseq_ext.engine.fairseq_cli import run_fairseq
+from fairseq_ext.engine.fairseq_cli import option_of, run_fairseq
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, domain_tag, read_domain_names
+from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.inputs.errors import InputError, check_choice
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.decoding import decoding, write_hypotheses
@@ -93,16 +93,17 @@ def import_sets(folder: Path, config: Translation) -> None:
             write_lines(folder / f"{DOMAIN_SWITCH}.{lang}", lines)
 
 
-def with_guessed_domains(lines: Sequence[str], teacher: Path) -> list[str]:
-    """Prefix each line with the tag of the class that the classifier predicts."""
+def with_guessed_domains(lines: Sequence[str], teacher: Path, least: float = 0.0) -> list[str]:
+    """Prefix each line with the tag of its most probable class; with that of ``base`` if it is less than ``least``."""
     # Imported here because the classifier's libraries take seconds to load.
     from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
     from fairseq_ext.data.teacher_labels import classes_of, read_teacher_record
 
     record = read_teacher_record(teacher)
     classes = classes_of(record)
-    guesses = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines).argmax(axis=1)
-    return [f"{domain_tag(classes[guess])} {line}" for guess, line in zip(guesses, lines, strict=True)]
+    probs = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines)
+    guesses = [classes[row.argmax()] if row.max() >= least else BASE_ROUTE for row in probs]
+    return [f"{domain_tag(guess)} {line}" for guess, line in zip(guesses, lines, strict=True)]
 
 
 def _sets_step(config: Translation) -> Step:
@@ -133,7 +134,8 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
         texts = {name: read_lines(sets / f"{name}.{config.source_lang}") for name in names}
         lines = [line for text in texts.values() for line in text]
         if run.output.domain_source == "classifier":
-            lines = with_guessed_domains(lines, config.work_dir / "teacher")
+            least = float(option_of(run.output.options, "least-certainty") or 0)
+            lines = with_guessed_domains(lines, config.work_dir / "teacher", least)
         else:
             known = [domain for domain, text in zip(domains, texts.values(), strict=True) for _ in text]
             lines = [f"{domain_tag(d)} {line}" if d else line for d, line in zip(known, lines, strict=True)]

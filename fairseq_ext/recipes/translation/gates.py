@@ -15,7 +15,7 @@ from fairseq_ext.corpora.text_files import stream_lines
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
 from fairseq_ext.data.teacher_labels import classes_of, label_path, open_labels, read_teacher_record
 from fairseq_ext.engine.steps import Step
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names, with_base
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record
 from fairseq_ext.recipes.report import measure_step
@@ -116,8 +116,9 @@ def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
     yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((labels.guessed == labels.true).mean()), 4))
     for number, domain in enumerate(labels.domains):
         means = weights[""][labels.true == number].mean(0).round(5).astype(float)  # L×D
-        for gate, column in zip(labels.domains, means.T.tolist(), strict=True):
-            yield of(domain=domain, metric=weight_of(gate), value=statistics.fmean(round(each, 5) for each in column))
+        columns = [statistics.fmean(round(each, 5) for each in column) for column in means.T.tolist()]
+        for gate, share in with_base(dict(zip(labels.domains, columns, strict=True))).items():
+            yield of(domain=domain, metric=weight_of(gate), value=share)
 
 
 def weight_of(domain: str) -> str:

@@ -82,6 +82,11 @@ class TranslationSystem(System):
         return bool(option_of(self.options, "domain-tags"))
 
     @property
+    def learns_base(self) -> bool:
+        """Whether its gates learn from general text to choose the base."""
+        return bool(option_of(self.options, "gate-base"))
+
+    @property
     def has_adapters(self) -> bool:
         """Whether the system is a base model with adapters."""
         return self.arch.startswith(_ADAPTERS)

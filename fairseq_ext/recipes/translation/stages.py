@@ -22,6 +22,7 @@ from fairseq_ext.recipes.translation.convergence import warning
 from fairseq_ext.recipes.translation.data import base_step, preparation_steps, teacher_steps
 from fairseq_ext.recipes.translation.decoding import TASK, translation_step
 from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
+from fairseq_ext.recipes.translation.general import general_step
 from fairseq_ext.recipes.translation.measurement import scoring_step
 from fairseq_ext.recipes.translation.report import report
 from fairseq_ext.recipes.tune import first_run, steps_of_runs
@@ -82,7 +83,8 @@ def training_steps(config: Translation, name: str, extra: Sequence[str] = ()) ->
 def run_steps_of(config: Translation, run: Run, siblings: Sequence[Run], extra: Sequence[str] = ()) -> list[Step]:
     """Return the steps that change labels for a run and train it. ``siblings`` are all runs of its system."""
     trainings = steps_of_runs(config, [run], partial(training_step, config, extra=extra), siblings)
-    return [*changed_labels(config, run.system.name), *trainings]
+    general = [general_step(config)] if config.systems[run.system.name].learns_base else []
+    return [*general, *changed_labels(config, run.system.name), *trainings]
 
 
 def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> Step:
@@ -96,6 +98,9 @@ def training_step(config: Translation, run: Run, extra: Sequence[str] = ()) -> S
     if made or system.uses_teacher:
         inputs.append(made[-1] if made else config.work_dir / "teacher")
         arguments += ["--teacher-dir", str(inputs[-1])]
+    if config.systems[system.name].learns_base:
+        inputs.append(general_step(config).output)
+        arguments += ["--general-text", str(inputs[-1])]
     if start:
         inputs.append(best_checkpoint(config, start.name))
         arguments += ["--finetune-from-model", str(inputs[-1])]

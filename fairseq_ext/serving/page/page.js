@@ -260,12 +260,17 @@ function showGates() {
   const lines = line === "" ? column.lines : [column.lines[Number(line)]];
   const mean = (value) => lines.reduce((sum, each) => sum + value(each), 0) / lines.length;
   const forced = chosenRoute();
-  const rows = info.domains.map((domain) => {
-    const layers = (side) => lines[0].gates[side].map((_, layer) => mean((each) => each.gates[side][layer][domain]));
-    return bar(domain, mean((each) => each.weights[domain]), layers("encoder"), layers("decoder"), domain === forced);
+  const rows = routedTo(lines).map((domain) => {
+    const layers = (side) => lines[0].gates[side].map((_, layer) => mean((each) => each.gates[side][layer][domain] ?? 0));
+    return bar(domain, mean((each) => each.weights[domain] ?? 0), layers("encoder"), layers("decoder"), domain === forced);
   });
   byId("bars").replaceChildren(...rows);
   showWords(lines);
+}
+
+/** Return the domains, and the base if it has a share of the lines. */
+function routedTo(lines) {
+  return lines.some(({ weights }) => weights.base) ? [...info.domains, "base"] : info.domains;
 }
 
 function bar(domain, share, encoder, decoder, isForced) {
@@ -306,13 +311,13 @@ function showWords(lines) {
   for (const id of ["words", "numbers"]) byId(id).hidden = !tokens;
   byId("words-note").textContent = "Choose a line to see the decoder’s weights at each of its words.";
   if (!tokens) return;
-  const domains = info.domains.filter((domain) => tokens.weights[domain].some((weight) => weight >= FEW));
+  const domains = routedTo(lines).filter((domain) => (tokens.weights[domain] ?? []).some((weight) => weight >= FEW));
   const words = joinPieces(tokens.pieces);
   byId("words").replaceChildren(...words.map((word) => wordColumn(word, tokens, domains)));
   byId("numbers-list").replaceChildren(...words.map((word) => wordNumbers(word, tokens)));
   byId("words-note").textContent =
     "The decoder’s weights, averaged over its layers, at each word; a word with several bars has several subwords." +
-    (domains.length < info.domains.length ? ` Domains below ${percent(FEW)} at every word are omitted.` : "");
+    (domains.length < routedTo(lines).length ? ` Domains below ${percent(FEW)} at every word are omitted.` : "");
   drawn = domains;
   labelLines();
 }
@@ -342,7 +347,7 @@ function wordColumn(word, tokens, domains) {
 /** Create the list item of a word with its domains, largest weight first. */
 function wordNumbers(word, tokens) {
   const mean = (domain) => word.places.reduce((sum, place) => sum + tokens.weights[domain][place], 0) / word.places.length;
-  const shares = info.domains.map((domain) => [domain, mean(domain)]).sort((one, other) => other[1] - one[1]);
+  const shares = Object.keys(tokens.weights).map((domain) => [domain, mean(domain)]).sort((one, other) => other[1] - one[1]);
   const listed = shares.filter(([, share]) => share >= 0.005).map(([domain, share]) => `${domain} ${percent(share)}`);
   return element("li", {}, element("span", { lang: info.languages[1] }, word.text), `: ${listed.join(", ")}`);
 }

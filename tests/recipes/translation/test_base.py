@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from fairseq_ext.convert.steps import base_files
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.origin import Origin, read_origin
 from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.data import _check_tags
 from tests.convert import tiny_translation as tiny
 from tests.convert.tiny_marian import make_marian_folder
 from tests.corpora.test_entries import zipped
@@ -24,11 +24,13 @@ PLAIN = {"criterion": "label_smoothed_cross_entropy"}
 GATED = {"arch": "transformer_gated_adapter", "criterion": "label_smoothed_cross_entropy_with_kd_gate"}
 SYSTEMS: dict[str, Any] = {
     "mix": {**PLAIN, "from": "base", "arch": "transformer"},
-    "gad": {**GATED, "from": "base", "uses_teacher": True},
+    "tag": {**PLAIN, "from": "base", "arch": "transformer", "domain-tags": True},
+    "gad": {**GATED, "from": "base", "uses_teacher": True, "gate-base": True},
 }
 OUTPUTS = {
     "base": {"system": "base"},
     "mix": {"system": "mix"},
+    "tag": {"system": "tag"},
     "gad": {"system": "gad", "domain-source": "none", "gates": True},
 }
 COMMON = {"optimizer": "adam", "lr": 0.005, "max-tokens": 400, "cpu": True, "num-workers": 0, "max-epoch": 1}
@@ -41,11 +43,19 @@ def write_experiment(root: Path, base: dict[str, str], systems: dict[str, Any] =
         root / "base.yaml",
         root / "corpora",
         base=base,
+        teacher={"folds": 2, "base_text": str(_general_text(root))},
         train={"common": COMMON, "systems": systems},
         translate={"common": SEARCH, "outputs": outputs},
         evaluate={"resamples": 100},
         subwords={},
     )
+
+
+def _general_text(folder: Path) -> Path:
+    path = folder / "general.en"
+    places = ("hill", "road", "lake", "field", "house", "tower", "bridge", "market")
+    path.write_text("".join(f"the sun shines on the {place}\n" for place in places))
+    return path
 
 
 def pack(model: Path, downloads: Path) -> dict[str, str]:
@@ -84,24 +94,54 @@ def test_a_recipe_on_an_opus_mt_model(tmp_path: Path) -> None:
     origin = dataclasses.asdict(found)
     assert base["task_state"]["base"] == origin
     assert (origin["licence"], origin["package_licence"]) == ("CC-BY-4.0", "MIT")
-    for name in ("mix", "gad"):
+    for name in ("mix", "tag", "gad"):
         state = torch.load(work / f"systems/{name}/checkpoint_best.pt", weights_only=False)
         moved = {key for key in base["model"] if not torch.equal(state["model"][key].float(), base["model"][key])}
-        assert bool(moved) == (name == "mix")
+        assert bool(moved) == (name != "gad")
         assert state["task_state"]["base"] == origin
     assert not list((work / "downloads").glob(".base-*"))
+    # The gates learnt from general text and its translations by the base.
+    general = (work / "general/train.en").read_text().splitlines()
+    found = theirs.generate(**tokenizer(general, return_tensors="pt", padding=True), max_length=tiny.LENGTH + 2)
+    expected = tokenizer.batch_decode(found, skip_special_tokens=True, use_source_tokenizer=False)
+    assert (work / "general/train.de").read_text().splitlines() == expected
+    assert "weight of the gate of base" in (work / "analysis/gates/records.jsonl").read_text()
 
 
-def test_a_missing_base_and_tags_without_symbols_in_it_are_named(tmp_path: Path) -> None:
+def test_added_tags_leave_the_model_as_it_was(tmp_path: Path) -> None:
+    """They are never produced, and tied tables stay tied."""
+    folder = make_marian_folder(tmp_path / "enpt", "enpt")
+    models = []
+    for tags in ([], ["<domain:a>", "<domain:b>"]):
+        place = tmp_path / str(len(tags))
+        place.mkdir()
+        write_base(folder, place / "model.pt", place / "words", ("en", "pt"), (None, None), Origin("enpt"), tags)
+        models.append(torch.load(place / "model.pt", weights_only=True)["model"])
+        assert (place / "words/dict.en.txt").read_text().split()[-2 * len(tags) :: 2][: len(tags)] == tags
+    plain, tagged = models
+    for name, value in plain.items():
+        assert torch.equal(tagged[name][: len(value)], value)
+        assert len(tagged[name]) - len(value) == 2 * (value.size(0) == len(plain["encoder.embed_tokens.weight"]))
+    assert tagged["decoder.output_bias"][-2:].tolist() == [-100.0, -100.0]
+    tables = [name for name in plain if name.endswith(("embed_tokens.weight", "projection.weight"))]
+    pairs = list(combinations(tables, 2))
+    ties = [[model[one].data_ptr() == model[other].data_ptr() for one, other in pairs] for model in models]
+    assert ties[0] == ties[1]
+
+
+def test_gates_that_choose_the_base_need_general_text(tmp_path: Path) -> None:
+    gad = {**GATED, "from": "base", "uses_teacher": True, "gate-base": True}
+    path = write_experiment(tmp_path, {"import": "opus"}, {"gad": gad})
+    path.write_text(path.read_text().replace("base_text", "# base_text"))
+    with pytest.raises(InputError, match="gad: gate-base needs .* set base and teacher: base_text"):
+        load_config(path)
+
+
+def test_a_missing_base_is_named(tmp_path: Path) -> None:
     write_corpora(tmp_path / "corpora")
     with pytest.raises(InputError, match="nowhere: has no base model"):
         verb("run")([str(write_experiment(tmp_path, {"import": "nowhere"}))])
     assert not (tmp_path / "work").exists()
-    tag = {**PLAIN, "from": "base", "arch": "transformer", "domain-tags": True}
-    config = load_config(write_experiment(tmp_path, {"import": str(tmp_path)}, {"tag": tag}))
-    (tmp_path / "dict.en.txt").write_text("<domain:garden> 1\n")
-    with pytest.raises(InputError, match="tag: domain-tags: the base has no symbol <domain:bank>"):
-        _check_tags(config, tmp_path)
 
 
 def test_a_marian_folder_or_file_is_a_base_for_its_languages(tmp_path: Path) -> None:
