@@ -15,7 +15,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import RANDOM_BASE, SMALL, of_side, register_presets, sized
@@ -83,8 +83,8 @@ class TranslationAdapterConfig(AdapterConfig):
 
     def lora_names(self) -> list[str]:
         """Return the kinds of linear layers with LoRA."""
-        names = [name.strip() for name in self.lora_modules.split(",")]
-        for name in names:
+        names = names_in(self.lora_modules)
+        for name in names or [self.lora_modules]:
             check_choice(name, tuple(PLACES), "--lora-modules")
         return list(dict.fromkeys(names))
 

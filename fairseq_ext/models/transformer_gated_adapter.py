@@ -9,7 +9,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,
@@ -60,7 +60,7 @@ class GatedAdapterConfig(TranslationAdapterConfig):
 
 
 def gate_inputs(config: GatedAdapterConfig) -> frozenset[str]:
-    names = frozenset(name.strip() for name in config.gate_inputs.split(","))
+    names = frozenset(names_in(config.gate_inputs))
     if names - {STATES, SOURCE, ENCODER} or not names & {STATES, SOURCE}:
         raise InputError(
             f"--gate-inputs {config.gate_inputs}: give {STATES}, {SOURCE} or both, optionally with {ENCODER}"
@@ -88,7 +88,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         assert isinstance(config, GatedAdapterConfig)
         super().add_adapters(config, names)
         self._add_source_gate(config, len(names))
-        wanted = [name.strip() for name in config.train_gates.split(",") if name.strip()]
+        wanted = names_in(config.train_gates)
         for name in wanted:
             check_choice(name, (*names, ALL_GATES), "--train-gates")
         are_all = not wanted or ALL_GATES in wanted

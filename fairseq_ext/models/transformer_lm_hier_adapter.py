@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.base_layout import OF_DECODER, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
@@ -132,7 +132,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
         freeze_base(self)
-        wanted = [name.strip() for name in cfg.train_nodes.split(",") if name.strip()]
+        wanted = names_in(cfg.train_nodes)
         for bank in self.banks if wanted else ():
             bank.requires_grad_(False)
             for name in wanted:

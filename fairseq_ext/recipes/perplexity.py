@@ -22,6 +22,7 @@ from fairseq_ext import install
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.inputs.domain_tree import DomainTree, Paths
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.autocast import chosen_device
 from fairseq_ext.tasks.multi_domain_language_modeling import (
     MultiDomainLanguageModelingConfig,
     MultiDomainLanguageModelingTask,
@@ -80,8 +81,7 @@ class LanguageModelScorer:
         if task.tree is not None:
             # Routing weights are set here, and the task has none for domains outside the tree.
             task.cfg.paths = "none"
-        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-        return cls(model.to(device).eval(), task, max(max_tokens, tokens_per_sample))
+        return cls(model.to(chosen_device(cpu)).eval(), task, max(max_tokens, tokens_per_sample))
 
     @property
     def tree(self) -> DomainTree | None:
@@ -152,8 +152,7 @@ class ContiguousScorer:
         # With one row, all text but the very first has its preceding context.
         one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)
-        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-        return cls(model.to(device).eval(), task)
+        return cls(model.to(chosen_device(cpu)).eval(), task)
 
     @property
     def num_parameters(self) -> int:

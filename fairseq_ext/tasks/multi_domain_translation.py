@@ -28,7 +28,7 @@ from fairseq_ext.data.language_tokens import (
 from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels, read_teacher_probs
 from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER, ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
@@ -383,7 +383,7 @@ def _uniform(num_domains: int) -> np.ndarray:
 
 def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDictionary:
     """Load the dictionary of a language, and add the tokens of --langs."""
-    languages = [name.strip() for name in cfg.langs.split(",") if name.strip()]
+    languages = names_in(cfg.langs)
     dictionary = LanguageDictionary.load(path)
     if languages and str(cfg.language_tokens) == "none":
         raise InputError("--langs: needs --language-tokens; set the style of language tokens that the model uses")
