@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.metrics.records import RECORDS_FILE, read_records
-from fairseq_ext.recipes.hierarchy.measurement import loss
+from fairseq_ext.recipes.hierarchy.metric_names import loss
 from tests.integration import experiments
 from tests.recipes.small_lm_experiment import DOMAINS, UNSEEN, write_lm_experiment
 

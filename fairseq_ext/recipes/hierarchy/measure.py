@@ -20,7 +20,7 @@ from fairseq_ext.metrics.records import Record
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.hierarchy.config import PATHS_FILE, TREE, UNIFORM, Hierarchy
-from fairseq_ext.recipes.hierarchy.measurement import (
+from fairseq_ext.recipes.hierarchy.metric_names import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,

@@ -1,11 +1,4 @@
-"""Measurements of the hierarchy recipe: losses of each model by domain and paths, and the cost of adapters.
-
-A *routing* is the set of adapters used for scoring: those of the text's own domain (``own``), all paths of the tree
-(``all``), one path (``path:LEAF``), or k paths chosen for the domain and weighted by votes (``chosen:K``) or uniformly
-(``chosen:K:uniform``). Models without adapters have one routing, ``none``.
-
-Losses are negative log-likelihoods in nats: per token with one end of sentence per line, and per word.
-"""
+"""Steps that measure the systems of the hierarchy recipe, and their records."""
 
 from __future__ import annotations
 
@@ -17,25 +10,12 @@ from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.path_chooser import CLUSTERS_FILE
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.hierarchy.config import BY_VOTES, PATHS_FILE, UNIFORM, VOTES_FILE, Hierarchy
+from fairseq_ext.recipes.hierarchy.config import PATHS_FILE, VOTES_FILE, Hierarchy
+from fairseq_ext.recipes.hierarchy.metric_names import VOTES
 from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 
-OWN, ALL, NONE = "own", "all", "none"  # routings
-PATH, BEST_PATH, MEAN_PATH = "path:", "best path", "mean path"
-TOKEN, WORD = "token", "word"
-CHOOSING_LOSS, VOTES, FLOPS = "loss to choose by", "votes", "added_flops of base_flops"
 _VERSION = 4
-
-
-def chosen(num_paths: int, weights: str = BY_VOTES) -> str:
-    """Return the routing over ``num_paths`` paths chosen for the domain and weighted by votes or uniformly."""
-    return f"chosen:{num_paths}:{UNIFORM}" if weights == UNIFORM else f"chosen:{num_paths}"
-
-
-def loss(routing: str, unit: str = TOKEN) -> str:
-    """Return the metric name of a routing's mean loss per unit: :data:`TOKEN` or :data:`WORD`."""
-    return f"nats per {unit}, {routing}"
 
 
 def perplexity_steps(experiment: Hierarchy) -> list[Step]:

@@ -29,7 +29,8 @@ from fairseq_ext.recipes.hierarchy.config import (
     VOTES_FILE,
     Hierarchy,
 )
-from fairseq_ext.recipes.hierarchy.measurement import (
+from fairseq_ext.recipes.hierarchy.measurement import all_records, perplexity_steps
+from fairseq_ext.recipes.hierarchy.metric_names import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
@@ -39,10 +40,8 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     OWN,
     PATH,
     VOTES,
-    all_records,
     chosen,
     loss,
-    perplexity_steps,
 )
 from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables

@@ -24,7 +24,7 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.perplexity import Batch, LanguageModelScorer, Likelihood
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.recipes.topics.measurement import (
+from fairseq_ext.recipes.topics.metric_names import (
     BASE_TEXT,
     DEAD,
     ENTROPY,

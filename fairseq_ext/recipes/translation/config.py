@@ -91,7 +91,8 @@ class Translation(Experiment[TranslationSystem]):
         systems = train.get("systems") or {}
         if BASE in systems:
             raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
-        base = TranslationSystem(name=BASE, options={"arch": "transformer"}, place=Place(f"train: systems: {BASE}"))
+        about = {"name": BASE, "options": {"arch": "transformer"}, "place": Place(f"train: systems: {BASE}")}
+        base = TranslationSystem.model_validate(about)
         return {**content, "train": {**train, "systems": {BASE: base, **systems}}}
 
     @model_validator(mode="after")

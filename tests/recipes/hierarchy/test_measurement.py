@@ -11,7 +11,7 @@ from fairseq_ext.inputs.domain_tree import Paths, single_tree, tree_from_json
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, InducedTree
 from fairseq_ext.recipes.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
-from fairseq_ext.recipes.hierarchy.measurement import loss
+from fairseq_ext.recipes.hierarchy.metric_names import loss
 from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.recipes.registry import load_experiment
 from tests import toy_text
