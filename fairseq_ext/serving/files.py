@@ -10,8 +10,9 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
@@ -79,19 +80,15 @@ class _Filled:
         return file.getvalue()
 
 
-@contextmanager
-def opened(upload: Upload, filling: Filling) -> Iterator[Translatable]:
-    """Give the content of a file, which exists as long as the context.
+def _opened(data: bytes, path: Path, filling: Filling) -> Translatable:
+    """Write a file, and return its content.
 
     Raises:
         RefusedError: if it has no format that is supported.
     """
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / plain_name(upload.name)
-        path.write_bytes(upload.data)
-        with _refused(path):
-            kind = _kind_of(path)
-            yield _Lines(upload.data) if kind == formats.TEXT else _Filled(formats.document(path, kind, filling))
+    path.write_bytes(data)
+    kind = _kind_of(path)
+    return _Lines(data) if kind == formats.TEXT else _Filled(formats.document(path, kind, filling))
 
 
 def plain_name(name: str) -> str:
@@ -123,6 +120,7 @@ class Files:
 
     def __init__(self) -> None:
         self._results: OrderedDict[str, Upload] = OrderedDict()
+        self._reader = ThreadPoolExecutor(1, "files")  # one thread, so that others have a share of the interpreter
 
     async def translate(
         self, upload: Upload, route: str, system: SystemTranslator, submit: Submit, address: str
@@ -133,16 +131,18 @@ class Files:
             submit: function that accepts an order; see :meth:`~fairseq_ext.serving.batcher.Batcher.submit`.
             address: address of the service, with a slash at the end.
         """
-        with opened(upload, Filling(system.languages, system.name)) as file:
-            texts = await asyncio.to_thread(file.texts)
+        aside = partial(asyncio.get_running_loop().run_in_executor, self._reader)
+        with TemporaryDirectory() as folder, _refused(path := Path(folder) / plain_name(upload.name)):
+            file = await aside(_opened, upload.data, path, Filling(system.languages, system.name))
+            texts = await aside(file.texts)
             translations: list[str] = []
             while len(translations) < len(texts):
                 yield {"done": len(translations), "total": len(texts)}
                 block = texts[len(translations) :][:_BLOCK]
                 order = Order(tuple(Request(text, route, dialect=dialect) for text, dialect in block))
-                outcome = await asyncio.wrap_future(submit(order))
+                outcome = await asyncio.wrap_future(await aside(submit, order))
                 translations += [answer.candidates[0].text for answer in outcome.answers]
-            data = await asyncio.to_thread(file.filled, translations)
+            data = await aside(file.filled, translations)
         stem, dot, suffix = plain_name(upload.name).rpartition(".")
         name = f"{stem}_{system.languages[1]}{dot}{suffix}"
         url = f"{address}download_file/{self._add(Upload(name, data))}/{name}"
