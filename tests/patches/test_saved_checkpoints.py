@@ -63,7 +63,10 @@ def test_a_model_is_no_larger_than_its_weights(model: dict[str, int], reason: st
 
 
 def test_a_full_disk_is_one_line() -> None:
-    with open("/dev/full", "wb", 0) as file, pytest.raises(InputError, match=r"/dev/full: cannot be written \(.*No space"):
+    with (
+        open("/dev/full", "wb", 0) as file,
+        pytest.raises(InputError, match=r"/dev/full: cannot be written \(.*No space"),
+    ):
         checkpoint_utils._torch_persistent_save({"a": torch.zeros(10**5)}, file)
 
 
