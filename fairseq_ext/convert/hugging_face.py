@@ -70,25 +70,29 @@ def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
             )
 
 
-def _added_tokens(folder: Path) -> Iterator[Any]:
+def _added_tokens(folder: Path) -> Iterator[str]:
     for name in ("added_tokens.json", "tokenizer_config.json", "tokenizer.json"):
         content = read_json(folder / name) if (folder / name).is_file() else {}
-        entries = content.get("added_tokens", content.get("added_tokens_decoder", []))
+        entries = content.get("added_tokens", content.get("added_tokens_decoder"))
         if name == "added_tokens.json":
             yield from content
-        else:
+        elif isinstance(entries, dict | list):
             items = entries.values() if isinstance(entries, dict) else entries
-            yield from (item.get("content") for item in items if isinstance(item, dict))
+            yield from (str(item.get("content")) for item in items if isinstance(item, dict))
 
 
-def _vocabulary(folder: Path) -> set[Any]:
+def _vocabulary(folder: Path) -> set[str]:
     """Return the symbols of the vocabulary files of a folder."""
-    found: set[Any] = set()
+    found: set[str] = set()
     for name in ("vocab.json", "target_vocab.json", "tokenizer.json"):
         content: Any = read_json(folder / name) if (folder / name).is_file() else {}
         if name == "tokenizer.json":
-            content = (content.get("model") or {}).get("vocab") or {}
-        found.update(content if isinstance(content, dict) else (entry[0] for entry in content))
+            model = content.get("model")
+            content = model.get("vocab") if isinstance(model, dict) else None
+        if isinstance(content, dict):
+            found.update(content)
+        elif isinstance(content, list):
+            found.update(str(entry[0]) for entry in content if isinstance(entry, list) and entry)
     return found.union(read_lines(folder / "vocab.txt") if (folder / "vocab.txt").is_file() else ())
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("uvicorn.error")
 FILE_STEPS = "application/x-ndjson"  # content type of progress
-_BLOCK = 32  # texts of a file in an order; other orders come between
+_BLOCK, _BLOCK_CHARACTERS = 32, 10_000  # of texts of a file in an order; other orders come between
 _PLAIN = ".txt"
 SUFFIXES = (_PLAIN, *formats.SUFFIXES)
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
@@ -106,6 +107,11 @@ def _kind_of(path: Path) -> str:
     return kind
 
 
+def _first_block(texts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    sizes = accumulate(len(text) for text, _ in texts[:_BLOCK])
+    return texts[: max(sum(size <= _BLOCK_CHARACTERS for size in sizes), 1)]
+
+
 @contextmanager
 def _refused(path: Path) -> Iterator[None]:
     """Refuse a file with an error, without the name of our copy of it."""
@@ -138,7 +144,7 @@ class Files:
             translations: list[str] = []
             while len(translations) < len(texts):
                 yield {"done": len(translations), "total": len(texts)}
-                block = texts[len(translations) :][:_BLOCK]
+                block = _first_block(texts[len(translations) :])
                 order = Order(tuple(Request(text, route, dialect=dialect) for text, dialect in block))
                 outcome = await asyncio.wrap_future(await aside(submit, order))
                 translations += [answer.candidates[0].text for answer in outcome.answers]
