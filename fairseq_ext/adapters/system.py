@@ -196,7 +196,7 @@ class System:
         manifest = replace(self.manifest, domains=self.domains, architecture=self.architecture, scores=None)
         if manifest.classifier and self.domains != self.manifest.domains:
             manifest = replace(manifest, classifier=None)
-            print(f"{output}: the classifier is omitted, because it only knows the old domains", file=sys.stderr)
+            print(f"{self.path}: its classifier is left out, because it only knows the old domains", file=sys.stderr)
         with exported.writing(output) as folder:
             for name in self.manifest.files:
                 if name.startswith(f"{CLASSIFIER_FOLDER}/") and manifest.classifier is None:

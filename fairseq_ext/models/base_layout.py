@@ -39,7 +39,12 @@ POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
 # Types of options besides flags, rates and sizes.
-_KINDS = {"activation_fn": str, "autoregressive_layer": str, "layer_norm_epsilon": float}
+_KINDS: Mapping[str, Any] = {
+    "activation_fn": str,
+    "autoregressive_layer": str,
+    "layer_norm_epsilon": float,
+    "zero_start": bool,
+}
 _EXPECTED = {int: "a positive integer", bool: "true or false", str: "text", float: "a positive number"}
 # The layout of a language model, which has only a decoder.
 OF_DECODER = (

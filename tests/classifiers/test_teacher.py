@@ -30,6 +30,7 @@ from fairseq_ext.data.teacher_labels import (
 from fairseq_ext.engine.tasks import Engine
 from fairseq_ext.recipes.translation import measurement
 from fairseq_ext.recipes.translation.config import load_config
+from fairseq_ext.recipes.translation.extra_sets import with_guessed_domains
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
 
@@ -97,6 +98,9 @@ def test_text_of_no_domain_is_a_class_of_its_own(tmp_path: Path) -> None:
     write_lines(tmp_path / "new.en", ["weather today", "garden 99"])
     label_file(teacher, tmp_path / "new.en", tmp_path / "new.npy")
     assert open_labels(tmp_path / "new.npy", 3).best().tolist() == [2, 1]
+    for least, second in ((0.0, "garden"), (1.0, "base")):
+        guessed = with_guessed_domains(["weather today", "garden 99"], teacher, least)
+        assert guessed == ["<domain:base> weather today", f"<domain:{second}> garden 99"]
     write_changed_labels(tmp_path / "changed", teacher, noise=0.5, unlabelled=[], seed=1)
     assert classes_of(read_teacher_record(tmp_path / "changed")) == ["bank", "garden", "base"]
 

@@ -23,7 +23,7 @@ from tests import toy_systems
 
 PRE_NORM = ("--encoder-normalize-before", "--decoder-normalize-before")
 LORA = ("--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2")
-SSRU = ("--autoregressive-layer", "ssru", "--layer-norm-epsilon", "1e-6")
+SSRU = ("--autoregressive-layer", "ssru", "--layer-norm-epsilon", "1e-6", "--zero-start")
 FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "post-norm": ("mix", ("--activation-fn", "gelu")),
     "pre-norm": ("mix", (*PRE_NORM, "--decoder-learned-pos", "--layernorm-embedding")),

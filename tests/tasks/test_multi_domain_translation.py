@@ -165,6 +165,22 @@ def test_what_is_of_no_domain_uses_the_base_alone(data: Path, tmp_path: Path) ->
     assert tags == {tagged.src_dict.index(f"<domain:{name}>") for name in toy.DOMAINS}
 
 
+def test_uncertain_sentences_use_the_base_if_asked(data: Path, tmp_path: Path) -> None:
+    teacher = ["--teacher-dir", str(toy.make_teacher(tmp_path)), "--domain-source", "classifier"]
+    labels = np.concatenate([np.load(path) for path in sorted(tmp_path.glob("**/test.npy"))])
+    least = float(np.median(labels.max(1)))
+    chosen = []
+    for options in ([], ["--least-certainty", str(least)]):
+        task, _ = loaded(data, *teacher, *options)
+        task.load_dataset("test")
+        inputs = task.datasets["test"].collater([task.datasets["test"][row] for row in range(len(labels))])
+        chosen.append(inputs["net_input"]["domain_ids"][inputs["id"].argsort()])
+    assert chosen[0].tolist() == labels.argmax(1).tolist()
+    expected = np.where(labels.max(1) < least, NO_ADAPTER, labels.argmax(1))
+    assert 0 < (expected == NO_ADAPTER).sum() < len(expected)
+    assert chosen[1].tolist() == expected.tolist()
+
+
 def test_the_base_can_be_forced(data: Path) -> None:
     plain, _ = translate_typed(*loaded(data, arch=MIX), ["w1 w2 w3"])
     for arch in (AD, GAD):

@@ -25,6 +25,7 @@ def general_step(config: Translation) -> Step:
     """
     data, checkpoint = config.work_dir / "data-bin", best_checkpoint(config, BASE)
     arguments = ["--task", TASK, "--path", str(checkpoint), "--domain", BASE, "--beam", "1", "--max-tokens", "4000"]
+    arguments += ["--max-len-a", "2", "--max-len-b", "20"]  # a translation that repeats itself holds up its whole batch
     arguments += ["--bpe", "sentencepiece", "--sentencepiece-model", str(data / "sentencepiece.model")]
 
     def build(folder: Path) -> str:

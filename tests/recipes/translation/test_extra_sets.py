@@ -25,7 +25,7 @@ def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(extra_sets, "run_fairseq", interactive)
     monkeypatch.setattr(extra_sets, "write_hypotheses", lambda *_: None)
-    monkeypatch.setattr(extra_sets, "with_guessed_domains", lambda lines, _: [f"<guessed> {line}" for line in lines])
+    monkeypatch.setattr(extra_sets, "with_guessed_domains", lambda lines, *_: [f"<guessed> {line}" for line in lines])
     for step in extra_set_steps(load_config(write_translation_experiment(tmp_path))):
         step.output.mkdir(parents=True)
         step.build(step.output)
