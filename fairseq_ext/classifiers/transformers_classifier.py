@@ -70,9 +70,9 @@ def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labe
 
 def load(folder: Path) -> TransformersClassifier:
     """Load a classifier written by :func:`train`."""
-    settings = read_json(folder / _SETTINGS, "train the teacher again")
-    settings = {"precision": "float32", **settings, "model": str(folder)}  # the only precision of earlier versions
-    return TransformersClassifier(read_model(TransformersTeacher, settings, str(folder / _SETTINGS), {}))
+    path = folder / _SETTINGS
+    settings = {**read_json(path, "train the teacher again"), "model": str(folder)}
+    return TransformersClassifier(read_model(TransformersTeacher, settings, str(path), {}))
 
 
 class TransformersClassifier:

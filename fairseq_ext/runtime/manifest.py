@@ -20,9 +20,9 @@ from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import as_typed, read_json
 from fairseq_ext.inputs.origin import Origin
-from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE, read_strictly
+from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE
 
 FORMAT = 4
 MANIFEST_FILE = "system.json"
@@ -144,7 +144,7 @@ def verify(directory: Path) -> Manifest:
 
 def parse(content: dict[str, Any], path: Path) -> Manifest:
     """Return the manifest that a parsed JSON object describes."""
-    manifest = read_strictly(Manifest, content, path)
+    manifest = as_typed(content, Manifest, path, REMEDY)
     for code in manifest.languages:
         check_language(code, f"{path}: languages")
     # These are printed, and written into documents.

@@ -23,11 +23,9 @@ PRIVATE = f"[{OPEN[0]}-{_END}]"
 MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
 _PLACEHOLDER = re.compile(f"{_BEGIN}[^{_BEGIN}{_END}]*{_END}")
 _STOWED = range(0xFD000, 0xFFFFE)
-NO_BREAK = re.compile("[\u00a0\u202f]")
+NO_BREAK = re.compile("[\u00a0\u202f]|&nbsp;|&#160;|&#[xX][aA]0;")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
 _LINE_BREAK = re.compile(r"(?<![ \t\f])[ \t\f]*+[\r\n][ \t\r\n\f]*+")
-# A mark, but not those of a no-break space.
-_CUTTING = re.compile(f"(?!{_BEGIN}{NO_BREAK.pattern})(?!(?<={NO_BREAK.pattern}){_END})(?:{MARK.pattern})")
 
 
 def mark(kind: tuple[str, str], number: int) -> str:
@@ -107,10 +105,11 @@ def split(text: str, syntax: Syntax = PLAIN, dialect: str = ANY) -> Pieces:
 def between_marks(text: str) -> Pieces:
     """Split a text with marks at all but no-break spaces. Marks of placeholders are removed, those of tags are kept."""
     parts, kept = [], ""
-    for part, is_text in cut(_CUTTING, text):
+    text = re.sub(f"{_BEGIN}({NO_BREAK.pattern}){_END}", r"\1", text)
+    for part, is_text in cut(MARK, text):
         before, words, after = _edges(part)
-        if is_text and any(map(str.isalpha, words)):
-            parts += [kept + before, words]
+        if is_text and any(map(str.isalpha, NO_BREAK.sub("", words))):
+            parts += [kept + before, NO_BREAK.sub(lambda blank: keep(blank[0]), words)]
             kept = after
         else:
             kept += re.sub(f"[{_BEGIN}{_END}]", "", part)

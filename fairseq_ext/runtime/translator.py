@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -298,15 +299,13 @@ class SystemTranslator:
 
     def _marked(self, text: str) -> Marked:
         """Read a text with marks. Symbols and words that the model does not know are kept like placeholders."""
-        if not text.isascii():
-            parts = [
-                _UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)
-            ]
-            text = "".join(parts)
+        parts = [_UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)]
+        text = "".join(parts)
         return Marked.read(text, lambda placeholder: 0 < len(self.text.encode_exactly(placeholder)) <= LONGEST_KEPT)
 
     def _kept_if_unknown(self, unit: re.Match[str]) -> str:
-        return keep(unit[0]) if not unit[0].isascii() and self.text.is_unknown(unit[0]) else unit[0]
+        is_plain = unit[0].isascii() and unit[0].isalnum()  # its letters may be known in other words
+        return keep(unit[0]) if not is_plain and self.text.is_unknown(unit[0]) else unit[0]
 
     def _sentence(self, question: _Question, marked: Marked) -> Sentence:
         prefix = [*self.text.vocabulary.prefix, *self.text.encode_prefix(question.request.prefix)]
@@ -330,15 +329,17 @@ class SystemTranslator:
         self, questions: Sequence[_Question], options: Options, candidates: int, *, with_gates: bool
     ) -> list[Answer]:
         asked = [(question, sentence) for question in questions for sentence in question.sentences]
-        found = self._searches.translate([each for _, each in asked], options, candidates, with_gates=with_gates)
-        answers = [
-            self._answer(question, sentence, own, texts, fault, with_gates)
-            for (question, sentence), (own, texts, fault) in zip(asked, found, strict=True)
-        ]
-        spoilt = [place for place, answer in enumerate(answers) if not answer.candidates]
-        again = self._in_parts([asked[place] for place in spoilt], options, candidates, with_gates=with_gates)
-        for place, answer in zip(spoilt, again, strict=True):
-            answers[place] = answer
+        searched = [sentence for _, sentence in asked if sentence.marked.has_words]
+        found = iter(self._searches.translate(searched, options, candidates, with_gates=with_gates))
+        answers = []
+        for question, sentence in asked:
+            answer = Answer((), question.route, question.domain)
+            if sentence.marked.has_words:
+                answer = self._answer(question, sentence, *next(found), with_gates)
+            if not answer.candidates:
+                parts = partial(self._answers, options=options, candidates=candidates, with_gates=with_gates)
+                answer = self._in_parts(question, sentence, parts)
+            answers.append(answer)
         left = iter(answers)
         return [
             join_answers(list(islice(left, len(question.sentences))))
@@ -348,29 +349,23 @@ class SystemTranslator:
         ]
 
     def _in_parts(
-        self, asked: Sequence[tuple[_Question, Sentence]], options: Options, candidates: int, *, with_gates: bool
-    ) -> list[Answer]:
-        """Translate the words between the marks of sentences. Where that does not help, the sentence stays as it is."""
-        divided = [between_marks(sentence.marked.original) for _, sentence in asked]
-        parts = [
-            replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
-            for (question, sentence), pieces in zip(asked, divided, strict=True)
-            if sentence.marked.original != "".join(pieces.texts)
-            for text in pieces.texts
-        ]
-        left = iter(self._answers(parts, options, candidates, with_gates=with_gates) if parts else [])
-        answers = []
-        for (question, sentence), pieces in zip(asked, divided, strict=True):
-            original = sentence.marked.original
-            answer = Answer((), question.route, question.domain)
-            if original != "".join(pieces.texts):
-                joined = join_answers(list(islice(left, len(pieces.texts))), pieces.join)
-                answer = _kept(replace(joined, notes=(*joined.notes, IN_PARTS)), sentence)
-            if not answer.candidates:
-                text = MARK.sub(lambda mark: mark[1] or mark[0], original)
-                answer = replace(answer, candidates=(Candidate(text, 0.0),), notes=(UNTRANSLATED,))
-            answers.append(replace(answer, placeholders=sentence.marked.placeholders))
-        return answers
+        self, question: _Question, sentence: Sentence, answers: Callable[[Sequence[_Question]], list[Answer]]
+    ) -> Answer:
+        """Translate the words between the marks of a sentence. Where that does not help, it stays as it is."""
+        original = sentence.marked.original
+        pieces, answer = between_marks(original), Answer((), question.route, question.domain)
+        if pieces.texts and pieces.texts != [original]:
+            parts = [
+                replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
+                for text in pieces.texts
+            ]
+            joined = join_answers(answers(parts), pieces.join)
+            answer = _kept(replace(joined, notes=(*joined.notes, IN_PARTS)), sentence)
+        if not answer.candidates:
+            text = MARK.sub(lambda mark: mark[1] or mark[0], original)
+            notes = (UNTRANSLATED,) if any(map(str.isalpha, text)) else ()
+            answer = replace(answer, candidates=(Candidate(text, 0.0),), notes=notes)
+        return replace(answer, placeholders=sentence.marked.placeholders)
 
     def _answer(
         self,

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 
 from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords, own_model_name
 from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_typed
 
 VOCABULARY_FILE = "vocabulary.json"
 REMEDY = "export the system again with fairseq-ext export"
@@ -84,7 +83,7 @@ class Text:
         paths = [directory / MODEL_FILE, directory / own_model_name(target_lang)]
         models = [load_subwords(path, REMEDY) if path.is_file() else None for path in paths]
         path = directory / VOCABULARY_FILE
-        vocabulary = read_strictly(Vocabulary, read_json(path, REMEDY), path)
+        vocabulary = read_typed(path, Vocabulary, REMEDY)
         vocabulary.check(domains, path)
         return cls(vocabulary, *models)
 
@@ -158,13 +157,3 @@ def _cut(text: str, subwords: Any) -> list[str]:
         raise InputError(f"SentencePiece cannot cut a text ({error}); {REMEDY}") from None
     # fairseq splits symbols at blanks.
     return [part for piece in pieces for part in piece.split()]
-
-
-def read_strictly(kind: type[_Kind], content: Any, path: Path) -> _Kind:
-    """Convert parsed JSON to a dataclass, with strict types."""
-    try:
-        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ": ".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {where}: {first['msg']}, got {shown(first['input'])}; {REMEDY}") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,8 +26,8 @@ from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import (
     JSON,
     Order,
-    check_domain,
     default_route,
+    domain_in,
     read_body,
     read_content,
     read_order,
@@ -39,12 +38,11 @@ from fairseq_ext.serving.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
-from fairseq_ext.serving.refusals import RefusedError, refuse
+from fairseq_ext.serving.refusals import RefusedError, reason, refuse
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
-_LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")
 _TOLD_LIMITS = ("bytes", "texts", "characters", "beam", "work")
 _T = TypeVar("_T")
@@ -81,6 +79,7 @@ def make_app(
         # Status of the translation thread.
         Route("/health", health(lambda each: each.is_alive, lambda well: {"status": "ok" if well else "error"})),
         Route("/frontend/settings", tell(service.settings)),
+        Route("/spec", tell(lambda _: clients.describe(paths))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
         Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: ["-".join(service.system.languages)])),
         Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: clients.model_tags(query, service.system))),
@@ -120,9 +119,7 @@ def _counted(
             except ClientDisconnect:
                 response = Response(status_code=_GONE)
             except Exception as error:
-                _LOGGER.exception("a translation failed")
-                text = f"the translation failed ({type(error).__name__}); see the log of the service"
-                response = JSONResponse({"error": text}, 500)
+                response = JSONResponse({"error": reason(error)}, 500)
         service.metrics.requests.labels(response.status_code).inc()
         return response
 
@@ -178,9 +175,7 @@ class Service:
             if self._corrections is None:
                 raise RefusedError(403, "Suggestions are disabled on this server; start it with --corrections FOLDER")
             texts = clients.read_suggestion(content, self.system, self._limits)
-            domain = content.get("domain") or self._domain_of(request)
-            if domain is not None:
-                check_domain(domain, "the body", self.system)
+            domain = domain_in(content, "domain", self.system) or self._domain_of(request)
             await asyncio.to_thread(self._corrections.add, domain, *texts)
         return JSONResponse({"success": True})
 
@@ -190,9 +185,7 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request, self._limits.max_file_bytes)
             upload = clients.read_file(content, self.system)
-            domain = content.get("domain") or self._domain_of(request)
-            if domain is not None:
-                check_domain(domain, "the body", self.system)
+            domain = domain_in(content, "domain", self.system) or self._domain_of(request)
             route = domain or default_route(self.system, "file")
             assert self._batcher is not None
             steps = self._files.translate(upload, route, self.system, self._batcher.submit, str(request.base_url))
@@ -256,10 +249,7 @@ class Service:
 
     def _domain_of(self, request: Request) -> str | None:
         """Return the domain of a path ``/d/DOMAIN/…``, or None."""
-        domain = request.path_params.get("domain")
-        if domain is not None:
-            check_domain(domain, "the path", self.system)
-        return domain
+        return domain_in(request.path_params, "domain", self.system)
 
     async def _answer(self, request: Request, order: Order, write: Callable[[Outcome], Any]) -> Response:
         """Translate an order, unless its client disconnects."""
@@ -346,19 +336,10 @@ def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict
 
 
 def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "text": answer.candidates[0].text,
-        "score": round(answer.candidates[0].score, 4),
-        "route": answer.route,
-        "domain": answer.domain,
-    }
-    if answer.terms:
-        found["terms"] = answer.terms
-    for key in ("placeholders", "notes"):
-        if values := getattr(answer, key):
-            found[key] = values
-    if len(answer.candidates) > 1:
-        found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
+    found = answer.record()
+    found.update(found["candidates"][0])
+    if len(answer.candidates) == 1:
+        del found["candidates"]
     if gates is not None:
         found["weights"] = answer.weights and _shares(domains, answer.weights)
     if gates in ("layers", "tokens"):

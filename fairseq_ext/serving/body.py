@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_string
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -203,10 +203,12 @@ def check_count(value: Any, key: str, least: int, most: int) -> int:
     return value
 
 
-def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
-    """Check that a system has a domain."""
-    if domain not in domains_of(system):
-        raise _unknown(f'{where}: unknown "domain" {shown(domain)}', domains_of(system))
+def domain_in(content: Mapping[str, Any], key: str, system: SystemTranslator, where: str = "the request") -> str | None:
+    """Return the domain that a request names; None if it names none."""
+    domain = content.get(key)
+    if domain and domain not in domains_of(system):
+        raise _unknown(f'{where}: unknown "{key}" {shown(domain)}', domains_of(system))
+    return domain or None
 
 
 def check_dialect(dialect: Any) -> str:
@@ -261,11 +263,10 @@ def _route(given: _Routed, where: str, system: SystemTranslator) -> str | None:
     """Return the route given by ``domain`` or ``route``; None if neither is given."""
     if given.domain is not None and given.route is not None:
         raise RefusedError(422, f'{where} has a "domain" and a "route"; give one of them')
-    if given.domain is not None:
-        check_domain(given.domain, where, system)
+    domain = domain_in({"domain": given.domain}, "domain", system, where)
     if given.route is not None and given.route not in system.routes:
         raise _unknown(f'{where}: unknown "route" {shown(given.route)}', system.routes)
-    return given.domain or given.route
+    return domain or given.route
 
 
 def _unknown(message: str, names: list[str]) -> RefusedError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import logging
 import re
 import secrets
 from collections import OrderedDict
@@ -16,13 +15,12 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.serving.body import Order, Upload
-from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.serving.refusals import RefusedError, reason
 from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
 
@@ -32,64 +30,21 @@ if TYPE_CHECKING:
 
     Submit = Callable[[Order], Future[Outcome]]
 
-_LOGGER = logging.getLogger("uvicorn.error")
 FILE_STEPS = "application/x-ndjson"  # content type of progress
 _BLOCK, _BLOCK_CHARACTERS = 32, 10_000  # of texts of a file in an order; other orders come between
 _PLAIN = ".txt"
-SUFFIXES = (_PLAIN, *formats.SUFFIXES)
+SUFFIXES = (_PLAIN, *formats.SUFFIXES, ".xml")  # .xml of Android
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
 
 
-class Translatable(Protocol):
-    """A file whose texts are translated."""
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        """Return the texts to translate, each with its dialect of placeholders."""
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        """Return the file with the translations."""
-
-
-class _Lines:
-    """Plain text, whose lines are translated."""
-
-    def __init__(self, data: bytes) -> None:
-        try:
-            self._lines = data.decode("utf-8-sig").split("\n")
-        except UnicodeDecodeError:
-            raise RefusedError(422, "the file is not UTF-8; convert it") from None
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        return [(line, ANY) for line in self._lines]
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        return "\n".join(translations).encode("utf-8")
-
-
-class _Filled:
-    """A document in a file."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        return list(self._document.texts())
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        file = io.BytesIO()
-        self._document.write(translations, file)
-        return file.getvalue()
-
-
-def _opened(data: bytes, path: Path, filling: Filling) -> Translatable:
-    """Write a file, and return its content.
+def _opened(data: bytes, path: Path, filling: Filling) -> Document:
+    """Write a file, and return the document in it.
 
     Raises:
         RefusedError: if it has no format that is supported.
     """
     path.write_bytes(data)
-    kind = _kind_of(path)
-    return _Lines(data) if kind == formats.TEXT else _Filled(formats.document(path, kind, filling))
+    return formats.document(path, _kind_of(path), filling)
 
 
 def plain_name(name: str) -> str:
@@ -140,7 +95,7 @@ class Files:
         aside = partial(asyncio.get_running_loop().run_in_executor, self._reader)
         with TemporaryDirectory() as folder, _refused(path := Path(folder) / plain_name(upload.name)):
             file = await aside(_opened, upload.data, path, Filling(system.languages, system.name))
-            texts = await aside(file.texts)
+            texts = await aside(lambda: list(file.texts()))
             translations: list[str] = []
             while len(translations) < len(texts):
                 yield {"done": len(translations), "total": len(texts)}
@@ -148,10 +103,11 @@ class Files:
                 order = Order(tuple(Request(text, route, dialect=dialect) for text, dialect in block))
                 outcome = await asyncio.wrap_future(await aside(submit, order))
                 translations += [answer.candidates[0].text for answer in outcome.answers]
-            data = await aside(file.filled, translations)
+            data = io.BytesIO()
+            await aside(file.write, translations, data)
         stem, dot, suffix = plain_name(upload.name).rpartition(".")
         name = f"{stem}_{system.languages[1]}{dot}{suffix}"
-        url = f"{address}download_file/{self._add(Upload(name, data))}/{name}"
+        url = f"{address}download_file/{self._add(Upload(name, data.getvalue()))}/{name}"
         yield {"translatedFileUrl": url, "done": len(texts), "total": len(texts)}
 
     def _add(self, file: Upload) -> str:
@@ -173,7 +129,4 @@ async def json_lines(steps: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]
         async for step in steps:
             yield json.dumps(step) + "\n"
     except Exception as error:
-        if not isinstance(error, RefusedError):
-            _LOGGER.exception("a translation failed")
-        text = str(error) if isinstance(error, RefusedError) else f"the translation failed ({type(error).__name__})"
-        yield json.dumps({"error": text}) + "\n"
+        yield json.dumps({"error": reason(error)}) + "\n"

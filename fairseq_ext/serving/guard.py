@@ -32,7 +32,7 @@ _HEADERS = {
 }
 # Paths open to everyone: health, languages, translated files by a secret key, and the page, which asks for the token.
 _OPEN = re.compile(
-    r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|frontend/settings)"
+    r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|spec|frontend/settings)"
     r"|/download_file/[\w-]{16,}/[^/]+"
 )
 # Paths whose body may contain the token, which the endpoint then checks.

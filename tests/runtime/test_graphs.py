@@ -29,7 +29,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pre-norm": ("mix", (*PRE_NORM, "--decoder-learned-pos", "--layernorm-embedding")),
     "plain adapters": ("ad", PRE_NORM),
     "gates on all": ("gad", ("--gate-inputs", "states,source,encoder")),
-    "gates on states": ("gad", ("--gate-inputs", "states", "--share-gates", *PRE_NORM)),
+    "gates on states": ("gad", ("--gate-inputs", "states", *PRE_NORM)),
     "gates on the source": ("gad", ("--gate-inputs", "source", "--gate-temperature", "1")),
     "a guarded adapter": ("gad", ("--gate-inputs", "states,source,encoder")),
     "two adapters of a gate's": ("gad", ("--gate-top-k", "2")),

@@ -18,7 +18,7 @@ from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import check_choice
-from fairseq_ext.recipes.config import Experiment, Run, Train, expand, named_run
+from fairseq_ext.recipes.config import Experiment, Place, Run, Train, expand, named_run
 from fairseq_ext.recipes.registry import load_as
 from fairseq_ext.recipes.translation.base import Base
 from fairseq_ext.recipes.translation.sections import (
@@ -84,25 +84,21 @@ class Translation(Experiment[TranslationSystem]):
     @model_validator(mode="before")
     @classmethod
     def _add_base(cls, content: Any) -> Any:
-        """Add the base as a system, without the options of ``common``."""
+        """Add the base as a system, to which ``common`` does not apply because it is already made."""
         train = content.get("train") or {}
         if not content.get("base") or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
             return content
         systems = train.get("systems") or {}
         if BASE in systems:
             raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
-        none = dict.fromkeys(TranslationSystem.keys() - {"name", "options", "place"})
-        return {**content, "train": {**train, "systems": {BASE: {**none, "arch": "transformer"}, **systems}}}
+        about = {"name": BASE, "options": {"arch": "transformer"}, "place": Place(f"train: systems: {BASE}")}
+        base = TranslationSystem.model_validate(about)
+        return {**content, "train": {**train, "systems": {BASE: base, **systems}}}
 
     @model_validator(mode="after")
     def _check_base(self) -> Translation:
-        if self.base is None:
-            return self
-        if self.subwords.model_fields_set:
+        if self.base and self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        options = self.train.systems[BASE].options
-        options.clear()
-        options["arch"] = "transformer"
         return self
 
     @model_validator(mode="after")
