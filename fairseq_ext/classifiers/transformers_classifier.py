@@ -80,7 +80,7 @@ class TransformersClassifier:
 
     def __init__(self, options: TransformersTeacher) -> None:
         self.options, self.device = options, _choose_device(options.device)
-        self.tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model")
+        self.tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model", is_trained=True)
         precision = _choose_precision(options.precision, self.device)
         self.model = model.to(self.device, getattr(torch, precision)).eval()
 

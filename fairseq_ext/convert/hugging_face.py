@@ -6,7 +6,7 @@ import json
 import pickle
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs import json_file
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
 
 CONFIG_FILE = "config.json"
 # In order of preference; an index lists the files of a sharded model.
@@ -52,6 +53,47 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file with sorted keys."""
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
+    """Refuse a tokenizer with tokens added to its vocabulary: the imported subwords would cut them.
+
+    Args:
+        known: special tokens of such models.
+    """
+    known = {*known, *_vocabulary(folder)}
+    for token in _added_tokens(folder):
+        if token not in known:
+            raise InputError(
+                f"{folder}: the token {shown(token)} was added to the tokenizer, which is not supported; import a "
+                "model without added tokens"
+            )
+
+
+def _added_tokens(folder: Path) -> Iterator[str]:
+    for name in ("added_tokens.json", "tokenizer_config.json", "tokenizer.json"):
+        content = read_json(folder / name) if (folder / name).is_file() else {}
+        entries = content.get("added_tokens", content.get("added_tokens_decoder"))
+        if name == "added_tokens.json":
+            yield from content
+        elif isinstance(entries, dict | list):
+            items = entries.values() if isinstance(entries, dict) else entries
+            yield from (str(item.get("content")) for item in items if isinstance(item, dict))
+
+
+def _vocabulary(folder: Path) -> set[str]:
+    """Return the symbols of the vocabulary files of a folder."""
+    found: set[str] = set()
+    for name in ("vocab.json", "target_vocab.json", "tokenizer.json"):
+        content: Any = read_json(folder / name) if (folder / name).is_file() else {}
+        if name == "tokenizer.json":
+            model = content.get("model")
+            content = model.get("vocab") if isinstance(model, dict) else None
+        if isinstance(content, dict):
+            found.update(content)
+        elif isinstance(content, list):
+            found.update(str(entry[0]) for entry in content if isinstance(entry, list) and entry)
+    return found.union(read_lines(folder / "vocab.txt") if (folder / "vocab.txt").is_file() else ())
 
 
 def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path) -> None:

@@ -15,6 +15,8 @@ _Kind = TypeVar("_Kind")
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
     """Read a JSON file whose top level is an object; ``remedy`` is the advice at the end of error messages."""
     try:
+        if path.exists() and not path.is_file():  # reading a pipe would wait forever
+            raise OSError("not a regular file")
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: not found; {remedy}") from None

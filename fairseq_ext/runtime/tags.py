@@ -25,7 +25,7 @@ _ACCELERATOR = r"""(?<![^\s("'>])(?:&(?=[a-z0-9])(?![a-z]\w*;)|_(?-i:(?=[A-Z]))(
 # the vocabulary refuses, and Ruby's %<name>s is a placeholder. The bound keeps the time linear.
 _TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(?:\?>|\Z)
     |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
-    |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,5000}}?</(?P=code)\s*>
+    |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,1000}}?</(?P=code)\s*>
     |<(?!domain:|PRI\w+>)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>
     |</?[a-z][^<>"']*["'][^<>]*>|</[a-z]\w*\s*\Z
     |&lt;[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
@@ -206,7 +206,7 @@ def pair_up(parts: Sequence[Part]) -> tuple[dict[int, int], set[int]]:
     return pairs, crossing
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _half(tag: str) -> tuple[str, str]:
     """Return whether a tag opens or closes a pair, and a key that both halves share; empty if it stands alone."""
     if tag[:1] in tuple("*~_[!]"):  # of Markdown

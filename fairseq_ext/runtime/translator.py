@@ -32,7 +32,7 @@ from fairseq_ext.runtime.manifest import (
 )
 from fairseq_ext.runtime.model import Model
 from fairseq_ext.runtime.next_tokens import Options
-from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, unstow, without_marks
+from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, without_marks
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Answer, Candidate, Request, TokenGates, join_answers
 from fairseq_ext.runtime.search import Found
@@ -41,7 +41,7 @@ from fairseq_ext.runtime.sentences import cut
 from fairseq_ext.runtime.shortlist import NONE, SYSTEM, Shortlist, read_shortlist
 from fairseq_ext.runtime.tags import cut as split_at
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term
-from fairseq_ext.runtime.vocabulary import Text
+from fairseq_ext.runtime.vocabulary import REMEDY, Text
 
 _MOST_CANDIDATES = 100
 # A word, or a symbol with its modifiers, such as an emoji of several characters. In CJK scripts, a character.
@@ -113,16 +113,33 @@ class SystemTranslator:
         directory = Path(directory)
         manifest = verify(directory)
         check_choice(decoding_precision, PRECISIONS, "decoding_precision")
-        text = Text.read(directory, manifest.languages[1])
+        text = Text.read(directory, manifest.languages[1], manifest.domains)
         classifier = None
         if manifest.classifier is not None:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
         check_choice(shortlist, (SYSTEM, NONE), "shortlist")
         lexicons = read_shortlist(directory, text.vocabulary) if shortlist == SYSTEM else None
         model = Model(directory, decoding_precision, 1, device)
+        model.tables.check(len(text.vocabulary.source), len(text.vocabulary.target))
+        if model.num_adapters not in (0, len(manifest.domains)):
+            raise InputError(f"{directory}: has {model.num_adapters} adapters for {len(manifest.domains)} domains")
         translator = cls(manifest, model, text, classifier, threads, lexicons)
+        translator._try(directory)
         translator.terms = translator.spelled(Glossary.read(terms) if terms else None)
         return translator
+
+    def _try(self, directory: Path) -> None:
+        """Translate two words by each route, so that files that do not fit each other are found at once."""
+        options = self.options
+        self.options = replace(options, beam=min(options.beam, 2), max_len_a=0, max_len_b=2, min_len=1)
+        try:
+            self.translate([Request("a b", route) for route in self.routes])
+        except InputError:
+            raise
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise InputError(f"{directory}: its files do not fit each other ({reason}); {REMEDY}") from None
+        self.options = options
 
     @property
     def name(self) -> str:
@@ -206,6 +223,16 @@ class SystemTranslator:
         """Return the approximate length of a text in subwords, including the end of the sentence."""
         return len(self.text.pieces(text)) + 1
 
+    def extra_work(self, request: Request) -> int:
+        """Return what a part of a text adds to the work of its search: subwords of required terms, and marks."""
+        targets = [
+            term.targets
+            for glossary in (self.terms, request.terms)
+            for term in (glossary.found_in(without_marks(request.text)) if glossary else ())
+        ]
+        terms = sum(max(map(self.count_pieces, own)) for own in targets)
+        return terms + len(MARK.findall(request.text))
+
     def normalise(self, texts: Sequence[str], side: int = 0) -> list[str]:
         """Normalise texts as the training data was normalised before subword segmentation.
 
@@ -227,7 +254,7 @@ class SystemTranslator:
     def _read(self, requests: Sequence[Request], label: Callable[[int], str]) -> list[_Question]:
         stowed = [stow(request.text) for request in requests]
         normal = self.normalise([text for text, _ in stowed])
-        texts = [unstow(text, held) for text, (_, held) in zip(normal, stowed, strict=True)]
+        texts = [text.translate(held) for text, (_, held) in zip(normal, stowed, strict=True)]
         routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
         domains = self._domains([without_marks(text) for text in texts], routes)
         given = {id(request.terms): request.terms for request in requests}  # requests may share a glossary

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
 PAGE = Path(__file__).with_name("page")
+_TOLD_LIMITS = ("bytes", "texts", "characters", "beam", "work")
+_T = TypeVar("_T")
 _GONE = 499  # client closed the connection; only used in metrics
 
 
@@ -139,6 +142,7 @@ class Service:
         self._limits, self._load, self._needs_key = limits, load, needs_key
         self._corrections = None if corrections is None else Corrections(corrections)
         self._files = Files()
+        self._reader = ThreadPoolExecutor(1, "reading")  # one thread, so that others have a share of the interpreter
         self.metrics = Metrics()
         self._batcher: Batcher | None = None
         self._reloading = asyncio.Lock()
@@ -147,6 +151,7 @@ class Service:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         batcher = self._batcher = Batcher(self.system, self._limits, self.metrics)
         yield
+        self._reader.shutdown(wait=False)
         await asyncio.to_thread(batcher.close)
 
     async def detect(self, request: Request) -> Response:
@@ -154,7 +159,7 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request)
             _check_key(request, content)
-            return JSONResponse(clients.detect(content, self.system, self._limits))
+            return JSONResponse(await self._aside(clients.detect, content, self.system, self._limits))
 
     def settings(self, _: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer to ``GET /frontend/settings``."""
@@ -212,11 +217,12 @@ class Service:
         system = self.system
         if isinstance(content, dict) and "texts" in content:
             _check_key(request, content)
-            order = read_order(content, system, self._limits, self._domain_of(request))
+            order = await self._aside(read_order, content, system, self._limits, self._domain_of(request))
             return await self._answer(request, order, lambda outcome: _own_words(system, order, outcome))
         with refuse_as_libretranslate():
             _check_key(request, content)
-            order, write = clients.read_libretranslate(content, system, self._limits, self._domain_of(request))
+            read, domain = clients.read_libretranslate, self._domain_of(request)
+            order, write = await self._aside(read, content, system, self._limits, domain)
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     @_counted
@@ -234,10 +240,12 @@ class Service:
             most: maximum size in bytes (default: that of the limits).
         """
         data, kind = await read_body(request, self._limits, most or self._limits.max_bytes)
-        if kind == JSON:
-            return read_content(data)
-        content = await asyncio.to_thread(read_content, data, kind) if data else {}
-        return {**request.query_params, **content}
+        content = await self._aside(read_content, data, self._limits, kind) if data or kind == JSON else {}
+        return content if kind == JSON else {**request.query_params, **content}
+
+    async def _aside(self, read: Callable[..., _T], *given: Any) -> _T:
+        """Call a function in the thread that reads requests, so that health is answered meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self._reader, read, *given)
 
     def _domain_of(self, request: Request) -> str | None:
         """Return the domain of a path ``/d/DOMAIN/…``, or None."""
@@ -248,12 +256,14 @@ class Service:
         if not order.requests:
             return JSONResponse(write(Outcome([], 0.0, 0.0)))
         assert self._batcher is not None
-        future = asyncio.wrap_future(self._batcher.submit(order))
+        future = asyncio.wrap_future(await self._aside(self._batcher.submit, order))
         leaving = asyncio.ensure_future(_wait_until_gone(request))
         both: list[asyncio.Future[Any]] = [future, leaving]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            return JSONResponse(write(future.result())) if future.done() else Response(status_code=_GONE)
+            if not future.done():
+                return Response(status_code=_GONE)
+            return await self._aside(lambda: JSONResponse(write(future.result())))
         finally:
             for each in both:
                 each.cancel()
@@ -285,7 +295,7 @@ class Service:
                 "corrections": self._corrections is not None,
                 "files": list(SUFFIXES),
                 "base": system.base,
-                "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
+                "limits": {key: getattr(limits, f"max_{key}") for key in _TOLD_LIMITS},
             }
         )
 

@@ -76,7 +76,7 @@ def _read_texts(
 
 
 def _check_texts(texts: Sequence[Any], limits: Limits, key: str) -> None:
-    for text in texts:
+    for text in texts[: limits.max_texts]:
         if not isinstance(text, str):
             raise RefusedError(422, f'"{key}" is {shown(text)}; give a text')
     for size, most in ((len(texts), limits.max_texts), (sum(map(len, texts)), limits.max_characters)):

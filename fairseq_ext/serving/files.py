@@ -8,9 +8,11 @@ import json
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -29,24 +31,20 @@ if TYPE_CHECKING:
     Submit = Callable[[Order], Future[Outcome]]
 
 FILE_STEPS = "application/x-ndjson"  # content type of progress
-_BLOCK = 32  # texts of a file in an order; other orders come between
+_BLOCK, _BLOCK_CHARACTERS = 32, 10_000  # of texts of a file in an order; other orders come between
 _PLAIN = ".txt"
 SUFFIXES = (_PLAIN, *formats.SUFFIXES, ".xml")  # .xml of Android
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
 
 
-@contextmanager
-def opened(upload: Upload, filling: Filling) -> Iterator[Document]:
-    """Give the document in a file, which exists as long as the context.
+def _opened(data: bytes, path: Path, filling: Filling) -> Document:
+    """Write a file, and return the document in it.
 
     Raises:
         RefusedError: if it has no format that is supported.
     """
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / plain_name(upload.name)
-        path.write_bytes(upload.data)
-        with _refused(path):
-            yield formats.document(path, _kind_of(path), filling)
+    path.write_bytes(data)
+    return formats.document(path, _kind_of(path), filling)
 
 
 def plain_name(name: str) -> str:
@@ -64,6 +62,11 @@ def _kind_of(path: Path) -> str:
     return kind
 
 
+def _first_block(texts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    sizes = accumulate(len(text) for text, _ in texts[:_BLOCK])
+    return texts[: max(sum(size <= _BLOCK_CHARACTERS for size in sizes), 1)]
+
+
 @contextmanager
 def _refused(path: Path) -> Iterator[None]:
     """Refuse a file with an error, without the name of our copy of it."""
@@ -78,6 +81,7 @@ class Files:
 
     def __init__(self) -> None:
         self._results: OrderedDict[str, Upload] = OrderedDict()
+        self._reader = ThreadPoolExecutor(1, "files")  # one thread, so that others have a share of the interpreter
 
     async def translate(
         self, upload: Upload, route: str, system: SystemTranslator, submit: Submit, address: str
@@ -88,17 +92,19 @@ class Files:
             submit: function that accepts an order; see :meth:`~fairseq_ext.serving.batcher.Batcher.submit`.
             address: address of the service, with a slash at the end.
         """
-        with opened(upload, Filling(system.languages, system.name)) as file:
-            texts = await asyncio.to_thread(lambda: list(file.texts()))
+        aside = partial(asyncio.get_running_loop().run_in_executor, self._reader)
+        with TemporaryDirectory() as folder, _refused(path := Path(folder) / plain_name(upload.name)):
+            file = await aside(_opened, upload.data, path, Filling(system.languages, system.name))
+            texts = await aside(lambda: list(file.texts()))
             translations: list[str] = []
             while len(translations) < len(texts):
                 yield {"done": len(translations), "total": len(texts)}
-                block = texts[len(translations) :][:_BLOCK]
+                block = _first_block(texts[len(translations) :])
                 order = Order(tuple(Request(text, route, dialect=dialect) for text, dialect in block))
-                outcome = await asyncio.wrap_future(submit(order))
+                outcome = await asyncio.wrap_future(await aside(submit, order))
                 translations += [answer.candidates[0].text for answer in outcome.answers]
             data = io.BytesIO()
-            await asyncio.to_thread(file.write, translations, data)
+            await aside(file.write, translations, data)
         stem, dot, suffix = plain_name(upload.name).rpartition(".")
         name = f"{stem}_{system.languages[1]}{dot}{suffix}"
         url = f"{address}download_file/{self._add(Upload(name, data.getvalue()))}/{name}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.placeholders import ANY, NONE, arguments, count, keeps
-from fairseq_ext.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow, unstow
+from fairseq_ext.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow
 from fairseq_ext.runtime.placing import Marked
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.search import Found, Hypothesis
@@ -164,7 +164,7 @@ def test_a_text_is_cut_beside_placeholders_only() -> None:
     text = " ".join(f"a, {keep('{% if x. y %}')} b" for _ in range(6))
     stowed, held = stow(text)
     assert len(stowed) < len(text)
-    assert unstow(stowed, held) == text
+    assert stowed.translate(held) == text
     parts = [part for part, _ in cut(text, 5, lambda part: len(part.split()))]
     assert " ".join(parts) == text
     assert all(part.count("{%") == part.count("%}") for part in parts)
