@@ -3,6 +3,7 @@
 # "evaluate: comet: MODEL", a COMET model on this machine. PYTHON=/path/to/python3.11 selects the interpreter.
 # Usage: scripts/comet.sh
 set -euo pipefail
+export PYTHONSAFEPATH=1  # modules of the current directory must not hide the libraries
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 environment=$root/.venv-comet
 stamp=$environment/.installed

@@ -67,12 +67,6 @@ def test_whatever_is_imported_is_named_and_the_other_way_round() -> None:
     assert foreign == {IMPORTED_AS.get(name, name) for name in names}
 
 
-def test_the_page_tells_of_every_package_that_is_needed_at_run_time() -> None:
-    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE))
-    assert told == set(pinned("requirements.txt"))
-
-
 # COMET has an environment of its own, with earlier versions.
 LOCKED = sorted(path.name for path in ROOT.glob("requirements*.txt") if path.name != "requirements-comet.txt")
 

@@ -14,7 +14,7 @@ from fairseq_ext.metrics.records import Record, Records
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
-PAGES = sorted(path.with_suffix(".md") for path in RESULTS.glob("*.jsonl"))
+PAGES = [ROOT / "docs/choosing.md", *sorted(path.with_suffix(".md") for path in RESULTS.glob("*.jsonl"))]
 TEXT = "# T\n\n<!-- table {title: Scores, metric: chrF, digits: 1} -->\n<!-- end -->\n\nText.\n"
 
 
@@ -31,7 +31,7 @@ def test_a_page_is_what_its_records_say(page: Path, script: Any) -> None:
     files = script.render(page)
     text = page.read_text(encoding="utf-8")
     assert files[page.name] == text
-    figures = {path.name for path in RESULTS.glob(f"{page.stem}-*.svg")}
+    figures = {path.name for path in page.parent.glob(f"{page.stem}-*.svg")}
     assert figures >= files.keys() - {page.name}
     assert all(f"({figure})" in text for figure in figures)
 

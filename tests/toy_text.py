@@ -5,12 +5,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from fairseq import tasks
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 
-from fairseq_ext.inputs.path_chooser import GaussianClusters, PathChooser
 from tests import toy
 
 DOMAINS = toy.DOMAINS
@@ -79,20 +77,6 @@ def make_text(
 def write_tree(path: Path, content: dict = TREE) -> Path:
     path.write_text(json.dumps(content), encoding="utf-8")
     return path
-
-
-def write_clusters(directory: Path, names: list[str] = DOMAINS, width: int = WIDTH, seed: int = 0) -> Path:
-    """Clusters that divide the states of an untrained model among the leaves, and mean nothing."""
-    directory.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(seed)
-    k = len(names)
-    # Normalised states, as the last layer gives them, are about √H long; so are these means.
-    means = 4 * rng.normal(size=(k, 3))
-    clusters = GaussianClusters(
-        np.zeros(width), rng.normal(size=(width, 3)), np.full(k, 1 / k), means, np.stack([np.eye(3)] * k)
-    )
-    PathChooser(clusters, tuple(names)).save(directory)
-    return directory
 
 
 def make_task(data: Path, *extra: str, arch: str = HIER) -> tuple[Any, Any]:

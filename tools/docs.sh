@@ -3,6 +3,7 @@
 # LOCKED=1 installs exactly the files in requirements-lock/, by their hashes.
 # Usage: tools/docs.sh [--serve]     --serve: serve it at http://127.0.0.1:8001/ until Ctrl-C
 set -euo pipefail
+export PYTHONSAFEPATH=1  # modules of the current directory must not hide the libraries
 root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 environment=$root/.venv-docs
 stamp=$environment/.installed

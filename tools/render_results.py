@@ -1,11 +1,13 @@
 #!/usr/bin/env python
-"""Render the tables and figures of docs/results/*.md again from the records next to them.
+"""Render the tables and figures of docs/results/*.md and docs/choosing.md again from their records.
 
 A page describes its tables and figures in YAML comments. The text between such a comment and ``<!-- end -->`` is
 replaced:
 
     <!-- table {title: "Quality by domain: chrF", paper: Table 10, metric: chrF, digits: 2} -->
     <!-- figure {title: Distances, paper: Figure 3, metric: distance, file: distances, draw: heat} -->
+
+Records are next to the page; those of another page are named by ``records``.
 
 ``--add runs/NAME docs/results/NAME.jsonl`` writes the records of a page from an experiment: means over runs, and
 differences. ``--baseline SYSTEM`` marks results that are better or worse than that system.
@@ -36,7 +38,9 @@ from fairseq_ext.metrics.tables import Column, Table  # noqa: E402
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+RESULTS = DOCS / "results"
+PAGES = [DOCS / "choosing.md", *sorted(path.with_suffix(".md") for path in RESULTS.glob("*.jsonl"))]
 _BLOCK = re.compile(r"(?P<comment><!-- (?:table|figure) (?P<asked>\{.*?\}) -->)\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -86,6 +90,7 @@ class Block:
 
     Attributes:
         title: title above it.
+        records: page whose records are shown; this page's by default.
         paper: number of the table or figure in the page's paper.
         metric: metric to show for all domains, with one column per domain.
         columns: alternatively, the metric, domain and digits of each column, by heading.
@@ -103,6 +108,7 @@ class Block:
     """
 
     title: str
+    records: str = ""
     paper: str = ""
     metric: str = ""
     columns: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
@@ -168,19 +174,19 @@ def main() -> None:
         records = read_records(experiment / "report" / RECORDS_FILE)
         write_results(results, summarise(records, comparisons_of(experiment), options.baseline))
         return
-    for page in sorted(RESULTS.glob("*.md")):
-        if page.with_suffix(".jsonl").is_file():
-            for name, text in render(page).items():
-                page.with_name(name).write_text(text, encoding="utf-8")
+    for page in PAGES:
+        for name, text in render(page).items():
+            page.with_name(name).write_text(text, encoding="utf-8")
 
 
 def render(page: Path) -> dict[str, str]:
     """Return a page with its tables and figures rendered again, and the figures by file name."""
-    results = Results(read_results(page.with_suffix(".jsonl")))
     files: dict[str, str] = {}
 
     def write(match: re.Match[str]) -> str:
         block = read_block(page, match["asked"])
+        records = RESULTS / f"{block.records}.jsonl" if block.records else page.with_suffix(".jsonl")
+        results = Results(read_results(records))
         if block.draw:
             plot = Plot(
                 f"{page.stem}-{block.file}", block.title, DRAWN[block.draw](results, block), " ".join(block.notes)

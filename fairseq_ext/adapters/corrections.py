@@ -6,35 +6,20 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import sacrebleu
-
 from fairseq_ext.adapters.new_text import TRAIN, VALID, Training
 from fairseq_ext.adapters.system import System
-from fairseq_ext.adapters.training import Bench
+from fairseq_ext.adapters.training import Bench, Scores, score
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.corpora.text_files import Pair, read_lines
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import json_row
-from fairseq_ext.runtime.requests import Request
-from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.translators import exported
 
 _FEWEST = 10  # corrections of which some are held out
-
-
-@dataclass(frozen=True)
-class Scores:
-    """chrF of a domain's translations, with corrections as references."""
-
-    before: float
-    after: float
-    number: int  # corrections scored
-    is_held_out: bool  # whether they are not in the training text
 
 
 def update_domain(
@@ -66,7 +51,7 @@ def update_domain(
         bench.write_pairs(system, system, {name: {TRAIN: rest, VALID: held_out or rest}})
         bench.train_adapter(system).write(Path(folder) / "new")
         scored = held_out or rest
-        before, after = (_score(path, name, scored) for path in (model, Path(folder) / "new"))
+        before, after = (score(path, name, scored) for path in (model, Path(folder) / "new"))
         scores = Scores(before, after, len(scored), bool(held_out))
         if held_out and after < before and not may_be_worse:
             raise InputError(
@@ -113,13 +98,7 @@ def _divided(pairs: Sequence[Pair], training: Training) -> tuple[list[Pair], lis
     if not pairs:
         raise InputError(f"no correction has at most {training.max_words} words; raise --max-words")
     pairs = sorted(pairs, key=lambda pair: stable_hash(training.seed, pair.source))
+    assert training.valid is not None
     number = max(1, len(pairs) * training.valid // 100) if len(pairs) >= _FEWEST else 0
     print(f"{len(pairs) - number} corrections to train on, {number} held out", file=sys.stderr)
     return list(pairs[:number]), list(pairs[number:])
-
-
-def _score(model: Path, name: str, pairs: Sequence[Pair]) -> float:
-    translator = SystemTranslator.load(model)
-    answers = translator.translate([Request(pair.source, name) for pair in pairs], with_gates=False)
-    texts = [answer.candidates[0].text for answer in answers]
-    return sacrebleu.corpus_chrf(texts, [[pair.target for pair in pairs]]).score

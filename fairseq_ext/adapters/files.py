@@ -21,7 +21,6 @@ from fairseq_ext.adapters.adapter_file import (
 from fairseq_ext.adapters.system import (
     ADDED,
     BASES,
-    EARLIER_OPTIONS,
     System,
     is_row_key,
     kind_options,
@@ -174,7 +173,7 @@ def _check_kind(system: System, file: AdapterFile) -> None:
             f"{file.path}: its adapters of {kind!r} are incompatible with {system.path}, a {system.architecture!r}; "
             "give the base, or a model with adapters of that kind"
         )
-    options = {**EARLIER_OPTIONS.get(kind, {}), **file.manifest.options}
+    options = file.manifest.options
     if options.keys() != set(ADDED[kind]):
         raise InputError(
             f"{file.path}: its manifest does not have the options {', '.join(ADDED[kind])}; export the adapters again"

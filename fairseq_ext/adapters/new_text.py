@@ -27,7 +27,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import Manifest
 
 TRAIN, VALID = "train", "valid"
-
+_MOST_HELD_OUT = 200
 
 # Treatment of gates when a domain is added.
 GUARDED, REFIT = "guarded", "refit"
@@ -40,9 +40,9 @@ class Training:
     text: Path | None = None  # path prefix of its two files
     old_text: Path | None = None  # folder with text of the old domains, for fitting gates
     gates: str = GUARDED  # for a gated system: GUARDED or REFIT
-    max_update: int = 320  # updates of the adapter
+    max_update: int | None = None  # updates of the adapter; None for a number in proportion to the text
     gate_updates: int = 200
-    valid: int = 200  # number of pairs held out for validation, per domain
+    valid: int | None = None  # number of pairs held out for validation, per domain; None for a fifth, at most 200
     old_pairs: int = 1000  # number of pairs per old domain, including held-out ones
     max_words: int = 80  # maximum length of a sentence
     seed: int = 1
@@ -123,12 +123,13 @@ def split_pairs(name: str, pairs: Sequence[Pair], training: Training) -> dict[st
     kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= training.max_words]
     sources = {normalise_source(pair.source) for pair in kept}
     keys = sorted(sources, key=lambda key: (stable_hash(training.seed, key), key))
-    if len(keys) <= training.valid:
+    number = training.valid or max(1, min(_MOST_HELD_OUT, len(keys) // 5))
+    if len(keys) <= number:
         raise InputError(
             f"{name}: has only {len(keys)} different sources of up to {training.max_words} words, but "
-            f"{training.valid} are held out; give more text, or a smaller --valid"
+            f"{number} are held out; give more text, or a smaller --valid"
         )
-    held_out = set(keys[: training.valid])
+    held_out = set(keys[:number])
     valid = {key: pair for pair in kept if (key := normalise_source(pair.source)) in held_out}
     train = [pair for pair in kept if normalise_source(pair.source) not in held_out]
     print(f"{name}: {len(train)} pairs to train on, {len(valid)} held out", file=sys.stderr)

@@ -28,7 +28,7 @@ from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAda
 from fairseq_ext.models.base_layout import FORM_OPTIONS
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
-from fairseq_ext.modules.adapter_names import EARLIER_NAMES, GUARDED, NAMES, names_entry, read_names
+from fairseq_ext.modules.adapter_names import GUARDED, NAMES, names_entry, read_names
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.patches.checkpoints import save_checkpoint
@@ -41,8 +41,7 @@ PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"
 # Models with adapters, each with its base model and the options that it adds.
 _ADAPTERS = ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
 BASES = {PLAIN: "transformer", GATED: "transformer", HIERARCHICAL_ADAPTERS: "transformer_lm"}
-_GATES = ("gate_temperature", "share_gates", "gate_inputs", "gate_pairs", "gate_base")
-_EARLIER_GATES = ("gate_inputs", "gate_pairs", "gate_base")
+_GATES = ("gate_temperature", "gate_inputs", "gate_pairs", "gate_base")
 BASE_ROW = "router.base_weight"  # the gates' output for the base, which belongs to no adapter
 ADDED = {
     PLAIN: (*_ADAPTERS, *FORM_OPTIONS),
@@ -50,11 +49,6 @@ ADDED = {
     HIERARCHICAL_ADAPTERS: _ADAPTERS,
 }
 _CONFIGS = {PLAIN: TranslationAdapterConfig, GATED: GatedAdapterConfig, HIERARCHICAL_ADAPTERS: AdapterConfig}
-# Values of options that files of earlier versions do not contain.
-EARLIER_OPTIONS = {
-    PLAIN: FORM_OPTIONS,
-    GATED: {**FORM_OPTIONS, **{name: getattr(GatedAdapterConfig, name) for name in _EARLIER_GATES}},
-}
 
 
 @dataclass(frozen=True)
@@ -78,8 +72,7 @@ class System:
         options = model_options(state)
         if not options:
             raise InputError(f"{path}: the checkpoint has no options of a model; give a fairseq checkpoint")
-        model = {key: value for key, value in state["model"].items() if key != EARLIER_NAMES}
-        return cls(path, state, model, options, manifest)
+        return cls(path, state, state["model"], options, manifest)
 
     @property
     def architecture(self) -> str:
@@ -196,7 +189,7 @@ class System:
         manifest = replace(self.manifest, domains=self.domains, architecture=self.architecture, scores=None)
         if manifest.classifier and self.domains != self.manifest.domains:
             manifest = replace(manifest, classifier=None)
-            print(f"{output}: the classifier is omitted, because it only knows the old domains", file=sys.stderr)
+            print(f"{self.path}: its classifier is left out, because it only knows the old domains", file=sys.stderr)
         with exported.writing(output) as folder:
             for name in self.manifest.files:
                 if name.startswith(f"{CLASSIFIER_FOLDER}/") and manifest.classifier is None:

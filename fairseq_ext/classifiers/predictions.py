@@ -27,6 +27,7 @@ from fairseq_ext.classifiers.task_data import FIRST, SECOND, TaskFacts, read_tas
 from fairseq_ext.corpora.raw_text import canonical
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.autocast import chosen_device
 from fairseq_ext.modules.task_parameters import HEADS
 
 _ENCODER = "encoder.sentence_encoder."  # the base without the head of the masked language model
@@ -56,7 +57,7 @@ class ExampleSet:
 def load_model(checkpoint: Path, data: Path, *, cpu: bool = False) -> Any:
     """Load a model with all its tasks, in evaluation mode, on the GPU if available."""
     quieten_fairseq()
-    return load_task_model(checkpoint, data).to("cuda" if torch.cuda.is_available() and not cpu else "cpu")
+    return load_task_model(checkpoint, data).to(chosen_device(cpu))
 
 
 def separator_of(model: Any, task: str) -> int | None:

@@ -6,11 +6,10 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json, write_json
+from fairseq_ext.inputs.json_file import read_typed, write_json
 
 TASK_FILE = "task.json"
 # fairseq's ids of <s>, before the first text, and </s>, before the second, as in RoBERTa.
@@ -53,10 +52,4 @@ def write_task_facts(folder: Path, facts: TaskFacts) -> None:
 
 def read_task_facts(folder: Path) -> TaskFacts:
     """Read the facts from a task's folder."""
-    path = folder / TASK_FILE
-    remedy = f"delete {folder} and prepare again"
-    try:
-        return TaskFacts(**read_json(path, remedy))
-    except (TypeError, ValidationError) as error:
-        said = " ".join(str(error).split())
-        raise InputError(f"{path}: is damaged ({said}); {remedy}") from None
+    return read_typed(folder / TASK_FILE, TaskFacts, f"delete {folder} and prepare again")

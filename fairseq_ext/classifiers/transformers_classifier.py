@@ -70,9 +70,9 @@ def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labe
 
 def load(folder: Path) -> TransformersClassifier:
     """Load a classifier written by :func:`train`."""
-    settings = read_json(folder / _SETTINGS, "train the teacher again")
-    settings = {"precision": "float32", **settings, "model": str(folder)}  # the only precision of earlier versions
-    return TransformersClassifier(read_model(TransformersTeacher, settings, str(folder / _SETTINGS), {}))
+    path = folder / _SETTINGS
+    settings = {**read_json(path, "train the teacher again"), "model": str(folder)}
+    return TransformersClassifier(read_model(TransformersTeacher, settings, str(path), {}))
 
 
 class TransformersClassifier:
@@ -80,7 +80,7 @@ class TransformersClassifier:
 
     def __init__(self, options: TransformersTeacher) -> None:
         self.options, self.device = options, _choose_device(options.device)
-        self.tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model")
+        self.tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model", is_trained=True)
         precision = _choose_precision(options.precision, self.device)
         self.model = model.to(self.device, getattr(torch, precision)).eval()
 

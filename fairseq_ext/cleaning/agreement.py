@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, ClassVar
+from collections.abc import Collection, Iterator
+from typing import Annotated
 
 from pydantic import Field
 
@@ -51,7 +51,6 @@ class Agreement(Filter):
     quadratic time.
     """
 
-    removed_keys: ClassVar[Mapping[str, str]] = {"written_out": "numbers that may be written out are forgiven"}
     numbers: bool = True
     """Compare numbers."""
     min_share: Annotated[Number, Field(ge=0, le=1)] = 0.5

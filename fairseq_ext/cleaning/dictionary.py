@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -45,8 +45,6 @@ class Dictionary(Filter):
     The filter uses the distinct words of both sides that are in the list. Words are case-folded runs of letters and
     digits, truncated to six characters. It does not support languages without spaces between words.
     """
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"min_words": "pairs with fewer than four known words pass"}
 
     word_list: str | None = None
     """File with lines ``source<TAB>target``; a third column with probabilities is ignored. By default, a list is

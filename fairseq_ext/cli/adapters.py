@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fairseq_ext.adapters.system import System
 
 _MODEL = "checkpoint (.pt) or exported system (a directory)"
+_UPDATES = "number of updates of the adapter (default: 6 passes over the text, from 20 to 320 updates)"
 _RESULT = "new file, or new directory for an exported system; the input is not modified"
 
 
@@ -98,9 +99,9 @@ def _add_options(parser: ArgumentParser) -> None:
     text = parser.add_argument_group("training (for exported systems)")
     add = text.add_argument
     add("--text", type=Path, metavar="PREFIX", help="training text PREFIX.SRC and PREFIX.TGT (default: no training)")
-    add("--valid", type=number(1), default=200, help="number of pairs held out for validation")
+    add("--valid", type=number(1), help="number of pairs held out for validation (default: a fifth, at most 200)")
     add("--max-words", type=number(1), default=80, help="maximum number of words per sentence; longer ones are dropped")
-    add("--max-update", type=number(1), default=320, help="number of updates of the adapter")
+    add("--max-update", type=number(1), help=_UPDATES)
     add("--seed", type=int, default=1, help="random seed")
     gates = parser.add_argument_group("gates (for gated systems)")
     add = gates.add_argument
@@ -158,12 +159,17 @@ def _train(options: Namespace, start: str) -> System:
         options.max_update,
         options.gate_updates,
         options.valid,
-        max(options.old_pairs, options.valid + 1),
+        max(options.old_pairs, (options.valid or 0) + 1),
         options.max_words,
         options.seed,
         options.extra,
     )
-    return train_domain(options.model, options.name, start, options.output, training)
+    grown, scores = train_domain(options.model, options.name, start, options.output, training)
+    told = f"chrF on {scores.number} held-out pairs: {scores.before:.1f} before, {scores.after:.1f} after"
+    if scores.after <= scores.before:
+        told += "; nothing was gained with so little text, so its adapter does nothing"
+    print(f"{options.name}: {told}")
+    return grown
 
 
 def _update_options(parser: ArgumentParser) -> None:
@@ -191,7 +197,7 @@ def _update_options(parser: ArgumentParser) -> None:
         help="share of corrections to hold out, in percent",
     )
     add("--max-words", type=number(1), default=80, help="maximum number of words per sentence; longer ones are dropped")
-    add("--max-update", type=number(1), default=60, help="number of updates of the adapter")
+    add("--max-update", type=number(1), help=_UPDATES)
     add("--seed", type=int, default=1, help="random seed")
 
 

@@ -1,4 +1,4 @@
-"""Verbs for language models: domain trees, n-grams."""
+"""Verbs for language models: domain trees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fairseq_ext.cli.verbs import Verb, number
+from fairseq_ext.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from fairseq_ext.inputs.models import Section
@@ -83,27 +83,7 @@ def _paths(options: Namespace) -> None:
     print(describe_paths(options.output, options.tree))
 
 
-def _ngrams_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("text", type=Path, help="text with words separated by spaces, one sentence per line")
-    add("arpa", type=Path, help="ARPA file to write")
-    add("--order", type=number(2, 6), default=5, help="maximum n-gram order")
-    add("--test", type=Path, nargs="*", default=[], help="texts to print the perplexity of")
-
-
-def _ngrams(options: Namespace) -> None:
-    import math
-
-    from fairseq_ext.recipes.kneser_ney import likelihood, train_kneser_ney
-
-    train_kneser_ney(options.text, options.arpa, order=options.order)
-    for path in options.test:
-        nats, tokens = likelihood(options.arpa, path)
-        print(f"{path}: perplexity {math.exp(nats / tokens):.2f} over {tokens:,} tokens")
-
-
 VERBS = {
     "induce": Verb("induce a domain tree from text", _induce_options, _induce),
     "paths": Verb("choose paths of an induced tree for domains", _paths_options, _paths),
-    "ngrams": Verb("train an n-gram language model with modified Kneser-Ney smoothing", _ngrams_options, _ngrams),
 }

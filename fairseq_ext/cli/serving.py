@@ -20,7 +20,6 @@ _TERMS = "terms with required translations: per line, a source and one or more t
 def _translate_options(parser: ArgumentParser) -> None:
     from fairseq_ext.corpora.placeholders import ANY, DIALECTS
     from fairseq_ext.translators.formats import FORMATS as DOCUMENTS
-    from fairseq_ext.translators.formats import TEXT
     from fairseq_ext.translators.lines import FORMATS
 
     parser.description = (
@@ -31,7 +30,7 @@ def _translate_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("source", type=Path, metavar="EXPORTED|CONFIG", help="exported system, or experiment file")
     add("--input", metavar="FILE", help="text, one sentence per line; - for standard input (default: -)")
-    add("--input-format", choices=(TEXT, *DOCUMENTS), help="input format (default: by file name, else text)")
+    add("--input-format", choices=DOCUMENTS, help="input format (default: by file name, else text)")
     add("--all", action="store_true", help="translate whole documents (default: segments without a translation)")
     add("--output", metavar="FILE", help="translation to write; - for standard output (default: -)")
     add("--system", metavar="NAME", help="system of the experiment, or one of its runs (default: the last trained one)")

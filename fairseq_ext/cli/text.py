@@ -1,14 +1,12 @@
-"""Verbs for text: import corpora, split domains, label and normalise text."""
+"""Verbs for text: import corpora, label and normalise text."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, number
+from fairseq_ext.cli.verbs import Verb, add_config
 from fairseq_ext.inputs.errors import InputError
-
-_LARGEST_SEED = (1 << 31) - 1
 
 
 def _corpora_options(parser: ArgumentParser) -> None:
@@ -61,30 +59,6 @@ def _corpora(options: Namespace) -> None:
         suffix="" if options.compress == "none" else f".{options.compress}",
         overwrite=options.overwrite,
     )
-
-
-def _split_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Split the domains of a folder of DOMAIN.LANG files into smaller ones: k-means on TF-IDF within each domain, "
-        "with a number of parts in proportion to its size. Finished output is not computed again."
-    )
-    add = parser.add_argument
-    add("folder", type=Path, help="folder with DOMAIN.LANG, which may be compressed")
-    add("output", type=Path, help="folder to write DOMAIN-1.LANG, DOMAIN-2.LANG, … to")
-    add("--domains", type=int, required=True, metavar="N", help="total number of new domains")
-    add("--source-lang", default="en", metavar="LANG", help="language whose sentences are clustered")
-    add("--target-lang", required=True, metavar="LANG", help="other language")
-    add("--seed", type=number(0, _LARGEST_SEED), default=1, help="random seed of the clustering")
-    add_dry_run(parser)
-
-
-def _split(options: Namespace) -> None:
-    from fairseq_ext.classifiers.split_domains import split_step
-    from fairseq_ext.engine.steps import run_steps
-
-    langs = (options.source_lang, options.target_lang)
-    step = split_step(options.folder, options.output, langs, options.domains, options.seed)
-    run_steps([step], dry_run=options.dry_run)
 
 
 def _label_options(parser: ArgumentParser) -> None:
@@ -146,7 +120,6 @@ def _normalise(options: Namespace) -> None:
 
 VERBS = {
     "corpora": Verb("convert corpora of any supported form to parallel text", _corpora_options, _corpora),
-    "split-domains": Verb("split the domains of a folder of corpora into smaller ones", _split_options, _split),
     "label": Verb("label text with a trained domain classifier", _label_options, _label),
     "normalise": Verb("normalise text like the training text of an experiment", _normalise_options, _normalise),
 }

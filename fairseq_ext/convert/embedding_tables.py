@@ -35,12 +35,13 @@ class Tables:
     bias: Tensor | None = None
 
     def for_fairseq(self, vocabulary: Vocabulary) -> tuple[dict[str, Tensor], dict[str, bool]]:
-        """Return fairseq's weights, and its options for tied embeddings."""
+        """Return fairseq's weights, and its options for tied embeddings and for the start."""
         source, target = vocabulary.source.order(), vocabulary.target.order()
         words = _rows(self.encoder, source)
         output = words if self.output is self.encoder and source == target else _rows(self.output, target)
         inputs = output if self.decoder is self.output else _rows(self.decoder, target)
-        if self.start is not None:
+        is_zero = self.start is not None and not self.start.any()
+        if self.start is not None and not is_zero:
             inputs = inputs.clone()
             inputs[_EOS] = self.start
         weights = {"encoder.embed_tokens.weight": words, "decoder.embed_tokens.weight": inputs, _OUTPUT: output}
@@ -51,6 +52,7 @@ class Tables:
         tied = {
             "share_decoder_input_output_embed": is_tied,
             "share_all_embeddings": is_tied and inputs is words,
+            "zero_start": is_zero,
         }
         return weights, tied
 

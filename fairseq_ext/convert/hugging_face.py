@@ -6,7 +6,7 @@ import json
 import pickle
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from fairseq_ext.inputs import json_file
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE
+from fairseq_ext.corpora.text_files import read_lines
+from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, WEIGHT_FILES, parts_of, read_json, weight_file
 
-# In order of preference; an index lists the files of a sharded model.
-_WEIGHT_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
 _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
@@ -42,14 +35,50 @@ def naming(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: {error}") from None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a Hugging Face directory; see :func:`fairseq_ext.inputs.json_file.read_json`."""
-    return json_file.read_json(path, "give the folder of a Hugging Face model")
-
-
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file with sorted keys."""
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
+    """Refuse a tokenizer with tokens added to its vocabulary: the imported subwords would cut them.
+
+    Args:
+        known: special tokens of such models.
+    """
+    known = {*known, *_vocabulary(folder)}
+    for token in _added_tokens(folder):
+        if token not in known:
+            raise InputError(
+                f"{folder}: the token {shown(token)} was added to the tokenizer, which is not supported; import a "
+                "model without added tokens"
+            )
+
+
+def _added_tokens(folder: Path) -> Iterator[str]:
+    for name in ("added_tokens.json", "tokenizer_config.json", "tokenizer.json"):
+        content = read_json(folder / name) if (folder / name).is_file() else {}
+        entries = content.get("added_tokens", content.get("added_tokens_decoder"))
+        if name == "added_tokens.json":
+            yield from content
+        elif isinstance(entries, dict | list):
+            items = entries.values() if isinstance(entries, dict) else entries
+            yield from (str(item.get("content")) for item in items if isinstance(item, dict))
+
+
+def _vocabulary(folder: Path) -> set[str]:
+    """Return the symbols of the vocabulary files of a folder."""
+    found: set[str] = set()
+    for name in ("vocab.json", "target_vocab.json", "tokenizer.json"):
+        content: Any = read_json(folder / name) if (folder / name).is_file() else {}
+        if name == "tokenizer.json":
+            model = content.get("model")
+            content = model.get("vocab") if isinstance(model, dict) else None
+        if isinstance(content, dict):
+            found.update(content)
+        elif isinstance(content, list):
+            found.update(str(entry[0]) for entry in content if isinstance(entry, list) and entry)
+    return found.union(read_lines(folder / "vocab.txt") if (folder / "vocab.txt").is_file() else ())
 
 
 def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path) -> None:
@@ -75,25 +104,17 @@ def read_rate(content: Mapping[str, Any], key: str, path: Path) -> float:
     return float(value)
 
 
-def weight_file(folder: Path) -> Path:
-    """Return the file with the weights, or the index of a sharded model."""
-    for name in _WEIGHT_FILES:
-        if (folder / name).is_file():
-            return folder / name
-    raise InputError(f"{folder}: has no weights; a Hugging Face model has {' or '.join(_WEIGHT_FILES[::2])}")
-
-
 def input_files(folder: Path, texts: Sequence[str]) -> list[Path]:
     """Return the files that an import reads: configuration, weights, and the existing files of ``texts``."""
     paths = [folder / name for name in (CONFIG_FILE, *texts)]
     weights = weight_file(folder)
-    return [*(path for path in paths if path.is_file()), *dict.fromkeys([weights, *_parts(weights)])]
+    return [*(path for path in paths if path.is_file()), *dict.fromkeys([weights, *parts_of(weights)])]
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
     """Load all tensors by name, without executing code from the files."""
     weights: dict[str, Tensor] = {}
-    for part in _parts(weight_file(folder)):
+    for part in parts_of(weight_file(folder)):
         weights |= _load(part)
     return weights
 
@@ -101,24 +122,7 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
 def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
     """Write ``model.safetensors``."""
     named = {name: value.contiguous() for name, value in weights.items()}
-    save_file(named, folder / _WEIGHT_FILES[0], metadata={"format": "pt"})
-
-
-def _parts(path: Path) -> list[Path]:
-    """Return the files that an index lists, or the single file."""
-    if not path.name.endswith(".index.json"):
-        return [path]
-    files = read_json(path).get("weight_map")
-    if not isinstance(files, dict) or not files:
-        raise InputError(f"{path}: lists no files; weight_map must name the file of each tensor")
-    names = sorted({str(name) for name in files.values()})
-    for name in names:
-        # A malicious index must not lead out of the folder.
-        if Path(name).name != name:
-            raise InputError(f"{path}: weight_map: {name!r} is not a file name")
-        if not (path.parent / name).is_file():
-            raise InputError(f"{path.parent / name}: not found; {path.name} lists it")
-    return [path.parent / name for name in names]
+    save_file(named, folder / WEIGHT_FILES[0], metadata={"format": "pt"})
 
 
 def _load(path: Path) -> dict[str, Tensor]:

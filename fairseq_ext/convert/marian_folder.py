@@ -29,7 +29,7 @@ MODEL_ENDINGS = (".npz", ".bin")
 _SHORTLIST = re.compile(r"lex\..*\.bin")
 _NO_MODEL = re.compile(rf".*\.optimizer\.npz|{_SHORTLIST.pattern}")
 _DECODING = re.compile(r"decoder\.yml|config.*\.yml")
-_SPM, _YML = ".spm", "vocab.yml"
+_SPM, _YML, _FACTORED = ".spm", "vocab.yml", ".fsv"
 _SIDES = ("src", "source"), ("trg", "tgt", "target")
 # Firefox names models by two languages, as in model.enpt.intgemm.alphas.bin.
 _PAIR = re.compile(r"model\.([a-z]{2})([a-z]{2})\..*")
@@ -85,11 +85,14 @@ class MarianFolder:
     @property
     def languages(self) -> list[str | None]:
         """Source and target language as in ``metadata.json`` or the model's name; None where neither says it."""
-        if "metadata.json" in self.files:
-            content = read_json(self.files["metadata.json"], "remove it, or give the folder as Mozilla publishes it")
-            return [content.get(f"{side}Language") for side in ("source", "target")]
-        found = _PAIR.fullmatch(self.model.name)
-        return [*found.groups()] if found else [None, None]
+        path, content = self.files.get("metadata.json"), {}
+        if path is not None:
+            content = read_json(path, "remove it, or give the folder as Mozilla publishes it")
+        in_name = _PAIR.fullmatch(self.model.name)
+        found = [content.get(f"{side}Language") for side in ("source", "target")]
+        if not all(isinstance(language, str | None) for language in found):
+            raise InputError(f"{path}: its languages are {shown(found)}; expected codes such as en")
+        return [own or (in_name and in_name[side]) for side, own in enumerate(found, start=1)]
 
     def vocabularies(self, languages: Sequence[str | None]) -> Sequence[Path]:
         """Return the vocabularies of source and target that the options of decoding name, or else those found."""
@@ -108,8 +111,10 @@ class MarianFolder:
         if len(found) == 1:
             return [self.files[found[0]]] * 2
         if not found:
+            factored = [name for name in self.files if name.endswith(_FACTORED)]
+            other = f", and factored vocabularies ({factored[0]}) are not supported" if factored else ""
             raise InputError(
-                f"{folder}: has no vocabulary *{ending}; put the model's vocabulary beside {self.model.name}"
+                f"{folder}: has no vocabulary *{ending}{other}; put the model's vocabulary beside {self.model.name}"
             )
         words = [(*own, f".{language}.") for own, language in zip(_SIDES, languages, strict=True)]
         sources, targets = ([name for name in found if any(word in name for word in own)] for own in words)

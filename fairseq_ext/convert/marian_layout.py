@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from fairseq_ext.modules.transformer_options import ATTENTION, SSRU
 # Options for which only one value is supported.
 _FIXED: Mapping[str, Any] = {
     "type": "transformer",
-    "input-types": [],
     "right-left": False,
     "lemma-dim-emb": 0,
     "lemma-dependency": "",
@@ -27,6 +26,9 @@ _FIXED: Mapping[str, Any] = {
     "transformer-rnn-projection": False,
     "transformer-train-position-embeddings": False,
 }
+# Types of files of a training: source and target, also by name, and what only training reads.
+_INPUTS: Sequence[list[str]] = ([], ["sequence", "sequence"])
+_ONLY_TRAINING = ("alignment", "weight")
 _LAYER, _CELL = "transformer-decoder-autoreg", "dec-cell"
 _DECODER_DEPTH = {"transformer-decoder-ffn-depth": 2}
 _ACTIVATIONS = ("relu", "swish", "gelu")
@@ -65,6 +67,9 @@ class MarianLayout:
 def read_layout(options: Mapping[str, Any], path: Path) -> MarianLayout:
     """Read the options of a model; ``path`` is named in errors."""
     check_fixed(options, _FIXED, path)
+    inputs = options.get("input-types") or []
+    if not isinstance(inputs, list) or [each for each in inputs if each not in _ONLY_TRAINING] not in _INPUTS:
+        raise InputError(f"{path}: input-types is {shown(inputs)}; only models with one source text are supported")
     activation = options.get("transformer-ffn-activation", "swish")
     check_choice(activation, _ACTIVATIONS, f"{path}: transformer-ffn-activation")
     encoder_depth, decoder_depth = (read_size(options, f"{side}-depth", path) for side in ("enc", "dec"))

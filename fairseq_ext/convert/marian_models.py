@@ -183,6 +183,8 @@ def _generation(decoding: Mapping[str, Any], path: Path) -> list[str]:
     for name, value in given.items():
         if type(value) not in (int, float, bool):
             raise InputError(f"{path}: the options of decoding have {name} {shown(value)}; expected a number")
+    if type(given["beam-size"]) is not int or given["beam-size"] < 1:
+        raise InputError(f"{path}: the options of decoding have beam-size {given['beam-size']}; expected 1 or more")
     if given["word-penalty"]:
         print(f"word-penalty {given['word-penalty']} is left out: fairseq's search has none", file=sys.stderr)
     found = {"beam": given["beam-size"], "lenpen": given["normalize"] + 0, "max-len-a": given["max-length-factor"]}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.convert.hugging_face import check_fixed, read_json
+from fairseq_ext.convert.hugging_face import check_fixed, read_json, refuse_added_tokens
 from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
 from fairseq_ext.corpora.byte_level_bpe import (
     DICT_FILE,
@@ -57,6 +57,7 @@ _NORMALIZER_CHOICES = ("lowercase", "strip_accents", "handle_chinese_chars")
 
 def read_vocabulary(source: Path) -> Vocabulary:
     """Read the subwords of a Hugging Face directory; the existing files determine their kind."""
+    refuse_added_tokens(source, ("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
     tokenizer = source / TOKENIZER_FILE
     if (source / XLMR_FILE).is_file():
         return _read_xlmr(source / XLMR_FILE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.convert.hugging_face import read_json
+from fairseq_ext.convert.hugging_face import read_json, refuse_added_tokens
 from fairseq_ext.convert.sentencepiece_models import bpe_of_tokenizer, unigram_of_tokenizer
 from fairseq_ext.corpora.subwords import MODEL_FILE, dictionary_pieces, load_subwords, parse_subwords
 from fairseq_ext.corpora.text_files import write_lines
@@ -116,12 +116,14 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
     names = ("source_lang", "target_lang") if family == "marian" else ("src_lang", "tgt_lang")
     given = [own or config.get(name) for own, name in zip(languages, names, strict=True)]
     if family == "marian":
+        refuse_added_tokens(folder, ())
         return _read_marian(folder, config, given)
     style = "m2m" if family == "nllb" else family
     symbols, codes = _named_languages(folder, family, config)
     languages = _languages(folder, given, codes)
     # Language symbols renamed as in fairseq.
     renamed = {(f"__{code}__" if family == "m2m" else code): STYLES[style].symbol(code) for code in codes}
+    refuse_added_tokens(folder, {*_SPECIAL, MASK, *renamed})
     model = _model(folder, [symbol for symbol in symbols if symbol not in renamed and symbol != MASK])
     side = Side([renamed.get(symbol, symbol) for symbol in symbols], model)
     return Vocabulary(side, side, style, languages)

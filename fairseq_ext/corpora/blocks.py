@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from fairseq_ext.corpora.text_files import Pair
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_typed
 
 BLOCK_PAIRS = 20_000
 # Limit for both sides together; a single pair may be larger. 20,000 pairs of ordinary sentences have about 5 MB.
@@ -42,9 +42,6 @@ class CorpusIndex(TypedDict):
     tally: dict[str, _Count]
 
 
-_INDEX = TypeAdapter(CorpusIndex)
-
-
 def index_path(folder: Path, name: str) -> Path:
     """Return the path of a domain's index; the second dot keeps a domain ``step`` apart from ``step.json``."""
     return folder / f"{name}.index.json"
@@ -53,10 +50,7 @@ def index_path(folder: Path, name: str) -> Path:
 def load_index(folder: Path, name: str) -> CorpusIndex:
     """Read a domain's index."""
     path = index_path(folder, name)
-    try:
-        index = _INDEX.validate_python(read_json(path, "import the corpus again"))
-    except ValidationError as error:
-        raise InputError(f"{path}: {error.errors()[0]['msg']}; import the corpus again") from None
+    index = read_typed(path, CorpusIndex, "import the corpus again")
     if len(index["first_pairs"]) != len(index["offsets"]):
         raise InputError(f"{path}: is damaged; import the corpus again")
     return index

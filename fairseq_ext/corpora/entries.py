@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from fairseq_ext.corpora import translation_memories
 from fairseq_ext.corpora.downloads import check_opus, fetch_opus, fetch_packages, is_opus, is_requirement
 from fairseq_ext.corpora.files import SUFFIXES, check_file, is_tar, is_zip
 from fairseq_ext.corpora.gettext_catalogues import read_catalogues
-from fairseq_ext.corpora.languages import has_spaces
+from fairseq_ext.corpora.languages import check_language, has_spaces
 from fairseq_ext.corpora.parallel_files import moses_stems, read_jsonl, read_moses_zip, read_parallel_files, read_tsv
 from fairseq_ext.corpora.raw_text import Markup
 from fairseq_ext.corpora.text_files import Pair
@@ -180,6 +180,7 @@ class Corpora:
 
     ``words`` is the mean number of words on the target side, estimated as two characters per word for languages
     without spaces. ``entries`` are the entries of each domain if the folder has bilingual files; otherwise empty.
+    ``samples`` are the first pairs of each domain.
     """
 
     folder: Path
@@ -187,6 +188,7 @@ class Corpora:
     pairs: Mapping[str, int]
     words: float
     entries: Mapping[str, Sequence[str]]
+    samples: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -204,6 +206,8 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
     bare = {name: Path(name).with_suffix("") if Path(name).suffix in SUFFIXES else Path(name) for name in names}
     endings = {path.suffix[1:] for path in bare.values() if path.suffix}
     langs = _languages(folder, endings, source, target)
+    for code in langs:
+        check_language(code, str(folder))
     entries = folder_entries(folder, langs) if endings & {*langs} else {}
     in_one = {name: path.stem for name, path in bare.items() if path.suffix in BILINGUAL}
     if in_one:
@@ -211,9 +215,10 @@ def find_corpora(folder: Path, source: str | None = None, target: str | None = N
     for name, domain in in_one.items():
         entries.setdefault(domain, []).append(str(folder / name))
     looks = {domain: [_look(entry, langs) for entry in entries[domain]] for domain in sorted(entries)}
-    words = [count for each in looks.values() for _, sample in each for count in sample]
+    samples = {domain: [pair for _, sample in each for pair in sample] for domain, each in looks.items()}
+    words = [_words(pair.target, langs[1]) for sample in samples.values() for pair in sample]
     pairs = {domain: sum(count for count, _ in each) for domain, each in looks.items()}
-    return Corpora(folder, langs, pairs, sum(words) / len(words), entries if in_one else {})
+    return Corpora(folder, langs, pairs, sum(words) / len(words), entries if in_one else {}, samples)
 
 
 def _languages(folder: Path, endings: set[str], source: str | None, target: str | None) -> tuple[str, str]:
@@ -230,10 +235,10 @@ def _languages(folder: Path, endings: set[str], source: str | None, target: str 
     return langs[0], langs[1]
 
 
-def _look(entry: str, langs: tuple[str, str]) -> tuple[int, list[int]]:
-    """Return the number of pairs of an entry, and the target word counts of the first ones."""
+def _look(entry: str, langs: tuple[str, str]) -> tuple[int, list[Pair]]:
+    """Return the number of pairs of an entry, and the first ones."""
     pairs = read_entry(entry, langs, "replace", Counter(), Path())
-    sample = [_words(pair.target, langs[1]) for pair in islice(pairs, _SAMPLE)]
+    sample = [*islice(pairs, _SAMPLE)]
     return len(sample) + sum(1 for _ in pairs), sample
 
 

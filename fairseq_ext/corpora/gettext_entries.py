@@ -1,4 +1,4 @@
-"""Entries of gettext's .po files. Each is found by the grammar of gettext, and then parsed by polib.
+"""Entries of gettext's .po files, which are found by the grammar of gettext, as entries of polib.
 
 polib reads files line by line, but gettext does not: keywords may share a line, and form feeds, indentation and
 comments may stand anywhere between them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import polib
 
@@ -129,36 +129,21 @@ def _refuse(text: str, place: int) -> NoReturn:
     raise InputError(f"line {text.count(chr(10), 0, end) + 1}: {reason}; correct it, as msgfmt demands")
 
 
-class _Lines(list[str]):
-    """Lines of a file. polib would also end lines within strings, at U+2028 and the like."""
-
-    def splitlines(self) -> list[str]:
-        return self
-
-
-class _Entries(polib.POFile):
-    """A file whose header stays among its entries."""
-
-    def find(self, *_: Any, **__: Any) -> None:
-        """Find nothing: polib would remove the header."""
-
-
 def _parsed(text: str) -> polib.POEntry:
-    """Parse an entry by polib, one keyword or string a line."""
-    lines, keyword = [], ""
+    """Return the content of an entry. Of its comments, those that programs extracted are kept."""
+    strings, comments, flags, keyword = {"msgid": ""}, [], [], ""
     for found in _TOKEN.finditer(text):
         if found["keyword"]:
-            keyword = "".join(found["keyword"].split()) + " "
-        elif found["string"] is not None:
-            lines.append(keyword + _CODE.sub(_character, found["string"]))
-            keyword = ""
-        elif (found["comment"] or "")[:1] in tuple(
-            ".,="
-        ):  # of the others, nothing is used; = is a flag of the workflow
-            kind, comment = found["comment"][0].replace("=", ","), found["comment"][1:].strip()
-            lines.append(f"#{kind} {comment}" if comment else "")
-    [entry] = polib.pofile(_Lines(lines), klass=_Entries, encoding="utf-8")
-    return entry
+            keyword = "".join(found["keyword"].split())
+            strings[keyword] = ""
+        elif found["string"]:
+            strings[keyword] += polib.unescape(_CODE.sub(_character, found["string"][1:-1]))
+        elif found["comment"] and found["comment"][0] in ",=":  # = is a flag of the workflow
+            flags += [flag.strip() for flag in found["comment"][1:].split(",")]
+        elif found["comment"] and found["comment"][0] == ".":
+            comments.append(found["comment"][1:].strip())
+    plural = {int(key[7:-1]): strings.pop(key) for key in list(strings) if "[" in key}
+    return polib.POEntry(**strings, msgstr_plural=plural, comment="\n".join(comments), flags=flags)
 
 
 def _character(found: re.Match[str]) -> str:

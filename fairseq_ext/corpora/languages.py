@@ -8,9 +8,8 @@ from fairseq_ext.inputs.errors import InputError
 
 # Codes as they occur in corpora: pl, pt_BR, zh-Hans, sr@latin, eng_Latn.
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}(?:[-_@][A-Za-z0-9]{1,16}){0,3}")
-# Codes with two and with three letters.
-_CHINESE = frozenset({"cmn", "yue", "zh", "zho"})
-_WITHOUT_SPACES = _CHINESE | {"bo", "bod", "dz", "dzo", "ja", "jpn", "khm", "km", "lao", "lo", "my", "mya", "th", "tha"}
+_CHINESE = frozenset({"yue", "zh"})
+_WITHOUT_SPACES = _CHINESE | {"bo", "dz", "ja", "km", "lo", "my", "th"}
 # ISO 639-2's codes, and the two letters of ISO 639-1, of languages that have both.
 _TWO_LETTERS = dict(
     re.findall(
@@ -23,7 +22,7 @@ hun hu ice is isl is ibo ig ind id ita it jav jv jpn ja kan kn kaz kk khm km kir
 lit lt ltz lb mac mk mkd mk mal ml mao mi mri mi mar mr may ms msa ms mlg mg mlt mt mon mn nep ne nno nn nob nb nor no
 oci oc pan pa pol pl por pt pus ps ron ro rum ro rus ru sin si slk sk slo sk slv sl som so spa es srp sr sun su swa sw
 swe sv tam ta tel te tgk tg tgl tl tha th tib bo bod bo tur tr uig ug ukr uk urd ur uzb uz vie vi xho xh yid yi yor yo
-zul zu""",
+zul zu dzo dz""",
     )
 )
 
@@ -35,14 +34,15 @@ def check_language(code: str, where: str) -> None:
 
 
 def base_language(code: str) -> str:
-    """Return the language of a code without region or script: ``pt`` for ``pt_BR``, ``sr`` for ``sr@latin``."""
-    return re.split("[-_@]", code)[0].lower()
+    """Return the language of a code, with two letters if there are: ``pt`` for ``pt_BR``, ``en`` for ``eng_Latn``."""
+    language = re.split("[-_@]", code)[0].lower()
+    return _TWO_LETTERS.get(language, language)
 
 
 def is_same_language(code: str, other: str) -> bool:
     """Return whether two codes are of one language: ``de``, ``DE-at``, ``de_DE.UTF-8`` and ``deu`` are."""
     one, two = (base_language(each.partition(".")[0]) for each in (code, other))
-    return _TWO_LETTERS.get(one, one) == _TWO_LETTERS.get(two, two)
+    return one == two
 
 
 def has_spaces(code: str) -> bool:

@@ -56,11 +56,14 @@ _FAMILIES = (
 )
 _WIDTH = r"(?:\d++|\*(?:\d++\$)?+)?+(?:\.(?:\d++|\*(?:\d++\$)?+)?+)?+"
 _SIZE = r"(?:hh?+|ll?+|I64|[qjztL])?+"
+# What is written together with a directive, as in %dx%d and %sKB; a word is not.
+_UNIT = r"(?:x(?=%)|[kKMGTP]?i?[Bb](?!\w))?+"
+_PERCENT = Family("percent", r"(?:\d[\d.,]*+)?+%%", ("%%", "99.9%%"))
 _FREE = r"[-+\#0']*+(?:\d++|\*)?+(?:\.(?:\d++|\*)?+)?+"  # flags other than a blank, width and precision
 # What `%` begins, by dialect; "any" is for texts of which nothing is known.
 _DIALECTS = {
     "any": (
-        Family("percent", "%%", ("%%",)),
+        _PERCENT,
         Family("apple", r"%\#@\w++@|%(?:\d++\$)?+@", ("%@", "%1$@", "%#@files@")),
         Family("inttypes", rf"%{_FREE}<PRI\w++>", ("%<PRIu64>", "%05<PRId32>")),
         Family("ruby", rf"%<\w++>{_FREE}[A-Za-z]", ("%<name>s", "%<n>05.2f")),
@@ -76,25 +79,25 @@ _DIALECTS = {
         ),
     ),
     "c": (
-        Family("percent", "%%", ("%%",)),
+        _PERCENT,
         Family("apple", r"%\#@\w++@|%(?:\d++\$)?+@", ("%@", "%1$@")),
         Family("inttypes", rf"%[-+\#0' ]*+{_WIDTH}<PRI\w++>", ("%<PRIu64>",)),
-        Family("numbered", rf"%\d++\$[-+\#0' I]*+{_WIDTH}{_SIZE}[A-Za-z]", ("%1$s", "%2$ld", "%1$*2$d")),
+        Family("numbered", rf"%\d++\$[-+\#0' I]*+{_WIDTH}{_SIZE}[A-Za-z]{_UNIT}", ("%1$s", "%2$ld", "%1$*2$d")),
         Family(
             "printf",
-            rf"%[-+\#0' I]*+{_WIDTH}{_SIZE}[diouxXeEfFgGaAcCsSpnmbh]",
+            rf"%[-+\#0' I]*+{_WIDTH}{_SIZE}[diouxXeEfFgGaAcCsSpnmbh]{_UNIT}",
             ("%s", "%d", "% d", "%lld", "%zu", "%-10s", "%5.2f", "%*d", "%.*s", "%'d", "%Lf"),
         ),
         Family("stray", "%", ("%",)),  # a lone one is a mistake in a C string
     ),
     "python": (
-        Family("percent", "%%", ("%%",)),
+        _PERCENT,
         Family("python", rf"%\([^()]{{0,80}}+\)[-+\#0 ]*+{_WIDTH}{_SIZE}[A-Za-z]", ("%(name)s", "%(n) d")),
-        Family("printf", rf"%[-+\#0 ]*+{_WIDTH}{_SIZE}[diouxXeEfFgGcrsa]", ("%s", "%r", "% d", "%5.2f")),
+        Family("printf", rf"%[-+\#0 ]*+{_WIDTH}{_SIZE}[diouxXeEfFgGcrsa]{_UNIT}", ("%s", "%r", "% d", "%5.2f")),
         Family("stray", "%", ("%",)),
     ),
     "ruby": (
-        Family("percent", "%%", ("%%",)),
+        _PERCENT,
         Family("ruby", rf"%[-+\#0 ]*+<\w++>[-+\#0 ]*+{_WIDTH}[A-Za-z]", ("%<name>s", "%<n>05.2f")),
         Family("numbered", rf"%\d++\$[-+\#0 ]*+{_WIDTH}[A-Za-z]", ("%1$s",)),
         Family("printf", rf"%[-+\#0 ]*+{_WIDTH}[bBdiouxXeEfgGaAcps]", ("%s", "%-5d")),
@@ -178,7 +181,7 @@ def arguments(text: str, dialect: str = ANY) -> list[str]:
     return [each[0] for each in found if each.lastgroup and "$" not in each[0]]
 
 
-@lru_cache(4096)  # a translation is checked several times
+@lru_cache(512)  # a translation is checked several times
 def keeps(source: str, target: str, dialect: str = ANY) -> bool:
     """Return whether a translation has exactly the placeholders of its source, and unnumbered ones in order."""
     return count(source, dialect) == count(target, dialect) and arguments(source, dialect) == arguments(target, dialect)

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from pydantic import ConfigDict, StrictBool, StrictStr, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, StrictBool, StrictStr, with_config
 
 from fairseq_ext.corpora.subwords import DICT_FILE, encode_in_blocks
 from fairseq_ext.corpora.text_files import read_lines
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import read_typed
 
 WORDPIECE_FILE = "wordpiece.json"
 PREFIX = "##"  # of pieces that do not start a word
@@ -82,14 +82,7 @@ def write_wordpiece(folder: Path, vocabulary: WordPiece) -> None:
 
 def read_wordpiece(path: Path) -> WordPiece:
     """Read ``wordpiece.json``, as written by :func:`write_wordpiece`."""
-    try:
-        vocabulary = TypeAdapter(WordPiece).validate_python(read_json(path, _REMEDY))
-    except ValidationError as error:
-        place = ": ".join(map(str, error.errors()[0]["loc"]))
-        raise InputError(
-            f"{path}: {place}: is not valid in the WordPiece vocabulary of an imported BERT; {_REMEDY}"
-        ) from None
-    return check_wordpiece(vocabulary, path)
+    return check_wordpiece(read_typed(path, WordPiece, _REMEDY), path)
 
 
 def read_imported_wordpiece(folder: Path) -> WordPiece:

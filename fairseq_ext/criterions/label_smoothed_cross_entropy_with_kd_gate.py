@@ -1,7 +1,6 @@
 """Translation loss with distillation of a domain classifier into the gates (Klimaszewski et al. 2023, §2.2.2)."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,6 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.option import option
 
 SIDES = ("encoder", "decoder")
-_COUNTS = ("sample_size", "nsentences")
 
 
 @dataclass
@@ -40,11 +38,6 @@ class KDGateCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
         "count an encoder gate's loss once per sentence (sentence, as in the paper) or once per target token "
         "(token, as for decoder gates) (default: sentence)",
     )
-    gate_balance_weight: float = option(
-        0.0,
-        "weight of a load-balancing loss: the squared coefficient of variation of a training batch's mean "
-        "gate weights, summed over layers (default: 0.0, none)",
-    )
 
 
 @register_criterion("label_smoothed_cross_entropy_with_kd_gate", dataclass=KDGateCriterionConfig)
@@ -57,10 +50,6 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
     The sample contains ``teacher_probs`` (B×D) or, for hard labels, ``domain_ids`` (B,); the model returns
     ``gate_logits`` as ``transformer_gated_adapter`` does. A sentence whose ``teacher_probs`` are all zero has no label;
     it is left out of the gate loss and the logged gate metrics.
-
-    With ``gate_balance_weight``, :meth:`balance_loss` is added in training, but not in validation, whose batches have
-    only one domain. It is a loss of a whole batch, so that, unlike the other losses, it depends on the distribution of
-    sentences over batches and processes.
     """
 
     def __init__(
@@ -72,13 +61,11 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         gate_loss_temperature: float,
         gate_target: str,
         gate_encoder_term: str,
-        gate_balance_weight: float = 0.0,
         ignore_prefix_size: int = 0,
         report_accuracy: bool = False,
     ):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
         self.gate_loss_weight = gate_loss_weight
-        self.gate_balance_weight = gate_balance_weight
         self.tau = gate_loss_temperature
         self.gate_target = str(gate_target)
         self.gate_encoder_term = str(gate_encoder_term)
@@ -86,17 +73,10 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
     def forward(self, model: Any, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         net_output = model(**sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
-        gate_logits = self.gate_logits(net_output)
-        gate_loss, gate_log = self.gate_loss(gate_logits, sample)
+        gate_loss, gate_log = self.gate_loss(self.gate_logits(net_output), sample)
         sample_size = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         if reduce:
             loss = loss + self.gate_loss_weight * gate_loss
-        if reduce and self.gate_balance_weight and self.training:
-            if model.gates[0].has_base:
-                raise InputError("--gate-balance-weight: cannot be used with --gate-base; remove one of them")
-            balance = sample_size * self.balance_loss(gate_logits, sample, model.gates[0].weights)  # any gate will do
-            loss = loss + self.gate_balance_weight * balance
-            gate_log["gate_balance"] = balance.data
         logging_output = {
             "loss": loss.data,
             "nll_loss": nll_loss.data,
@@ -160,24 +140,6 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
                 log |= {f"gate_{kind}_{side}_{layer}": value for layer, value in enumerate(values.unbind())}
         return loss, log
 
-    def balance_loss(
-        self, gate_logits: dict[str, Tensor], sample: dict, weights_of: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """Return CV(Importance)² (Shazeer et al. 2017, §4, Eq. 6), summed over layers; 0 for equal weights.
-
-        An adapter's importance is its mean weight over the batch: over sentences in the encoder, over non-padding
-        target tokens in the decoder. Shazeer et al. use the sum, which has the same coefficient of variation.
-        """
-        is_token = sample["target"].ne(self.padding_idx).unsqueeze(-1)  # B×T×1
-        loss = next(iter(gate_logits.values())).new_zeros(())
-        for side, logits in gate_logits.items():
-            weights = weights_of(logits)
-            is_decoder = side == "decoder"
-            importance = (weights * is_token).sum((1, 2)) / is_token.sum() if is_decoder else weights.mean(1)  # L×D
-            # Weights sum to one, so their mean is 1 / D.
-            loss = loss + (logits.size(-1) ** 2 * importance.var(-1, unbiased=False)).sum()
-        return loss
-
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
         """Aggregate over batches and workers; gate losses are per term and in bits, like fairseq's losses."""
@@ -186,9 +148,6 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
         total = _totals(logging_outputs)
         if sample_size := total.get("gate_sample_size", 0):
             metrics.log_scalar("gate_loss", total["gate_loss"] / sample_size / math.log(2), sample_size, round=4)
-        if "gate_balance" in total:
-            sample_size = total["sample_size"]
-            metrics.log_scalar("gate_balance", total["gate_balance"] / sample_size, sample_size, round=4)
         if rows := total.get("nsentences", 0):
             metrics.log_scalar("gate_labelled", 100 * total["gate_labelled"] / rows, rows, round=2)
         for side in SIDES:
@@ -203,7 +162,7 @@ class LabelSmoothedCrossEntropyWithKDGateCriterion(LabelSmoothedCrossEntropyCrit
 
 def _totals(logs: list[dict]) -> dict[str, float]:
     """Sum the logged gate values over batches, with one read from the device."""
-    keys = [key for key in (logs[0] if logs else ()) if key in _COUNTS or key.startswith("gate_")]
+    keys = [key for key in (logs[0] if logs else ()) if key == "nsentences" or key.startswith("gate_")]
     sums = [sum(log.get(key, 0) for log in logs) for key in keys]
     if not sums:
         return {}

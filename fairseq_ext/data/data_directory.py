@@ -61,7 +61,7 @@ def infer_languages(data: Path) -> tuple[str, str]:
 def check_vocabulary_files(data: Path) -> None:
     """Check that dictionaries, subword models and the list of domains are unchanged since they were written.
 
-    Data without a record, or with a record of an earlier version without hashes, are not checked.
+    Data without a record are not checked.
     """
     if record := read_record(data):
         dictionaries = sorted(path.name for path in data.glob("dict*.txt"))
@@ -83,8 +83,8 @@ def subword_options(data: Path) -> dict[str, str]:
 class VocabularyMemory:
     """Mixin of fairseq tasks that stores hashes of dictionaries and subword models in checkpoints and checks them.
 
-    The origin of a pretrained base is stored, too. Checkpoints without hashes, from fairseq's own tasks or earlier
-    versions, are loaded without a check.
+    The origin of a pretrained base is stored, too. Checkpoints without hashes, from fairseq's own tasks,
+    are loaded without a check.
     """
 
     cfg: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,53 +18,22 @@ class BlockCorpus(DomainCorpus):
     """The blocks of one domain (a ``MonolingualDataset``), which never contain text of another.
 
     Attributes:
-        node_weights: N routing weights, shared by all blocks; None if the model has no adapters, or if paths are
-            chosen per block.
+        node_weights: N routing weights, shared by all blocks; None if the model has no adapters.
     """
 
     node_weights: np.ndarray | None = None
 
 
 class DomainBlocks(MultiDomainDataset[BlockCorpus]):
-    """Batches of blocks, with ``node_weights`` (B×N) in ``net_input`` for models that route by them.
-
-    Args:
-        corpora, repetitions, seed, single_domain_batches: see the base class.
-        unscored_tokens: number of tokens at the start of a block that are not targets; blocks without further tokens
-            are left out.
-        padding_idx: target index for positions without a target.
-    """
-
-    def __init__(
-        self,
-        corpora: Sequence[BlockCorpus],
-        repetitions: Sequence[float] | None = None,
-        seed: int = 1,
-        single_domain_batches: bool = False,
-        unscored_tokens: int = 0,
-        padding_idx: int = 1,
-    ):
-        super().__init__(corpora, repetitions, seed, single_domain_batches)
-        self.unscored_tokens = unscored_tokens
-        self.padding_idx = padding_idx
+    """Batches of blocks, with ``node_weights`` (B×N) in ``net_input`` for models that route by them."""
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return super().__getitem__(index) | {"node_weights": self.locate(index)[0].node_weights}
-
-    def ordered_indices(self) -> np.ndarray:
-        indices = super().ordered_indices()
-        if not self.unscored_tokens:
-            return indices
-        return indices[self.num_tokens_vec(indices) > self.unscored_tokens]
 
     def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         weights = [row["node_weights"] for row in rows]
         if all(row is not None for row in weights):
             batch["net_input"]["node_weights"] = torch.from_numpy(np.stack(weights))
-        if self.unscored_tokens:
-            batch["target"][:, : self.unscored_tokens] = self.padding_idx  # for criterions
-            batch["start_indices"] = [self.unscored_tokens] * len(rows)  # for fairseq-eval-lm
-            batch["ntokens"] -= self.unscored_tokens * len(rows)
 
 
 def _cutting_sentences(cut: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 ``teacher.json`` lists the domains in column order; ``has_base`` says that one more column is the class ``base``, text
 of no domain. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order
-of ``splits/DOMAIN/SPLIT.LANG``; float32 files of earlier versions are supported. Messages count rows from 1, like
+of ``splits/DOMAIN/SPLIT.LANG``. Messages count rows from 1, like
 lines.
 
 A row of zeros means that the sentence has no label. Such rows are only allowed in the training text of domains that
@@ -45,7 +45,7 @@ class TeacherLabels:
 
     Attributes:
         path: path of the file, for error messages.
-        raw: N×D, float16, or float32 from an earlier version.
+        raw: N×D, float16, or float32 for :func:`certain_labels`.
         may_lack: whether rows may be all zero (no label).
     """
 
@@ -132,10 +132,10 @@ def read_teacher_record(teacher_dir: Path) -> dict[str, Any]:
     """Read ``teacher.json``."""
     path = teacher_dir / TEACHER_FILE
     record = read_json(path, _REMEDY)
-    if not is_texts(record.get("domains")) or not isinstance(record.get("backend"), str):
-        raise InputError(f"{path}: lacks 'domains' or 'backend'; {_REMEDY}")
-    # Earlier versions recorded no labels.
-    return {"labels": {}, "unlabelled": [], "has_base": False, **record}
+    kinds = {"backend": str, "labels": dict}
+    if not is_texts(record.get("domains")) or not all(isinstance(record.get(key), kinds[key]) for key in kinds):
+        raise InputError(f"{path}: lacks 'domains', 'backend' or 'labels'; {_REMEDY}")
+    return {"unlabelled": [], "has_base": False, **record}
 
 
 def classes_of(record: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 # Record of a finished step; not part of its contents.
@@ -46,6 +47,12 @@ def relative_files(directory: Path) -> list[str]:
     """Return the sorted relative names of the files below a directory, without its record."""
     files = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
     return sorted(name for name in files if name != RECORD)
+
+
+def foreign_entries(directory: Path, own: Collection[str]) -> list[str]:
+    """Return the sorted relative names of files, links, pipes, … below a directory other than some own ones."""
+    paths = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted({path.relative_to(directory).as_posix() for path in paths} - {RECORD, *own})
 
 
 def _identity(stat: os.stat_result) -> _Identity:

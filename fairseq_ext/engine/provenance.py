@@ -41,7 +41,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Record:
-    """The contents of ``step.json``; records of earlier versions have no hashes and no provenance."""
+    """The contents of ``step.json``."""
 
     fingerprint: str  # of the directory's provenance
     sizes: Mapping[str, int]  # of its files in bytes, by relative name
@@ -82,7 +82,7 @@ def read_record(directory: Path) -> Record | None:
 
 
 def read_provenance(value: Any) -> Provenance | None:
-    """Return the provenance in a JSON value; None if it is missing, as in files of earlier versions."""
+    """Return the provenance in a JSON value; None if it is missing or damaged."""
     found = value if isinstance(value, dict) else {}
     options, inputs = found.get("options"), found.get("inputs")
     return Provenance(options, inputs) if isinstance(options, dict) and isinstance(inputs, list) else None

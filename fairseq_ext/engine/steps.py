@@ -25,12 +25,13 @@ from typing import Any
 from fairseq_ext.engine.executors import Workers, cluster_workers, local_step_workers, submit_step
 from fairseq_ext.engine.fairseq_cli import quieten_fairseq
 from fairseq_ext.engine.fairseq_options import FairseqCommand, check_commands
-from fairseq_ext.engine.hashing import RECORD, relative_files
+from fairseq_ext.engine.hashing import RECORD, foreign_entries
 from fairseq_ext.engine.processes import cores, this_process
 from fairseq_ext.engine.progress import tell
 from fairseq_ext.engine.provenance import (
     Provenance,
     changes,
+    check_contents,
     has_all_files,
     is_finished,
     provenance_of,
@@ -92,13 +93,13 @@ def run_step(step: Step, provenance: Provenance | None = None) -> bool:
     output, staging, provenance = step.output, Staging(step.output), provenance or step.provenance()
     # Check without the lock first: any number of processes may use a finished directory at once.
     if is_finished(output, provenance.fingerprint) and not staging.exists():
-        tell(f"{output.name}: {_UP_TO_DATE}")
+        _tell_up_to_date(output)
         return False
     output.parent.mkdir(parents=True, exist_ok=True)
     with locked(output):
         if is_finished(output, provenance.fingerprint):
             staging.clear()
-            tell(f"{output.name}: {_UP_TO_DATE}")
+            _tell_up_to_date(output)
             return False
         _refuse_foreign_files(output)
         resumes, reason = _beginning(step, provenance)
@@ -112,6 +113,14 @@ def run_step(step: Step, provenance: Provenance | None = None) -> bool:
         staging.finish()
     tell(f"{output.name}: done in {time.monotonic() - start:.1f} s{f': {made}' if made else ''}")
     return True
+
+
+def _tell_up_to_date(output: Path) -> None:
+    """Report a finished step, after comparing its files with its record: no other step may read them."""
+    record = read_record(output)
+    if record is not None:
+        check_contents(output, record, [*record.hashes])
+    tell(f"{output.name}: {_UP_TO_DATE}")
 
 
 def _beginning(step: Step, provenance: Provenance) -> tuple[bool, str]:
@@ -133,9 +142,9 @@ def _refuse_foreign_files(output: Path) -> None:
     """Refuse to replace a directory with files that no step wrote."""
     record = read_record(output)
     if record is not None:
-        others = [name for name in relative_files(output) if name not in record.sizes]
+        others = foreign_entries(output, record.sizes)
         if others:
-            raise InputError(f"{output}: contains {others[0]}, which this step did not write; move that file away")
+            raise InputError(f"{output}: contains {others[0]}, which this step did not write; move it away")
     elif (output / RECORD).exists():
         raise InputError(
             f"{output / RECORD}: damaged or edited since a step wrote it; move {output} away and run the command again"
@@ -218,7 +227,7 @@ def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
                     continue
                 waiting.remove(number)
                 if _was_built(steps[number]) and not Staging(steps[number].output).exists():
-                    tell(f"{steps[number].output.name}: {_UP_TO_DATE}")
+                    _tell_up_to_date(steps[number].output)
                     done.add(number)
                 else:
                     running[_submit(steps[number], workers, threads)] = number

@@ -25,6 +25,7 @@ from fairseq_ext.inputs.domain_names import NAME_PATTERN
 from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.models import Section, read_model
+from fairseq_ext.inputs.option import names_in
 
 # Values of ``--paths`` other than a list of names.
 ALL_PATHS, NO_PATH = "all", "none"
@@ -210,7 +211,7 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
     """
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []
-    names: Paths = [name.strip() for name in spec.split(",") if name.strip()]
+    names: Paths = names_in(spec)
     try:
         if spec.endswith(".json"):
             names = _paths_in_file(Path(spec), domain)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.errors import InputError, shown
+
+_Kind = TypeVar("_Kind")
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
     """Read a JSON file whose top level is an object; ``remedy`` is the advice at the end of error messages."""
     try:
+        if path.exists() and not path.is_file():  # reading a pipe would wait forever
+            raise OSError("not a regular file")
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: not found; {remedy}") from None
@@ -21,6 +25,24 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected a JSON object, got a {type(content).__name__}; {remedy}")
     return content
+
+
+def read_typed(path: Path, kind: type[_Kind], remedy: str) -> _Kind:
+    """Read a JSON file as a dataclass or ``TypedDict``, with strict types."""
+    return as_typed(read_json(path, remedy), kind, path, remedy)
+
+
+def as_typed(content: Any, kind: type[_Kind], path: Path, remedy: str) -> _Kind:
+    """Convert the content of a JSON file; see :func:`read_typed`."""
+    from pydantic import TypeAdapter, ValidationError  # take a tenth of a second to import
+
+    try:
+        typed: _Kind = TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ": ".join(map(str, first["loc"]))
+        raise InputError(f"{path}: {where}: {first['msg']}, got {shown(first['input'])}; {remedy}") from None
+    return typed
 
 
 def json_row(line: str) -> dict[str, Any]:

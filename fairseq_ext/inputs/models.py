@@ -7,10 +7,9 @@ Validators of a model raise ``ValueError``; :func:`read_model` prepends the file
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -19,7 +18,6 @@ from pydantic import (
     Field,
     Strict,
     ValidationError,
-    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -84,11 +82,6 @@ class Section(BaseModel):
         arbitrary_types_allowed=True,
     )
 
-    removed_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions that are accepted but ignored, each with the explanation to print."""
-    renamed_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions that are still accepted, each with its current name."""
-
     @classmethod
     def keys(cls) -> set[str]:
         """Return the allowed keys of the section."""
@@ -101,20 +94,13 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_keys(cls, value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        for key in value:
+    def _check_keys(cls, value: Any) -> Any:
+        for key in value if isinstance(value, dict) else ():
             if not isinstance(key, str):
                 raise ValueError(f"the key {shown(key)} is not text; put it in quotes")
-            if key not in {*cls.keys(), *cls.model_fields, *cls.removed_keys, *cls.renamed_keys}:
+            if key not in {*cls.keys(), *cls.model_fields}:
                 raise ValueError(_unknown_key(key, cls.keys()))
-            path = (info.context or {}).get("path", "")
-            if key in cls.removed_keys:
-                print(f"{path}: {key}: is no longer used: {cls.removed_keys[key]}", file=sys.stderr)
-            if key in cls.renamed_keys:
-                print(f"{path}: {key}: is now called {cls.renamed_keys[key]}", file=sys.stderr)
-        return {cls.renamed_keys.get(key, key): each for key, each in value.items() if key not in cls.removed_keys}
+        return value
 
 
 EMPTY_AS_DEFAULTS = BeforeValidator(lambda value: {} if value is None else value)

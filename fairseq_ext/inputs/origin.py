@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json, write_json
+from fairseq_ext.inputs.json_file import read_typed, write_json
 
 ORIGIN_FILE = "base.json"
 ORIGIN = "base"  # key in the task state of checkpoints
@@ -26,6 +26,8 @@ class Origin:
         package_licence: licence that the package states for itself.
         sha256: SHA-256 of the package.
     """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     model: str
     origin: str | None = None
@@ -52,10 +54,4 @@ def read_origin(folder: Path) -> Origin | None:
     path = folder / ORIGIN_FILE
     if not path.is_file():
         return None
-    content = read_json(path, _REMEDY)
-    names = {item.name for item in dataclasses.fields(Origin)}
-    if not {"model"} <= content.keys() <= names or not all(
-        value is None or isinstance(value, str) for value in content.values()
-    ):
-        raise InputError(f"{path}: expected texts for {', '.join(sorted(names))}; {_REMEDY}")
-    return Origin(**content)
+    return read_typed(path, Origin, _REMEDY)

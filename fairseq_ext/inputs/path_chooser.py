@@ -89,16 +89,6 @@ class PathChooser:
         arrays = {name: getattr(self.clusters, name) for name in _ARRAYS}
         np.savez(directory / CLUSTERS_FILE, allow_pickle=False, names=np.array(self.names), **arrays)
 
-    def leaves(self, states: np.ndarray, k: int) -> list[list[str]]:
-        """Return the k most probable leaves of each sequence, in order of decreasing probability.
-
-        Shape:
-            states: B×H, hidden states of the base model, averaged over each sequence
-        """
-        # A stable sort, so that ties are broken identically on all machines.
-        order = np.argsort(-self.clusters.log_joint(states), axis=1, kind="stable")[:, :k]
-        return [[self.names[column] for column in row] for row in order]
-
     def votes(self, states: np.ndarray) -> dict[str, int]:
         """Count the sequences for which each leaf is the most probable.
 

@@ -75,6 +75,12 @@ class _Reader(yaml.SafeLoader):
         self._check(node, 0)
         return self.construct_document(node)  # type: ignore[no-untyped-call]
 
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        """Read a bracket. PyYAML's time is quadratic in the depth of brackets, so it is checked here already."""
+        if self.flow_level > _DEEPEST:
+            raise ConstructorError(None, None, f"is nested deeper than {_DEEPEST}", self.get_mark())  # type: ignore[no-untyped-call]
+        super().fetch_flow_collection_start(token)  # type: ignore[no-untyped-call]
+
     def _check(self, node: Any, depth: int) -> None:
         """Check a node and its children, counting aliases as expanded, so that limits hold for constructed values."""
         self._left -= 1 + (len(node.value) if isinstance(node, ScalarNode) else 0)

@@ -1,6 +1,5 @@
 """Base of both adapter models for translation: a frozen Transformer with banks of adapters in every layer."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -16,12 +15,12 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import RANDOM_BASE, SMALL, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_bank import AdapterBank, Bank
-from fairseq_ext.modules.adapter_names import NAMES, has_rows, keep_names, match_rows, names_entry
+from fairseq_ext.modules.adapter_names import keep_names, match_rows
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.lora import PLACES, LayerRouter, LoraAdapter, LoraBank, lora_places
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, routing
@@ -84,8 +83,8 @@ class TranslationAdapterConfig(AdapterConfig):
 
     def lora_names(self) -> list[str]:
         """Return the kinds of linear layers with LoRA."""
-        names = [name.strip() for name in self.lora_modules.split(",")]
-        for name in names:
+        names = names_in(self.lora_modules)
+        for name in names or [self.lora_modules]:
             check_choice(name, tuple(PLACES), "--lora-modules")
         return list(dict.fromkeys(names))
 
@@ -213,7 +212,6 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
     config_class = TranslationAdapterConfig
     needs_domains: bool  # whether forward needs the domain of every sentence
     adapter_names: list[str]  # names of the rows of every bank
-    has_saved_names = False  # whether they come from a checkpoint's options
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -235,11 +233,9 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         if getattr(args, "checkpoint_activations", False):
             # Layers would be recomputed without their batch, and gate logits would have no gradients.
             raise InputError("--checkpoint-activations cannot be used with adapters; remove it")
-        has_saved_names = getattr(args, "adapter_names", None) is not None
         args.adapter_names = adapter_names(args, task)
         model = super().build_model(args, task)
         model.add_adapters(cls.config_class.from_args(args), args.adapter_names)
-        model.has_saved_names = has_saved_names
         return model
 
     @classmethod
@@ -309,21 +305,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         super().upgrade_state_dict_named(state_dict, name)
-        self._name_rows_of_earlier_versions(state_dict)
         match_rows(self, state_dict, self.adapter_names, "the data's domains.txt")
         add_fresh_adapters(self, state_dict)
-
-    def _name_rows_of_earlier_versions(self, state_dict: dict[str, Tensor]) -> None:
-        """Name the rows after the checkpoint's options, or else after this model's domains, with a message."""
-        if NAMES in state_dict or not has_rows(self, state_dict):
-            return
-        state_dict[NAMES] = names_entry(self.adapter_names)
-        if not self.has_saved_names:
-            print(
-                "the checkpoint was written by an earlier version and does not name its adapters, so their order "
-                f"cannot be checked; assuming {', '.join(self.adapter_names)}",
-                file=sys.stderr,
-            )
 
 
 def _attach_lora(layer: nn.Module, router: nn.Module, num_adapters: int, config: TranslationAdapterConfig) -> None:

@@ -38,9 +38,14 @@ POSITIONS = {"encoder_learned_pos": "max_source_positions", "decoder_learned_pos
 # fairseq's default, which its tasks set even if it is not given.
 _USUAL_POSITIONS = 1024
 _BANK = ".adapter.bank.down_weight"
-# Types of options besides flags, rates and sizes.
 BASE_MODEL = "base_model"  # option of a base of Hugging Face, which has its own layout
-_KINDS = {"activation_fn": str, "autoregressive_layer": str, "layer_norm_epsilon": float}
+# Types of options besides flags, rates and sizes.
+_KINDS: Mapping[str, Any] = {
+    "activation_fn": str,
+    "autoregressive_layer": str,
+    "layer_norm_epsilon": float,
+    "zero_start": bool,
+}
 _EXPECTED = {int: "a positive integer", bool: "true or false", str: "text", float: "a positive number"}
 # The layout of a language model, which has only a decoder.
 OF_DECODER = (

@@ -9,7 +9,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,
@@ -47,9 +47,6 @@ class GatedAdapterConfig(TranslationAdapterConfig):
         "give the gates one more output, the base model without an adapter, which they learn from general text in the "
         "sub-directory base of the data (default: adapters only)",
     )
-    share_gates: bool = option(
-        False, "use one gate for all encoder layers and one for all decoder layers (default: one per layer)"
-    )
     gate_top_k: int = option(
         0,
         "number of adapters to compute, those with a gate's largest weights, in training and inference; "
@@ -63,7 +60,7 @@ class GatedAdapterConfig(TranslationAdapterConfig):
 
 
 def gate_inputs(config: GatedAdapterConfig) -> frozenset[str]:
-    names = frozenset(name.strip() for name in config.gate_inputs.split(","))
+    names = frozenset(names_in(config.gate_inputs))
     if names - {STATES, SOURCE, ENCODER} or not names & {STATES, SOURCE}:
         raise InputError(
             f"--gate-inputs {config.gate_inputs}: give {STATES}, {SOURCE} or both, optionally with {ENCODER}"
@@ -91,7 +88,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         assert isinstance(config, GatedAdapterConfig)
         super().add_adapters(config, names)
         self._add_source_gate(config, len(names))
-        wanted = [name.strip() for name in config.train_gates.split(",") if name.strip()]
+        wanted = names_in(config.train_gates)
         for name in wanted:
             check_choice(name, (*names, ALL_GATES), "--train-gates")
         are_all = not wanted or ALL_GATES in wanted
@@ -156,24 +153,18 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
     ) -> list[nn.Module]:
         assert isinstance(config, GatedAdapterConfig)
-        reads_states = STATES in gate_inputs(config)
-        gates = [
+        return [
             GateRouter(
                 embed_dim,
                 num_adapters,
                 config.gate_temperature,
                 causal,
                 config.gate_top_k,
-                reads_states,
+                STATES in gate_inputs(config),
                 config.gate_base,
             )
             for _ in range(num_layers)
         ]
-        if config.share_gates and reads_states:
-            # Routers share the weight but keep separate running means.
-            for gate in gates[1:]:
-                gate.weight, gate.base_weight = gates[0].weight, gates[0].base_weight
-        return list(gates)
 
     @torch.no_grad()
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """Hierarchical adapters for language models: one adapter per node of a domain tree."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.base_layout import OF_DECODER, sized_by_base
 from fairseq_ext.models.causal_lm import BaseModelConfig, BlockAdapter, CausalDecoder, note_base
@@ -32,10 +32,8 @@ from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, ThreadValue
 from fairseq_ext.modules.pretrained import read_causal_config
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 
-NodeWeights = Tensor | Callable[[Tensor], Tensor]
-
 _weights: ThreadValue[Tensor] = ThreadValue()
-# `with node_weights_of(rows):` uses these weights, B×N or 1×N, instead of a model's default weights.
+# `with node_weights_of(rows):` uses these weights, B×N or 1×N, in the model.
 node_weights_of = _weights.during
 
 
@@ -61,14 +59,8 @@ class HierAdapterConfig(BaseModelConfig, AdapterConfig, TransformerLanguageModel
 
 
 class PathWeights(FairseqIncrementalDecoder):
-    """A decoder of a language model with a bank of adapters in each layer, weighted by row. Mixin before the decoder.
+    """A decoder with a bank of adapters in each layer, weighted by row. Mixin, to precede the decoder in the bases."""
 
-    Attributes:
-        default_node_weights: B×N or 1×N routing weights for input without weights, or a function that computes them
-            from the tokens (B×T); None for no default.
-    """
-
-    default_node_weights: NodeWeights | None = None
     _STATE = "node_weights"
 
     def extract_features(
@@ -90,12 +82,9 @@ class PathWeights(FairseqIncrementalDecoder):
         """Return the rows' weights and the maximum number of nonzero weights in a row; constant during generation."""
         state = {} if incremental_state is None else incremental_state
         if self._STATE not in state:
-            weights = self.default_node_weights if _weights.value is None else _weights.value
-            if weights is None:
-                raise InputError("these adapters need a domain; give --domain, --paths or --choose-paths")
-            if callable(weights):
-                weights = weights(tokens)
-            weights = weights.to(tokens.device)
+            if _weights.value is None:
+                raise InputError("these adapters need a domain; give --domain or --paths")
+            weights = _weights.value.to(tokens.device)
             if 1 < len(weights) < len(tokens):  # hypotheses of a sentence are adjacent
                 weights = weights.repeat_interleave(len(tokens) // len(weights), dim=0)
             state[self._STATE] = {"weights": weights, "most": most_chosen(weights)}
@@ -166,7 +155,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
         freeze_base(self)
-        wanted = [name.strip() for name in cfg.train_nodes.split(",") if name.strip()]
+        wanted = names_in(cfg.train_nodes)
         for bank in self.banks if wanted else ():
             bank.requires_grad_(False)
             for name in wanted:

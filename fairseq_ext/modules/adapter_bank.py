@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_ext.modules.autocast import autocast_dtype, autocasts, without_autocast
-from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen, fold_norms
+from fairseq_ext.modules.chosen_adapters import Choice, mix
 
 
 class Bank(nn.Module):
@@ -35,12 +35,17 @@ class Bank(nn.Module):
         raise NotImplementedError
 
     def mix_chosen(
-        self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
+        self,
+        x: Tensor,
+        choices: Sequence[Choice],
+        weights: Tensor,
+        active: Sequence[int] | None = None,
+        onto: Any = None,
     ) -> Tensor:
         """Compute the active adapters that each position chose and add their mixture to ``onto``.
 
         Shape:
-            x: T×B×H; rows: rows of T·B positions; weights: T·B×k; onto, result: T×B×P
+            x: T×B×H; choices: of T·B positions; weights: T·B×k; onto, result: T×B×P
         """
         raise NotImplementedError
 
@@ -116,28 +121,37 @@ class AdapterBank(Bank):
         return add_up(residual, hidden, weights, rows("up_weight").flatten(0, 1))
 
     def mix_chosen(
-        self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
+        self,
+        x: Tensor,
+        choices: Sequence[Choice],
+        weights: Tensor,
+        active: Sequence[int] | None = None,
+        onto: Any = None,
     ) -> Tensor:
         normed = F.layer_norm(x, (self.embed_dim,)).flatten(0, -2).to(autocast_dtype(x))
-        own = self._rows_of(active)
+        rows = self._rows_of(active)
+        # Unbound once, as each index of a stacked tensor would make a gradient of the size of the whole.
+        stacked = (*self.folded(rows), rows("up_weight"), rows("up_bias"))
+        down, down_bias, up, up_bias = (each.to(normed.dtype).unbind() for each in stacked)
+
+        def adapt(n: int, inputs: Tensor) -> Tensor:
+            return torch.addmm(up_bias[n], F.relu(F.linear(inputs, down[n], down_bias[n])), up[n])
+
         with without_autocast(x):
-            mixed = MixChosen.apply(rows, normed, weights, *self._down(own), own("up_weight"), own("up_bias"))
+            mixed = mix(normed, choices, weights, self.embed_dim, adapt)
         return (x if onto is None else onto) + mixed.view_as(x)
 
-    def _down(self, rows: Callable[[str], Tensor]) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor]:
-        """Return the norms of A adapters, A×H each (None if folded), and the down projections, A×b×H and A×b."""
-        if self.folded_weight is not None:
-            return None, None, rows("folded_weight"), rows("folded_bias")
-        norms = partial(getattr, self) if self.shared_norm else rows
-        weight = rows("down_weight")
-        gains, offsets = (norms(name).expand(len(weight), -1) for name in ("norm_weight", "norm_bias"))
-        return gains, offsets, weight, rows("down_bias")
-
     def folded(self, rows: Callable[[str], Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the down projections of A adapters with their layer norms folded in: A×b×H and A×b."""
-        weight, bias = fold_norms(*self._down(rows))
-        assert bias is not None
-        return weight, bias
+        """Return the down projections of A adapters with their layer norms folded in: A×b×H and A×b.
+
+        ``down(x · γ + β) = (down · γ) · x + down · β`` for a gain γ and an offset β.
+        """
+        if self.folded_weight is not None:
+            return rows("folded_weight"), rows("folded_bias")
+        norms = partial(getattr, self) if self.shared_norm else rows
+        weight, bias = rows("down_weight"), rows("down_bias")
+        gains, offsets = (norms(name).expand(len(weight), -1) for name in ("norm_weight", "norm_bias"))
+        return weight * gains.unsqueeze(1), bias + torch.einsum("dbh,dh->db", weight, offsets)
 
     def make_generation_fast_(self, **_: object) -> None:
         """Fold the layer norms once instead of at every step; fairseq calls this hook before decoding."""

@@ -17,8 +17,6 @@ from fairseq_ext.modules.text_entry import read_text, text_entry
 NAMES = "decoder.adapter_names"
 # Adapters of a gated model that are used only where their logit is the highest.
 GUARDED = "decoder.guarded_adapters"
-# The key that language models of earlier versions used.
-EARLIER_NAMES = "decoder.node_names"
 
 
 def keep_names(decoder: nn.Module, names: Sequence[str]) -> None:
@@ -55,7 +53,7 @@ def match_rows(
     A checkpoint without adapters only gets the model's names. If ``may_grow``, adapters that the checkpoint lacks keep
     their initial values. ``source`` says in error messages where the model's names come from.
     """
-    saved_entry = state_dict.pop(NAMES, state_dict.pop(EARLIER_NAMES, None))
+    saved_entry = state_dict.pop(NAMES, None)
     state_dict[NAMES] = names_entry(names)
     if not has_rows(model, state_dict):
         return

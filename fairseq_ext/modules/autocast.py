@@ -1,4 +1,4 @@
-"""Autocast queries for a tensor's device, including devices without autocast."""
+"""Devices, and whether autocast is enabled on them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+
+
+def chosen_device(is_cpu: bool) -> str:
+    """Return ``cuda`` if there is a GPU, unless the CPU is asked for."""
+    return "cuda" if torch.cuda.is_available() and not is_cpu else "cpu"
 
 
 def autocasts(x: Tensor) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import Bank, add_up
 from fairseq_ext.modules.autocast import autocast_dtype, without_autocast
-from fairseq_ext.modules.chosen_adapters import AdapterRows, MixChosen
+from fairseq_ext.modules.chosen_adapters import Choice, mix
 from fairseq_ext.modules.post_layer_adapter import current_batch
 
 # Linear layers of a fairseq layer that can be adapted. Keys and values of the cross-attention cannot: they belong to
@@ -56,13 +56,19 @@ class LoraBank(Bank):
         return add_up(onto, hidden, weights, rows("up_weight").flatten(0, 1) * self.scale)
 
     def mix_chosen(
-        self, x: Tensor, rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None, onto: Any = None
+        self,
+        x: Tensor,
+        choices: Sequence[Choice],
+        weights: Tensor,
+        active: Sequence[int] | None = None,
+        onto: Any = None,
     ) -> Tensor:
-        own = self._rows_of(active)
         inputs = x.flatten(0, -2).to(autocast_dtype(x))
-        up = own("up_weight") * self.scale
+        rows = self._rows_of(active)
+        stacked = (rows("down_weight"), rows("up_weight") * self.scale)
+        down, up = (each.to(inputs.dtype).unbind() for each in stacked)
         with without_autocast(x):
-            mixed = MixChosen.apply(rows, inputs, weights, None, None, own("down_weight"), None, up, None)
+            mixed = mix(inputs, choices, weights, onto.size(-1), lambda n, own: F.linear(own, down[n]) @ up[n])
         return onto + mixed.view_as(onto)
 
 

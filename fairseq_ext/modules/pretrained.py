@@ -12,13 +12,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from fairseq_ext.inputs import json_file
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json, values_in
+from fairseq_ext.inputs.json_file import values_in
 
 CONFIG_FILE, GGUF = "config.json", ".gguf"
 # Larger than any existing model's sizes, and small enough to multiply.
 LARGEST_SIZE = 1 << 24
-_REMEDY = "give the folder of a Hugging Face model"
+# In order of preference; an index lists the files of a sharded model.
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 _CAUSAL = ("ForCausalLM", "LMHeadModel")  # ends of the names of architectures
 _CHECKED_TOKENS = 4
 
@@ -37,8 +44,43 @@ def hide_broken_torchaudio() -> None:
         sys.modules["torchaudio"] = None  # type: ignore[assignment]
 
 
-def load_pretrained(auto_class: str, name: str | Path, where: str, **options: Any) -> tuple[Any, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file of a Hugging Face directory; see :func:`fairseq_ext.inputs.json_file.read_json`."""
+    return json_file.read_json(path, "give the folder of a Hugging Face model")
+
+
+def weight_file(folder: Path) -> Path:
+    """Return the file with the weights, or the index of a sharded model."""
+    for name in WEIGHT_FILES:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"{folder}: has no weights; a Hugging Face model has {' or '.join(WEIGHT_FILES[::2])}")
+
+
+def parts_of(path: Path) -> list[Path]:
+    """Return the files that an index lists, or the single file."""
+    if not path.name.endswith(".index.json"):
+        return [path]
+    files = read_json(path).get("weight_map")
+    if not isinstance(files, dict) or not files:
+        raise InputError(f"{path}: lists no files; weight_map must name the file of each tensor")
+    names = sorted({str(name) for name in files.values()})
+    for name in names:
+        # A malicious index must not lead out of the folder.
+        if Path(name).name != name:
+            raise InputError(f"{path}: weight_map: {name!r} is not a file name")
+        if not (path.parent / name).is_file():
+            raise InputError(f"{path.parent / name}: not found; {path.name} lists it")
+    return [path.parent / name for name in names]
+
+
+def load_pretrained(
+    auto_class: str, name: str | Path, where: str, *, is_trained: bool = False, **options: Any
+) -> tuple[Any, Any]:
     """Load a tokenizer and a model.
+
+    Args:
+        is_trained: whether the model must have all its weights; others start with a new, random head.
 
     Returns:
         The tokenizer and the model.
@@ -50,7 +92,10 @@ def load_pretrained(auto_class: str, name: str | Path, where: str, **options: An
     safely = {"trust_remote_code": False, "local_files_only": options.pop("local_files_only", False)}
     with _in_one_line(name, where):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safely)
-        model = getattr(transformers, auto_class).from_pretrained(name, use_safetensors=True, **safely, **options)
+        load = getattr(transformers, auto_class).from_pretrained
+        model, loading = load(name, use_safetensors=True, output_loading_info=True, **safely, **options)
+    if is_trained and (missing := sorted(loading["missing_keys"])):
+        raise InputError(f"{where}: {str(name)!r} lacks the weight {missing[0]!r}; train it again")
     _check_finite(model, where, name)
     return tokenizer, model
 
@@ -161,9 +206,10 @@ def _in_one_line(name: str | Path, where: str) -> Iterator[None]:
 
 
 def _check_config(folder: Path) -> None:
-    """Check ``config.json`` before a model is built from it."""
+    """Check ``config.json`` and an index of weights before a model is built from them."""
+    parts_of(weight_file(folder))
     path = folder / CONFIG_FILE
-    content = read_json(path, _REMEDY)
+    content = read_json(path)
     if "auto_map" in content:
         raise InputError(f"{path}: auto_map names code of the model, which is never run; give a model of transformers")
     for key, value in values_in(content):

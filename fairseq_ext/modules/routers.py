@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.autocast import without_autocast
-from fairseq_ext.modules.chosen_adapters import AdapterRows, choose
+from fairseq_ext.modules.chosen_adapters import Choice, choose
 from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
 
 # Up to this number of adapters, an accelerator computes all for a single position faster than it sorts them.
@@ -33,9 +33,9 @@ def weighted(weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
     return lambda bank, x, onto: bank(x, weights, active, onto)
 
 
-def chosen(rows: AdapterRows, weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
+def chosen(choices: list[Choice], weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
     """Return a mixture that computes each position's chosen adapters, see :meth:`Bank.mix_chosen`."""
-    return lambda bank, x, onto: bank.mix_chosen(x, rows, weights, active, onto)
+    return lambda bank, x, onto: bank.mix_chosen(x, choices, weights, active, onto)
 
 
 def either(is_one: Tensor, one: Mixture, other: Mixture) -> Mixture:
@@ -67,7 +67,7 @@ class RoutingBatch:
     known_logits: Tensor | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
     mixture: Mixture | None = None
-    _chosen: tuple[AdapterRows, Tensor] | None = None
+    _chosen: tuple[list[Choice], Tensor] | None = None
 
     @cached_property
     def positions(self) -> Positions:
@@ -80,12 +80,12 @@ class RoutingBatch:
         assert self.given_weights is not None
         return most_chosen(self.given_weights) if self.most_given is None else self.most_given
 
-    def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[AdapterRows, Tensor]:
+    def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[list[Choice], Tensor]:
         """Return the given adapters of all positions of x, T×B×H, and their weights, T·B×k; cached for all layers."""
         if self._chosen is None:
             assert self.given_weights is not None
             weights = self.given_weights if active is None else self.given_weights[:, active]
-            self._chosen = choose(weights, x, self.most, weights.size(-1))
+            self._chosen = choose(weights, x, self.most)
         return self._chosen
 
     @cached_property
@@ -256,7 +256,7 @@ class GateRouter(nn.Module):
         weights = batch.force(self._weights(scaled))
         most = self.top_k if batch.is_forced is None else max(self.top_k, batch.most)
         if not self.guarded:
-            return self._mixture(x, weights, most, may_skip=batch.is_forced is not None)
+            return self._mixture(x, weights, most)
         settled, guarded = self._parts
         kept = self._kept(scaled[..., settled].softmax(-1))
         adapters = settled[:-1] if self.has_base else settled
@@ -268,16 +268,14 @@ class GateRouter(nn.Module):
             return alone
         return either(is_other, self._mixture(x, weights, most), alone)
 
-    def _mixture(
-        self, x: Tensor, weights: Tensor, most: int, active: Sequence[int] | None = None, may_skip: bool = True
-    ) -> Mixture:
+    def _mixture(self, x: Tensor, weights: Tensor, most: int, active: Sequence[int] | None = None) -> Mixture:
         """Return the mixture with weights T×B×A; if the gate is sparse, at most ``most`` a position are nonzero."""
         if not self.is_sparse(weights.size(-1)) or computes_all(x, self.num_adapters):
             return weighted(weights, active)
         if active is not None:  # restore the numbering of all adapters
             everyone = weights.new_zeros(*weights.shape[:-1], self.num_adapters)
             weights = everyone.index_copy(-1, torch.tensor(active, device=x.device), weights)
-        return chosen(*choose(weights, x, min(most, self.num_adapters), self.num_adapters, may_skip))
+        return chosen(*choose(weights, x, min(most, self.num_adapters)))
 
     def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """Return the logits divided by β; except in cached decoding, store the logits in the batch for criterions."""

@@ -87,7 +87,7 @@ class TaskDescription:
 
     def to_entry(self) -> Tensor:
         """Encode the description as a state-dict entry, in JSON."""
-        # Omit false values, as entries of earlier versions do.
+        # Omit false values.
         return text_entry(json.dumps({field: value for field, value in asdict(self).items() if value is not False}))
 
     @classmethod

@@ -24,7 +24,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError, input_error_in
+from fairseq_ext.inputs.errors import InputError, input_error_in, is_environment
 from fairseq_ext.patches import Patch, restoring
 from fairseq_ext.patches.options import KINDS, NotLiteralError, check_options, forget_starting_files, plain_options
 
@@ -151,6 +151,24 @@ def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
         raise
 
 
+def _saving(save: Callable[..., Any]) -> Callable[..., Any]:
+    """End with one line if the disk is full; fairseq would try twice more, and print the tracebacks."""
+
+    def save_or_explain(content: Any, file: Any) -> Any:
+        if isinstance(file, str):
+            return save(content, file)
+        try:
+            return torch.save(content, file)
+        except Exception as error:
+            cause = error if isinstance(error, OSError) else error.__context__
+            if not isinstance(cause, OSError) or not is_environment(cause):
+                raise
+            name = getattr(file, "name", "a checkpoint")
+            raise InputError(f"{name}: cannot be written ({cause}); mend this, and run the command again") from None
+
+    return save_or_explain
+
+
 def check_weights(weights: Mapping[Any, Any]) -> None:
     """Check that every entry is a plain, finite tensor."""
     for name, value in weights.items():
@@ -272,6 +290,7 @@ def _reason(error: BaseException) -> str:
 
 # fairseq's loading functions check checkpoints first, and raise one-line errors with the file's name.
 PATCHES: list[Patch] = [
+    (checkpoint_utils, "_torch_persistent_save", _saving),
     (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
     (checkpoint_utils, "load_model_ensemble_and_task", _building),
     (Trainer, "load_checkpoint", _restoring),

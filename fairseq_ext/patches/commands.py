@@ -19,7 +19,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.distributed import utils as distributed_utils
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from fairseq_ext.inputs.errors import InputError, input_error_in, line_of
+from fairseq_ext.inputs.errors import InputError, input_error_in, is_environment, line_of
 from fairseq_ext.patches import Patch
 
 _AS_TEXT = f"{InputError.__module__}.{InputError.__name__}: "
@@ -59,6 +59,8 @@ def _line_in(error: BaseException) -> str | None:
         return lines[-1].removeprefix(_AS_TEXT) if lines else None
     if isinstance(error, UnicodeDecodeError):
         return f"the input is not UTF-8 ({error.reason} at byte {error.start} of its part); convert it with iconv"
+    if isinstance(error, OSError) and is_environment(error) and input_error_in(error) is None:
+        return line_of(InputError(f"{error}; correct this and run the same command again"))
     found = input_error_in(error)  # fairseq wraps errors about checkpoints in other exceptions
     return None if found is None else line_of(found)
 

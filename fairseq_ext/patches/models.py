@@ -1,7 +1,8 @@
 """Changes to fairseq's models: encoder hooks, ``--decoding-precision``, and support for models trained elsewhere.
 
-Every Transformer has two more options. ``--autoregressive-layer ssru`` replaces the decoder's self-attention, and
-``--layer-norm-epsilon`` sets the epsilon of all norms of the base model.
+Every Transformer has three more options. ``--autoregressive-layer ssru`` replaces the decoder's self-attention,
+``--layer-norm-epsilon`` sets the epsilon of all norms of the base model, and with ``--zero-start`` the decoder begins
+with a zero vector.
 """
 
 from __future__ import annotations
@@ -123,17 +124,41 @@ def _with_epsilon(init: Callable[..., None]) -> Callable[..., None]:
     return init_with_epsilon
 
 
+class _ZeroStart(nn.Embedding):
+    """The table of another module, in which a decoder reads the start symbol as zeros; its row stays the output's."""
+
+    def __init__(self, table: nn.Embedding, start: int) -> None:
+        super().__init__(table.num_embeddings, table.embedding_dim, table.padding_idx, _weight=table.weight)
+        self.weight, self.start = table.weight, start
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return super().forward(tokens).masked_fill(tokens.eq(self.start).unsqueeze(-1), 0)
+
+
+def _with_zero_start(init: Callable[..., None]) -> Callable[..., None]:
+    def init_with_start(self: Any, cfg: Any, dictionary: Any, embed_tokens: Any, *args: Any, **kwargs: Any) -> None:
+        table = _ZeroStart(embed_tokens, dictionary.eos()) if cfg.zero_start else embed_tokens
+        init(self, cfg, dictionary, table, *args, **kwargs)
+
+    return init_with_start
+
+
 _LAYER = option(
     TRANSFORMER_OPTIONS["autoregressive_layer"],
     "how a decoder layer reads the target words so far: by attention, or by the recurrent cell ssru "
     "(Kim et al. 2019) (default: attention)",
 )
 _EPSILON = option(TRANSFORMER_OPTIONS["layer_norm_epsilon"], "epsilon of the base's layer norms (default: 1e-5)")
+_START = option(
+    TRANSFORMER_OPTIONS["zero_start"],
+    "begin translations with a zero vector instead of the embedding of </s>, as Marian does (default: no)",
+)
 _MORE = make_dataclass(
     "_MORE",
     [
         ("autoregressive_layer", ChoiceEnum(AUTOREGRESSIVE_LAYERS), _LAYER),
         ("layer_norm_epsilon", float, _EPSILON),
+        ("zero_start", bool, _START),
     ],
 )
 
@@ -160,4 +185,5 @@ PATCHES: list[Patch] = [
     (TransformerDecoderLayerBase, "build_self_attention", _with_ssru),
     (TransformerEncoderBase, "__init__", _with_epsilon),
     (TransformerDecoderBase, "__init__", _with_epsilon),
+    (TransformerDecoderBase, "__init__", _with_zero_start),
 ]

@@ -14,6 +14,7 @@ from fairseq.data.encoders.gpt2_bpe import DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_B
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.base import Node
+from torch import Tensor
 
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.json_file import values_in
@@ -88,6 +89,8 @@ _EVALUATED = re.compile(
     r"(en|de)coder_(layers|attention)|(self|gated)_attention|project_input|downsample|pretrained"
 )
 _MOST_OPTIONS = 100_000
+_MOST_TIMES = 16  # as many numbers as a checkpoint has
+_MOST_POSITIONS = 1 << 20
 # Stored by fairseq-hydra-train, and not used.
 _LOGGING = "job_logging_cfg"
 # Files that are only read when training starts, and one that a criterion writes.
@@ -125,8 +128,22 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any], built:
         for key, value in values_in(options):
             if isinstance(value, str) and value not in given.values():
                 _check_text(key, value)
+        _check_size(options if entry == "args" else options.get("model"), state.get("model", {}))
         for kind in built:
             _check_files(options if entry == "args" else options.get(kind), given)
+
+
+def _check_size(section: Any, weights: Mapping[str, Any]) -> None:
+    """Refuse options of a model that is far larger than its weights, before it is built."""
+    numbers = _MOST_TIMES * sum(weight.numel() for weight in weights.values() if isinstance(weight, Tensor))
+    sizes = {key: value for key, value in (section if isinstance(section, dict) else {}).items() if type(value) is int}
+    for side in ("encoder_", "decoder_"):
+        layers, width = sizes.get(f"{side}layers", 0), sizes.get(f"{side}embed_dim", 1)
+        if layers * width * max(width, sizes.get(f"{side}ffn_embed_dim", 1)) > numbers:
+            raise InputError(f"its weights are too few for {layers} {side[:-1]} layers of width {width}")
+    for key, value in sizes.items():
+        if (key.endswith("_dim") and value > numbers) or (key.endswith("_positions") and value > _MOST_POSITIONS):
+            raise InputError(f"its option {key} is {value}, too large for its weights")
 
 
 def _check_files(section: Any, overrides: Mapping[str, str]) -> None:

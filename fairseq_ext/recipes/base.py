@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ from fairseq_ext.corpora.downloads import is_requirement
 from fairseq_ext.corpora.package_folder import fetch_checked, licence_of, unpack_file, unpack_folder
 from fairseq_ext.inputs.models import File, Section
 from fairseq_ext.inputs.origin import Origin
-from fairseq_ext.recipes.config import System
+from fairseq_ext.recipes.config import Experiment, Place
 
 BASE = "base"  # name of the base's system
 _OF_PACKAGES = ("sha256", "folder", "file")
@@ -80,10 +80,10 @@ class Base(Section):
             yield unpacked, origin
 
 
-def add_base(content: Any, arch: str, kept: Collection[str] = ()) -> Any:
+def add_base(experiment: type[Experiment], content: Any, arch: str, kept: Collection[str] = ()) -> Any:
     """Add the base of an experiment file's content as a system. Pydantic reports invalid content later.
 
-    ``kept`` are options of ``common`` that it has, spelled with hyphens; see :func:`keep_options`.
+    Of ``common``, only the options in ``kept`` apply, spelled with hyphens, because the base is already made.
     """
     train = content.get("train") or {}
     if not content.get(BASE) or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
@@ -91,11 +91,8 @@ def add_base(content: Any, arch: str, kept: Collection[str] = ()) -> Any:
     systems, common = train.get("systems") or {}, train.get("common") or {}
     if BASE in systems:
         raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
-    none = {key: None for key in common if str(key).replace("_", "-") not in kept}
-    return {**content, "train": {**train, "systems": {BASE: {**none, "arch": arch}, **systems}}}
-
-
-def keep_options(base: System, kept: Collection[str]) -> None:
-    """Remove options of ``common`` from the system of the base, except those with these names."""
-    for option in [option for option in base.options if option.replace("_", "-") not in ("arch", *kept)]:
-        del base.options[option]
+    own = {key: common[key] for key in common if str(key).replace("_", "-") in kept}
+    about = {"name": BASE, "options": {"arch": arch, **own}, "place": Place(f"train: systems: {BASE}")}
+    sections: Any = experiment.model_fields["train"].annotation
+    base = get_args(sections.model_fields["systems"].annotation)[1].model_validate(about)
+    return {**content, "train": {**train, "systems": {BASE: base, **systems}}}

@@ -21,6 +21,7 @@ from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.base_layout import BASE_MODEL
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.states import base_states
+from fairseq_ext.modules.autocast import chosen_device
 
 _BATCH_TOKENS = 8192
 # Weights with one row per symbol, of Transformers and GRUs.
@@ -48,7 +49,7 @@ class LanguageModel:
         # The model needs only the dictionary of its task, so any task will do.
         task = LanguageModelingTask(LanguageModelingConfig(), dictionary, dictionary, targets=["future"])
         (model,), config, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task, state=state)
-        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
+        device = chosen_device(cpu)
         length = getattr(config.task, "tokens_per_sample", None) or model.max_positions()
         return cls(model.to(device).float().eval(), dictionary, min(length, model.max_positions()))
 

@@ -28,7 +28,7 @@ from fairseq_ext.inputs.domain_names import DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.inputs.models import File
 from fairseq_ext.modules.language_model_options import CAUSAL_LM, CHUNKED_CRITERION, LANGUAGE_MODELING_TASK
-from fairseq_ext.recipes.base import BASE, Base, add_base, keep_options
+from fairseq_ext.recipes.base import BASE, Base, add_base
 from fairseq_ext.recipes.config import Experiment, Run, System
 from fairseq_ext.recipes.text_steps import (
     TextFolder,
@@ -44,7 +44,6 @@ from fairseq_ext.recipes.tune import steps_of_runs
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 BASE_CHECKPOINT = "model.pt"
 _ENDING = "txt"
-_KEPT = ("tokens-per-sample",)  # option of all systems that the base has
 _DEFAULT_BLOCK = 1024  # as in fairseq
 _NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -111,15 +110,12 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
     @classmethod
     def _add_base(cls, content: Any) -> Any:
         """Add the base as a system."""
-        return add_base(content, CAUSAL_LM, _KEPT)
+        return add_base(cls, content, CAUSAL_LM, ["tokens-per-sample"])
 
     @model_validator(mode="after")
     def _check_base(self) -> LanguageModelExperiment[ModelT_co]:
-        if self.base is None:
-            return self
-        if self.subwords.model_fields_set:
+        if self.base and self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        keep_options(self.systems[BASE], _KEPT)
         return self
 
     def is_base(self, name: str) -> bool:

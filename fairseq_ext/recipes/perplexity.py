@@ -6,7 +6,7 @@ measure several routings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,12 @@ from fairseq_ext import install
 from fairseq_ext.corpora.split import stable_hash
 from fairseq_ext.inputs.domain_tree import DomainTree, Paths
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.modules.autocast import chosen_device
 from fairseq_ext.tasks.multi_domain_language_modeling import (
     MultiDomainLanguageModelingConfig,
     MultiDomainLanguageModelingTask,
 )
 
-# B×T tokens → B×N routing weights.
-Weights = Callable[[Tensor], Tensor]
 Batch = dict[str, Any]
 
 
@@ -82,8 +81,7 @@ class LanguageModelScorer:
         if task.tree is not None:
             # Routing weights are set here, and the task has none for domains outside the tree.
             task.cfg.paths = "none"
-        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-        return cls(model.to(device).eval(), task, max(max_tokens, tokens_per_sample))
+        return cls(model.to(chosen_device(cpu)).eval(), task, max(max_tokens, tokens_per_sample))
 
     @property
     def tree(self) -> DomainTree | None:
@@ -91,11 +89,10 @@ class LanguageModelScorer:
         tree: DomainTree | None = self.task.tree
         return tree
 
-    def over(self, paths: Paths) -> Weights:
-        """Return weights that average these paths for all text."""
+    def over(self, paths: Paths) -> Tensor:
+        """Return the N routing weights that average these paths."""
         assert self.tree is not None
-        weights = torch.from_numpy(self.tree.path_weights(paths))
-        return lambda tokens: weights.to(tokens.device).expand(len(tokens), -1)
+        return torch.from_numpy(self.tree.path_weights(paths))
 
     def batches(self, domain: str, split: str) -> list[Batch]:
         """Return all blocks of a domain's set, in the batches of the task."""
@@ -128,24 +125,17 @@ class LanguageModelScorer:
         parts = [numbers[start : start + size].tolist() for start in range(0, len(numbers), size)]
         return [dataset.collater([dataset[index] for index in part]) for part in parts]
 
-    def score(
-        self, batches: Sequence[Batch], weights: Weights | None = None, after: Sequence[int] = (0,)
-    ) -> dict[int, Likelihood]:
-        """Compute for each number in ``after`` the likelihood without that many first tokens of each block.
-
-        ``weights`` are the routing weights of adapters, or None for a model without adapters.
-        """
-        found = {start: Likelihood() for start in after}
+    def score(self, batches: Sequence[Batch], weights: Tensor | None = None) -> Likelihood:
+        """Compute the likelihood of blocks; ``weights`` are N routing weights, None for a model without adapters."""
+        likelihood = Likelihood()
         pad, device = self.task.target_dictionary.pad(), next(self.model.parameters()).device
         for batch in batches:
             tokens, target = batch["net_input"]["src_tokens"].to(device), batch["target"].to(device)
-            routed = {} if weights is None else {"node_weights": weights(tokens)}
+            routed = {} if weights is None else {"node_weights": weights.to(device).expand(len(tokens), -1)}
             with torch.inference_mode():
                 logits, _ = self.model(tokens, **routed)
-                losses, mask = token_losses(logits, target), target.ne(pad)  # B×T
-            for start, likelihood in found.items():
-                likelihood.add(losses[:, start:][mask[:, start:]])
-        return found
+                likelihood.add(token_losses(logits, target)[target.ne(pad)])
+        return likelihood
 
 
 @dataclass(frozen=True)
@@ -162,8 +152,7 @@ class ContiguousScorer:
         # With one row, all text but the very first has its preceding context.
         one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)
-        device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-        return cls(model.to(device).eval(), task)
+        return cls(model.to(chosen_device(cpu)).eval(), task)
 
     @property
     def num_parameters(self) -> int:

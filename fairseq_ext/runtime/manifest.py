@@ -15,13 +15,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from fairseq_ext.corpora.languages import check_language
 from fairseq_ext.corpora.normalise import Normalise
 from fairseq_ext.engine.hashing import hash_file
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, RESERVED_NAMES, check_domain_names
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.json_file import as_typed, read_json
 from fairseq_ext.inputs.origin import Origin
-from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE, read_strictly
+from fairseq_ext.runtime.vocabulary import REMEDY, VOCABULARY_FILE
 
 FORMAT = 4
 MANIFEST_FILE = "system.json"
@@ -31,6 +32,7 @@ FLOAT32, INT8 = "float32", "int8"
 PRECISIONS = (FLOAT32, INT8)
 # Graphs of the encoder, of a decoder step, of the output layer and of the choice of the best tokens; tables.
 _GRAPH_FILES = ("encoder.onnx", "decoder.onnx", "output.onnx", "best.onnx", "tables.npz")
+_LONGEST_NAME = 2000  # characters
 # Routes other than domains.
 GATES, CLASSIFIER, BASE, ORACLE = RESERVED_NAMES
 # Search options stored in an export: type, minimum and maximum.
@@ -142,7 +144,13 @@ def verify(directory: Path) -> Manifest:
 
 def parse(content: dict[str, Any], path: Path) -> Manifest:
     """Return the manifest that a parsed JSON object describes."""
-    manifest = read_strictly(Manifest, content, path)
+    manifest = as_typed(content, Manifest, path, REMEDY)
+    for code in manifest.languages:
+        check_language(code, f"{path}: languages")
+    # These are printed, and written into documents.
+    for text in (manifest.name, manifest.base.text if manifest.base else " "):
+        if not 0 < len(text) <= _LONGEST_NAME or not text.isprintable():
+            raise InputError(f"{path}: {shown(text)} is not a name on one line; {REMEDY}")
     check_domain_names(manifest.domains, f"{path}: domains")
     for name in (DOMAINS_FILE, VOCABULARY_FILE, *(name for each in PRECISIONS for name in graph_files(each))):
         if name not in manifest.files:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.runtime.manifest import graph_files
-from fairseq_ext.runtime.sessions import make_session
+from fairseq_ext.runtime.sessions import Session
 from fairseq_ext.runtime.tables import Output, Tables
 
 _NEVER = np.float32(-1e9)  # same value as in the graphs' masks
@@ -26,13 +26,9 @@ class Model:
 
     def __init__(self, folder: Path, precision: str, threads: int = 1, device: str = "cpu") -> None:
         encoder, decoder, self._output_layer, best, tables = (folder / name for name in graph_files(precision))
-        self._encoder, self._decoder, self._best = (
-            make_session(path, threads, device) for path in (encoder, decoder, best)
-        )
+        self._encoder, self._decoder, self._best = (Session(path, threads, device) for path in (encoder, decoder, best))
         self.tables = Tables(tables, precision)
-        self.encoder_outputs = [each.name for each in self._encoder.get_outputs()]
-        self.decoder_outputs = [each.name for each in self._decoder.get_outputs()]
-        inputs = {each.name: each.shape for each in self._decoder.get_inputs()}
+        inputs = self._decoder.inputs
         self.caches = [inputs[name] for name in inputs if name.startswith("key_")]  # B×h×d×P
         self.cells = {name: inputs[name][2] for name in inputs if name.startswith("cell_")}  # H
         self.totals = inputs.get("totals")  # B×W×L×D
@@ -46,12 +42,12 @@ class Model:
     def encode(self, tokens: np.ndarray, route: Route) -> dict[str, np.ndarray]:
         """Run the encoder on B×S tokens, and return its outputs by name."""
         feed = {"tokens": tokens, "embedded": self.tables.embed_source(tokens), **route}
-        return dict(zip(self.encoder_outputs, self._encoder.run(None, feed), strict=True))
+        return dict(zip(self._encoder.outputs, self._encoder.run(feed), strict=True))
 
     def step(self, tokens: np.ndarray, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the decoder on B×W tokens, and return its outputs by name."""
         feed = {**feed, "embedded": self.tables.embed_target(tokens)}
-        return dict(zip(self.decoder_outputs, self._decoder.run(None, feed), strict=True))
+        return dict(zip(self._decoder.outputs, self._decoder.run(feed), strict=True))
 
 
 class State:

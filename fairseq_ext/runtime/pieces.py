@@ -23,12 +23,9 @@ PRIVATE = f"[{OPEN[0]}-{_END}]"
 MARK = re.compile(f"{_BEGIN}([^{_BEGIN}{_END}]*){_END}|([{OPEN[0]}-{ALONE[1]}])|{PRIVATE}")
 _PLACEHOLDER = re.compile(f"{_BEGIN}[^{_BEGIN}{_END}]*{_END}")
 _STOWED = range(0xFD000, 0xFFFFE)
-NO_BREAK = re.compile("[\u00a0\u202f]")
-_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
-_LINE_BREAK = re.compile(r"[ \t\r\n\f]*[\r\n][ \t\r\n\f]*")
-# A mark, but not those of a no-break space.
-_CUTTING = re.compile(f"(?!{_BEGIN}{NO_BREAK.pattern})(?!(?<={NO_BREAK.pattern}){_END})(?:{MARK.pattern})")
-_EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+NO_BREAK = re.compile("[\u00a0\u202f]|&nbsp;|&#160;|&#[xX][aA]0;")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
+_LINE_BREAK = re.compile(r"(?<![ \t\f])[ \t\f]*+[\r\n][ \t\r\n\f]*+")
 
 
 def mark(kind: tuple[str, str], number: int) -> str:
@@ -51,19 +48,14 @@ def without_marks(text: str) -> str:
     return MARK.sub(lambda found: found[1] or "", text)
 
 
-def stow(text: str) -> tuple[str, list[str]]:
-    """Replace each placeholder by one private-use character, which :func:`unstow` replaces by the placeholder.
+def stow(text: str) -> tuple[str, dict[int, str]]:
+    """Replace each placeholder by one private-use character, which ``str.translate`` replaces by the placeholder.
 
     Normalising and cutting the text leaves such characters as they are.
     """
-    held = [each[0] for each in _PLACEHOLDER.finditer(text)][: len(_STOWED)]
-    names = iter(_STOWED)
+    held = dict(zip(_STOWED, (each[0] for each in _PLACEHOLDER.finditer(text)), strict=False))
+    names = iter(held)
     return _PLACEHOLDER.sub(lambda _: chr(next(names)), text, len(held)) if held else text, held
-
-
-def unstow(text: str, held: Sequence[str]) -> str:
-    """Undo :func:`stow` in a part of a text."""
-    return text.translate(dict(zip(_STOWED, held, strict=False))) if held else text
 
 
 @dataclass(frozen=True)
@@ -113,14 +105,22 @@ def split(text: str, syntax: Syntax = PLAIN, dialect: str = ANY) -> Pieces:
 def between_marks(text: str) -> Pieces:
     """Split a text with marks at all but no-break spaces. Marks of placeholders are removed, those of tags are kept."""
     parts, kept = [], ""
-    for part, is_text in cut(_CUTTING, text):
-        before, words, after = _EDGES.fullmatch(part).groups()  # type: ignore[union-attr]
-        if is_text and any(map(str.isalpha, words)):
-            parts += [kept + before, words]
+    text = re.sub(f"{_BEGIN}({NO_BREAK.pattern}){_END}", r"\1", text)
+    for part, is_text in cut(MARK, text):
+        before, words, after = _edges(part)
+        if is_text and any(map(str.isalpha, NO_BREAK.sub("", words))):
+            parts += [kept + before, NO_BREAK.sub(lambda blank: keep(blank[0]), words)]
             kept = after
         else:
             kept += re.sub(f"[{_BEGIN}{_END}]", "", part)
     return Pieces((*parts, kept), ({},) * (len(parts) // 2), is_markup=False)
+
+
+def _edges(text: str) -> tuple[str, str, str]:
+    """Return the blanks before a text, the text without them, and the blanks after it."""
+    left = text.lstrip()
+    words = left.rstrip()
+    return text[: len(text) - len(left)], words, left[len(words) :]
 
 
 def _words_of(run: Run, syntax: Syntax, dialect: str) -> tuple[str, str, str, dict[str, str]]:
@@ -141,7 +141,7 @@ def _words_of(run: Run, syntax: Syntax, dialect: str) -> tuple[str, str, str, di
     if not any(map(str.isalpha, MARK.sub("", "".join(texts)))):
         return "", "", "".join(part.raw for part in run), {}
     marked = "".join(text or mark for text, mark in zip(texts, marks[begin:end], strict=True))
-    before, words, after = _EDGES.fullmatch(marked).groups()  # type: ignore[union-attr]
+    before, words, after = _edges(marked)
     words = _LINE_BREAK.sub(" ", words)  # where line breaks are kept, there are none
     tags = {mark: part.raw for mark, part in zip(marks, run, strict=True) if mark}
     outside = ["".join(part.raw for part in own) for own in (run[:begin], run[end:])]

@@ -57,7 +57,8 @@ class Marked:
             words += text[end : found.start()]
             end = found.end()
             placeholder, tag = found[1], found[2]
-            if placeholder and can_keep(placeholder):
+            is_blank = NO_BREAK.fullmatch(placeholder or "")
+            if placeholder and not is_blank and can_keep(placeholder):
                 plain += placeholder
                 kept[placeholder] = kept.get(placeholder, 0) + 1
             elif tag and OPEN[0] <= tag <= OPEN[1]:
@@ -69,7 +70,7 @@ class Marked:
                 mark.closing, mark.end = tag, len(plain)
             elif tag or placeholder:
                 stack[-1].inner.append(Mark(tag or placeholder, len(plain), len(plain)))
-            if placeholder and NO_BREAK.fullmatch(placeholder):
+            if is_blank:
                 plain, words = f"{plain} ", f"{words} "
             elif placeholder:
                 words += _GAP
@@ -80,28 +81,52 @@ class Marked:
         return cls(text, plain + text[end:], stack[0].inner, kept, words + text[end:])
 
     @property
+    def has_words(self) -> bool:
+        """Whether it has letters or digits that the model knows."""
+        return any(map(str.isalnum, self.words))
+
+    @property
     def placeholders(self) -> tuple[str, ...]:
         """All placeholders, in order."""
         return tuple(each[1] for each in MARK.finditer(self.original) if (each[1] or "").strip())
 
     def spaced(self, target: str) -> str:
-        """Return the translation with the blanks that the source has beside placeholders, where words are in them."""
-        source, end, places = without_marks(self.original), 0, {}
+        """Return the translation with the blanks that the source has beside placeholders, where words are in them.
+
+        It has none between a placeholder and a word that is written together with it.
+        """
+        source, end = without_marks(self.original), 0
+        places: dict[str, list[tuple[str | None, str | None]]] = {}  # blanks before and after, of each in turn
         for found in MARK.finditer(self.original):
-            if (placeholder := found[1]) and not placeholder.isspace():
+            if (placeholder := found[1]) and not NO_BREAK.fullmatch(placeholder):
                 begin = source.index(placeholder, end)
                 end = begin + len(placeholder)
-                places[placeholder] = (source[begin - 1 : begin].isspace(), source[end : end + 1].isspace())
+                size = 3 if any(map(str.isalnum, placeholder)) else 1  # a word after {n}; anything after a symbol
+                blanks = _blank(source[:begin][: -size - 1 : -1], size), _blank(source[end : end + size], size)
+                places.setdefault(placeholder, []).append(blanks)
         if not places:
             return target
 
         def spaced(found: re.Match[str]) -> str:
-            before, after = places[found[0]]
-            is_close = target[: found.start()][-1:].isalnum(), target[found.end() :][:1].isalnum()
-            return " " * (before and is_close[0]) + found[0] + " " * (after and is_close[1])
+            before, after = places[found[2]].pop(0) if len(places[found[2]]) > 1 else places[found[2]][0]
+            if before is None or not target[: found.start()][-1:].isalnum():
+                before = found[1]
+            if after is None or not target[found.end() :][:1].isalnum():
+                after = found[3]
+            return before + found[2] + after
 
         longest = sorted(places, key=len, reverse=True)
-        return re.sub("|".join(map(re.escape, longest)), spaced, target)
+        return re.sub(f"( ?)({'|'.join(map(re.escape, longest))})( ?)", spaced, target)
+
+
+def _blank(beside: str, size: int) -> str | None:
+    """Return the blank between a placeholder and the ``size`` characters beside it; None if it may vary.
+
+    The nearest character is the first. With none between, they are letters.
+    """
+    if beside[:1].isspace():
+        return " "
+    return "" if len(beside) == size and beside.isalnum() else None
 
 
 class Placing:

@@ -118,6 +118,12 @@ class Answer:
     placeholders: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def record(self) -> dict[str, Any]:
+        """Return all but the weights, for JSON; without terms, placeholders and notes that are empty."""
+        candidates = [{"text": each.text, "score": round(each.score, 4)} for each in self.candidates]
+        more = {key: value for key in ("terms", "placeholders", "notes") if (value := getattr(self, key))}
+        return {"route": self.route, "domain": self.domain, "candidates": candidates, **more}
+
 
 def join_answers(answers: Sequence[Answer], join: Callable[[list[str]], str] = " ".join) -> Answer:
     """Join the answers to the parts of a text: best translations with best, second with second; see :class:`Answer`.

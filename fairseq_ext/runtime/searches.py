@@ -122,18 +122,15 @@ class Searches:
         lacking = [row for row, each in enumerate(sentences) if self._lacks(each.constraints, found[row])]
         found |= self._in_batches(lacking, sentences, search_again, wide.beam)
         self._prefer_kept(sentences, found)
-        spoilt = [row for row, each in enumerate(sentences) if not self._keeps(each, found[row].hypotheses[0])]
+        spoilt = [row for row, each in enumerate(sentences) if not self._is_kept(each, found[row])]
         for row in spoilt:
             sentences[row] = self._without_placeholders(sentences[row])
         search_free = partial(search_again, banned=self._text.targets_with(_SYNTAX) if spoilt else None)
-        again = self._in_batches(spoilt, sentences, search_free, wide.beam)
-        found |= {row: own for row, own in again.items() if self._keeps_any(sentences[row], own)}
         repeating = [row for row, fault in enumerate(faults) if fault]
         no_repeat = partial(search_again, options=replace(wide, no_repeat_ngram_size=_NO_REPEAT))
-        again = self._in_batches(repeating, sentences, no_repeat, wide.beam)
-        found |= {
-            row: own for row, own in again.items() if own.hypotheses and self._keeps(sentences[row], own.hypotheses[0])
-        }
+        for rows, own_search in ((spoilt, search_free), (repeating, no_repeat)):
+            again = self._in_batches(rows, sentences, own_search, wide.beam)
+            found |= {row: own for row, own in again.items() if self._is_kept(sentences[row], own)}
         texts = self._texts(sentences, [found[row].hypotheses[:candidates] for row in range(len(sentences))])
         return [(found[row], texts[row], fault) for row, fault in enumerate(faults)]
 
@@ -204,18 +201,15 @@ class Searches:
         text = self._text.decode(found.hypotheses[0].tokens) if constraints else ""
         return any(each.found_in(text) is None for each in constraints)
 
-    def _keeps(self, sentence: Sentence, hypothesis: Hypothesis) -> bool:
-        return sentence.is_kept(self._text.decode(hypothesis.tokens))
-
-    def _keeps_any(self, sentence: Sentence, found: Found) -> bool:
-        return any(self._keeps(sentence, each) for each in found.hypotheses[:1])
+    def _is_kept(self, sentence: Sentence, found: Found) -> bool:
+        """Return whether the best hypothesis, if there is any, keeps the placeholders of a sentence."""
+        return any(sentence.is_kept(self._text.decode(each.tokens)) for each in found.hypotheses[:1])
 
     def _prefer_kept(self, sentences: Sequence[Sentence], found: Mapping[int, Found]) -> None:
         """Put hypotheses that keep placeholders before others."""
         for row, sentence in enumerate(sentences):
-            hypotheses = found[row].hypotheses
-            if not self._keeps(sentence, hypotheses[0]):
-                hypotheses.sort(key=lambda each: not self._keeps(sentence, each))  # noqa: B023
+            if not self._is_kept(sentence, found[row]):
+                found[row].hypotheses.sort(key=lambda each: not sentence.is_kept(self._text.decode(each.tokens)))  # noqa: B023
 
     def _without_placeholders(self, sentence: Sentence) -> Sentence:
         """Return the sentence with its placeholders hidden from the model."""

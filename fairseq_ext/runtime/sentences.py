@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from fairseq_ext.runtime.pieces import stow, unstow
+from fairseq_ext.runtime.pieces import stow
 
 # Sentence-final punctuation with closing quotes and brackets, then blanks; for CJK punctuation, blanks are optional.
 _MARKS = "\U000f0000-\U000fffff"  # marks of tags and placeholders, see fairseq_ext.runtime.pieces
-_END = re.compile(rf"""[.!?…]+["'”’»)\]{_MARKS}]*\s+|[。！？]+["'”’」』）{_MARKS}]*\s*""")
+# The patterns do not backtrack, and begin only at the first mark of a row.
+_END = re.compile(rf"""(?<![.!?…])[.!?…]++["'”’»)\]{_MARKS}]*+\s++|(?<![。！？])[。！？]++["'”’」』）{_MARKS}]*+\s*+""")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -36,11 +37,11 @@ def cut(text: str, most: int, count: Callable[[str], int]) -> Iterator[tuple[str
     text, held = stow(text)
 
     def own_count(part: str) -> int:
-        return count(unstow(part, held))
+        return count(part.translate(held))
 
     for sentence in split_sentences(text) or [text]:
         parts = [sentence] if own_count(sentence) <= most else _cut_between_words(sentence, most, own_count)
-        yield from ((unstow(part, held), own_count(part)) for part in parts)
+        yield from ((part.translate(held), own_count(part)) for part in parts)
 
 
 def _cut_between_words(sentence: str, most: int, count: Callable[[str], int]) -> list[str]:

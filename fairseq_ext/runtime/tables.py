@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.inputs.array_file import read_arrays
+from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.manifest import INT8
-from fairseq_ext.runtime.sessions import as_constants, make_session
+from fairseq_ext.runtime.sessions import Session, as_constants
 from fairseq_ext.runtime.vocabulary import REMEDY
 
 # The number of tokens that may be chosen is a multiple of this: the best are found by blocks.
@@ -30,6 +31,21 @@ class Tables:
         arrays = read_arrays(path, names, REMEDY)
         self.rows, self.bias, self.scales = arrays["rows"], arrays["bias"], arrays.get("scales")
         self._source, self._target = arrays["source"], arrays["target"]
+        self._path = path
+
+    def check(self, sources: int, targets: int) -> None:
+        """Check that the tables fit each other and dictionaries of these sizes."""
+        size = len(self.rows) if self.rows.ndim else 0
+        kind = np.float32 if self.scales is None else np.int8
+        is_right = (
+            (self.rows.ndim, self.rows.dtype, self.bias.shape, self.bias.dtype) == (2, kind, (targets,), np.float32)
+            and targets <= size
+            and (self.scales is None or (self.scales.shape, self.scales.dtype) == ((size,), np.float32))
+            and _are_rows(self._source, sources, size)
+            and _are_rows(self._target, targets, size)
+        )
+        if not is_right:
+            raise InputError(f"{self._path}: does not fit the dictionaries; {REMEDY}")
 
     def embed_source(self, tokens: np.ndarray) -> np.ndarray:
         """Return the embeddings of source tokens in float32: …×H."""
@@ -42,6 +58,11 @@ class Tables:
     def _vectors(self, places: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.rows[places]
         return found if self.scales is None else found * self.scales[places][..., None]
+
+
+def _are_rows(places: np.ndarray, number: int, size: int) -> bool:
+    is_right = places.shape == (number,) and places.dtype.kind in "iu"
+    return is_right and int(places.min()) >= 0 and int(places.max()) < size
 
 
 class Output:
@@ -67,7 +88,7 @@ class Output:
         if tables.scales is not None:
             arrays["scales"] = tables.scales[self.tokens]
         self._constants = as_constants(arrays)
-        self._layer, self._best = make_session(layer, constants=self._constants), best
+        self._layer, self._best = Session(layer, constants=self._constants), best
 
     def best(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the best token of each of N hypotheses, and its log probability."""
@@ -83,9 +104,9 @@ class Output:
             states: N×H; asked and the first result: N×E; the others: N×most
         """
         feed = {"logits": self._logits(states), "columns": self._columns[asked], "most": np.array([most])}
-        of_asked, scores, best = self._best.run(None, feed)
+        of_asked, scores, best = self._best.run(feed)
         return of_asked, scores, self.tokens[best]
 
     def _logits(self, states: np.ndarray) -> np.ndarray:
-        logits: np.ndarray = self._layer.run(None, {"states": states})[0]
+        logits: np.ndarray = self._layer.run({"states": states})[0]
         return logits

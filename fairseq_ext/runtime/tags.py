@@ -18,13 +18,16 @@ MOST_TAGS = 0x4000  # in a run
 _MOST_NESTED = 100  # pairs
 _PRIVATE = "[\U000f0000-\U000fc001]"  # stray marks, see fairseq_ext.runtime.pieces
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
+# Marks of keyboard accelerators, in front of a word.
+_ACCELERATOR = r"""(?<![^\s("'>])(?:&(?=[a-z0-9])(?![a-z]\w*;)|_(?-i:(?=[A-Z]))(?!\w*_))"""
 # Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
 # including the inline codes of XLIFF and TMX; tags, also numbered as React's and escaped. Domain tags are words, which
 # the vocabulary refuses, and Ruby's %<name>s is a placeholder. The bound keeps the time linear.
 _TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(?:\?>|\Z)
     |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
-    |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,5000}}?</(?P=code)\s*>
+    |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,1000}}?</(?P=code)\s*>
     |<(?!domain:|PRI\w+>)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>
+    |</?[a-z][^<>"']*["'][^<>]*>|</[a-z]\w*\s*\Z
     |&lt;[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
 _FLAGS = re.DOTALL | re.IGNORECASE | re.VERBOSE
 
@@ -39,13 +42,18 @@ class Syntax(NamedTuple):
 
 # A bar separates the plural forms of Symfony and Laravel.
 _OTHER_BREAKS = r"\v\x1c-\x1e\x85\u2028\u2029|"
-PLAIN = Syntax(re.compile(_TAG, _FLAGS), re.compile(rf"[\r\n\f{_OTHER_BREAKS}]+"), False)
+PLAIN = Syntax(re.compile(f"{_TAG}|{_ACCELERATOR}", _FLAGS), re.compile(rf"[\t\r\n\f{_OTHER_BREAKS}]+"), False)
 # A line break in the source of HTML or XML is a blank, but a reference to one is a line break.
-HTML = PLAIN._replace(breaks=re.compile(f"[{_OTHER_BREAKS}]+"), is_escaped=True)
-_REFERENCE = re.compile(r"&#(?:0*1[03]|x0*[ad]);", re.IGNORECASE)
+HTML = Syntax(re.compile(_TAG, _FLAGS), re.compile(f"[{_OTHER_BREAKS}]+"), True)
+_REFERENCE = re.compile(r"&#(?:0*(?:9|1[03])|x0*[9ad]);", re.IGNORECASE)
 # Entities that an XML document defines stay as they are written.
-XML = HTML._replace(markup=re.compile(rf"{_TAG}|&(?!(?:amp|lt|gt|quot|apos);)[a-z][\w.-]*;", _FLAGS))
+_ESCAPED_ACCELERATOR = _ACCELERATOR.replace("&", "&amp;")
+XML = HTML._replace(
+    markup=re.compile(rf"{_TAG}|{_ESCAPED_ACCELERATOR}|&(?!(?:amp|lt|gt|quot|apos);)[a-z][\w.-]*;", _FLAGS)
+)
 PREFORMATTED_XML = XML._replace(breaks=PLAIN.breaks)
+_MARKDOWN = r"""(?P<ticks>`+)[^`](?:.*?[^`])??(?P=ticks)(?!`)|!?\[|\](?:\([^()\s]*(?:\ "[^"]*")?\))?|\*\*?|~~|__"""
+MARKDOWN = PLAIN._replace(markup=re.compile(rf"{_MARKDOWN}|{_TAG}", _FLAGS))
 
 # HTML tags that end a sentence. All other tags are inline.
 _BLOCK = re.compile(
@@ -182,6 +190,8 @@ def pair_up(parts: Sequence[Part]) -> tuple[dict[int, int], set[int]]:
     passed: dict[str, list[int]] = {}  # tags that were open when one around them was closed
     for place, part in enumerate(parts):
         kind, key = _half(part.tag)
+        if kind == "either":
+            kind = "close" if count[key] else "open"
         if kind == "open":
             waiting.append((key, place))
             count[key] += 1
@@ -196,9 +206,11 @@ def pair_up(parts: Sequence[Part]) -> tuple[dict[int, int], set[int]]:
     return pairs, crossing
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _half(tag: str) -> tuple[str, str]:
     """Return whether a tag opens or closes a pair, and a key that both halves share; empty if it stands alone."""
+    if tag[:1] in tuple("*~_[!]"):  # of Markdown
+        return ("open" if tag[-1] == "[" else "close" if tag[0] == "]" else "either"), tag if tag[0] in "*~_" else "["
     name = name_of(tag).lower()
     if not name or name in _WITHOUT_END:
         return "", ""

@@ -24,6 +24,7 @@ from fairseq_ext.runtime.search import Found, Hypothesis, Search
 Decode = Callable[[Sequence[int]], str]
 _SPARE = 3  # extra tokens allowed beyond the unconstrained translation and the terms
 _WORD = re.compile(r"\w+|[^\w\s]")
+_MOST_WORDS = 32  # of a term
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,13 @@ class Glossary:
             words = tuple(_WORD.findall(term.source))
             known = self._terms.get(words, term)
             self._terms[words] = Term(known.source, tuple(dict.fromkeys((*known.targets, *term.targets))))
-        self._by_first: dict[str, list[tuple[str, ...]]] = {}
+        self._by_lower: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        self._lengths: dict[str, list[int]] = {}  # by first word, the longest first
         for words in sorted(self._terms, key=len, reverse=True):
-            self._by_first.setdefault(words[0].lower(), []).append(words)
+            lower = tuple(word.lower() for word in words)
+            self._by_lower.setdefault(lower, []).append(words)
+            lengths = self._lengths.setdefault(lower[0], [])
+            lengths += [len(words)] if len(words) not in lengths else []
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
@@ -69,13 +74,20 @@ class Glossary:
         found: dict[str, Term] = {}
         start = 0
         while start < len(words):
-            for own in self._by_first.get(words[start].lower(), []):
-                if _are_alike(own, words[start : start + len(own)]):
-                    found[self._terms[own].source] = self._terms[own]
-                    start += len(own) - 1
-                    break
-            start += 1
+            own = self._at(words, start)
+            if own:
+                found[self._terms[own].source] = self._terms[own]
+            start += max(len(own), 1)
         return list(found.values())
+
+    def _at(self, words: Sequence[str], start: int) -> tuple[str, ...]:
+        """Return the words of the longest term at a place, or an empty tuple."""
+        for length in self._lengths.get(words[start].lower(), []):
+            here = words[start : start + length]
+            for own in self._by_lower.get(tuple(word.lower() for word in here), []):
+                if _are_alike(own, here):
+                    return own
+        return ()
 
 
 def make_term(source: str, targets: Iterable[str], where: str) -> Term:
@@ -85,18 +97,18 @@ def make_term(source: str, targets: Iterable[str], where: str) -> Term:
         where: location of the term, for error messages.
 
     Raises:
-        InputError: if the source has no word or there is no target.
+        InputError: if the source has no word or too many, or there is no target.
     """
     targets = tuple(filter(str.strip, targets))
+    if len(_WORD.findall(source)) > _MOST_WORDS:
+        raise InputError(f"{where}: is longer than {_MOST_WORDS} words; give shorter terms")
     if not _WORD.search(source) or not targets:
         raise InputError(f"{where}: is not a term; give a source and at least one target")
     return Term(source, targets)
 
 
 def _are_alike(own: Sequence[str], words: Sequence[str]) -> bool:
-    return len(own) == len(words) and all(
-        one == other or (one.islower() and one == other.lower()) for one, other in zip(own, words, strict=True)
-    )
+    return all(one == other or (one.islower() and one == other.lower()) for one, other in zip(own, words, strict=True))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from fairseq_ext.runtime.manifest import (
 )
 from fairseq_ext.runtime.model import Model
 from fairseq_ext.runtime.next_tokens import Options
-from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, unstow, without_marks
+from fairseq_ext.runtime.pieces import MARK, between_marks, keep, stow, without_marks
 from fairseq_ext.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Answer, Candidate, Request, TokenGates, join_answers
 from fairseq_ext.runtime.search import Found
@@ -40,7 +41,7 @@ from fairseq_ext.runtime.sentences import cut
 from fairseq_ext.runtime.shortlist import NONE, SYSTEM, Shortlist, read_shortlist
 from fairseq_ext.runtime.tags import cut as split_at
 from fairseq_ext.runtime.terms import Constraint, Glossary, Term
-from fairseq_ext.runtime.vocabulary import Text
+from fairseq_ext.runtime.vocabulary import REMEDY, Text
 
 _MOST_CANDIDATES = 100
 # A word, or a symbol with its modifiers, such as an emoji of several characters. In CJK scripts, a character.
@@ -112,16 +113,33 @@ class SystemTranslator:
         directory = Path(directory)
         manifest = verify(directory)
         check_choice(decoding_precision, PRECISIONS, "decoding_precision")
-        text = Text.read(directory, manifest.languages[1])
+        text = Text.read(directory, manifest.languages[1], manifest.domains)
         classifier = None
         if manifest.classifier is not None:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
         check_choice(shortlist, (SYSTEM, NONE), "shortlist")
         lexicons = read_shortlist(directory, text.vocabulary) if shortlist == SYSTEM else None
         model = Model(directory, decoding_precision, 1, device)
+        model.tables.check(len(text.vocabulary.source), len(text.vocabulary.target))
+        if model.num_adapters not in (0, len(manifest.domains)):
+            raise InputError(f"{directory}: has {model.num_adapters} adapters for {len(manifest.domains)} domains")
         translator = cls(manifest, model, text, classifier, threads, lexicons)
+        translator._try(directory)
         translator.terms = translator.spelled(Glossary.read(terms) if terms else None)
         return translator
+
+    def _try(self, directory: Path) -> None:
+        """Translate two words by each route, so that files that do not fit each other are found at once."""
+        options = self.options
+        self.options = replace(options, beam=min(options.beam, 2), max_len_a=0, max_len_b=2, min_len=1)
+        try:
+            self.translate([Request("a b", route) for route in self.routes])
+        except InputError:
+            raise
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise InputError(f"{directory}: its files do not fit each other ({reason}); {REMEDY}") from None
+        self.options = options
 
     @property
     def name(self) -> str:
@@ -205,6 +223,16 @@ class SystemTranslator:
         """Return the approximate length of a text in subwords, including the end of the sentence."""
         return len(self.text.pieces(text)) + 1
 
+    def extra_work(self, request: Request) -> int:
+        """Return what a part of a text adds to the work of its search: subwords of required terms, and marks."""
+        targets = [
+            term.targets
+            for glossary in (self.terms, request.terms)
+            for term in (glossary.found_in(without_marks(request.text)) if glossary else ())
+        ]
+        terms = sum(max(map(self.count_pieces, own)) for own in targets)
+        return terms + len(MARK.findall(request.text))
+
     def normalise(self, texts: Sequence[str], side: int = 0) -> list[str]:
         """Normalise texts as the training data was normalised before subword segmentation.
 
@@ -226,7 +254,7 @@ class SystemTranslator:
     def _read(self, requests: Sequence[Request], label: Callable[[int], str]) -> list[_Question]:
         stowed = [stow(request.text) for request in requests]
         normal = self.normalise([text for text, _ in stowed])
-        texts = [unstow(text, held) for text, (_, held) in zip(normal, stowed, strict=True)]
+        texts = [text.translate(held) for text, (_, held) in zip(normal, stowed, strict=True)]
         routes = [self._route(request, label(index)) for index, request in enumerate(requests)]
         domains = self._domains([without_marks(text) for text in texts], routes)
         given = {id(request.terms): request.terms for request in requests}  # requests may share a glossary
@@ -271,15 +299,13 @@ class SystemTranslator:
 
     def _marked(self, text: str) -> Marked:
         """Read a text with marks. Symbols and words that the model does not know are kept like placeholders."""
-        if not text.isascii():
-            parts = [
-                _UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)
-            ]
-            text = "".join(parts)
+        parts = [_UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)]
+        text = "".join(parts)
         return Marked.read(text, lambda placeholder: 0 < len(self.text.encode_exactly(placeholder)) <= LONGEST_KEPT)
 
     def _kept_if_unknown(self, unit: re.Match[str]) -> str:
-        return keep(unit[0]) if not unit[0].isascii() and self.text.is_unknown(unit[0]) else unit[0]
+        is_plain = unit[0].isascii() and unit[0].isalnum()  # its letters may be known in other words
+        return keep(unit[0]) if not is_plain and self.text.is_unknown(unit[0]) else unit[0]
 
     def _sentence(self, question: _Question, marked: Marked) -> Sentence:
         prefix = [*self.text.vocabulary.prefix, *self.text.encode_prefix(question.request.prefix)]
@@ -303,15 +329,17 @@ class SystemTranslator:
         self, questions: Sequence[_Question], options: Options, candidates: int, *, with_gates: bool
     ) -> list[Answer]:
         asked = [(question, sentence) for question in questions for sentence in question.sentences]
-        found = self._searches.translate([each for _, each in asked], options, candidates, with_gates=with_gates)
-        answers = [
-            self._answer(question, sentence, own, texts, fault, with_gates)
-            for (question, sentence), (own, texts, fault) in zip(asked, found, strict=True)
-        ]
-        spoilt = [place for place, answer in enumerate(answers) if not answer.candidates]
-        again = self._in_parts([asked[place] for place in spoilt], options, candidates, with_gates=with_gates)
-        for place, answer in zip(spoilt, again, strict=True):
-            answers[place] = answer
+        searched = [sentence for _, sentence in asked if sentence.marked.has_words]
+        found = iter(self._searches.translate(searched, options, candidates, with_gates=with_gates))
+        answers = []
+        for question, sentence in asked:
+            answer = Answer((), question.route, question.domain)
+            if sentence.marked.has_words:
+                answer = self._answer(question, sentence, *next(found), with_gates)
+            if not answer.candidates:
+                parts = partial(self._answers, options=options, candidates=candidates, with_gates=with_gates)
+                answer = self._in_parts(question, sentence, parts)
+            answers.append(answer)
         left = iter(answers)
         return [
             join_answers(list(islice(left, len(question.sentences))))
@@ -321,29 +349,23 @@ class SystemTranslator:
         ]
 
     def _in_parts(
-        self, asked: Sequence[tuple[_Question, Sentence]], options: Options, candidates: int, *, with_gates: bool
-    ) -> list[Answer]:
-        """Translate the words between the marks of sentences. Where that does not help, the sentence stays as it is."""
-        divided = [between_marks(sentence.marked.original) for _, sentence in asked]
-        parts = [
-            replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
-            for (question, sentence), pieces in zip(asked, divided, strict=True)
-            if sentence.marked.original != "".join(pieces.texts)
-            for text in pieces.texts
-        ]
-        left = iter(self._answers(parts, options, candidates, with_gates=with_gates) if parts else [])
-        answers = []
-        for (question, sentence), pieces in zip(asked, divided, strict=True):
-            original = sentence.marked.original
-            answer = Answer((), question.route, question.domain)
-            if original != "".join(pieces.texts):
-                joined = join_answers(list(islice(left, len(pieces.texts))), pieces.join)
-                answer = _kept(replace(joined, notes=(*joined.notes, IN_PARTS)), sentence)
-            if not answer.candidates:
-                text = MARK.sub(lambda mark: mark[1] or mark[0], original)
-                answer = replace(answer, candidates=(Candidate(text, 0.0),), notes=(UNTRANSLATED,))
-            answers.append(replace(answer, placeholders=sentence.marked.placeholders))
-        return answers
+        self, question: _Question, sentence: Sentence, answers: Callable[[Sequence[_Question]], list[Answer]]
+    ) -> Answer:
+        """Translate the words between the marks of a sentence. Where that does not help, it stays as it is."""
+        original = sentence.marked.original
+        pieces, answer = between_marks(original), Answer((), question.route, question.domain)
+        if pieces.texts and pieces.texts != [original]:
+            parts = [
+                replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
+                for text in pieces.texts
+            ]
+            joined = join_answers(answers(parts), pieces.join)
+            answer = _kept(replace(joined, notes=(*joined.notes, IN_PARTS)), sentence)
+        if not answer.candidates:
+            text = MARK.sub(lambda mark: mark[1] or mark[0], original)
+            notes = (UNTRANSLATED,) if any(map(str.isalpha, text)) else ()
+            answer = replace(answer, candidates=(Candidate(text, 0.0),), notes=notes)
+        return replace(answer, placeholders=sentence.marked.placeholders)
 
     def _answer(
         self,

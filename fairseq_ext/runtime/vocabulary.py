@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 
 from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords, own_model_name
 from fairseq_ext.inputs.domain_names import domain_tag, is_domain_tag
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import read_json
+from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.inputs.json_file import read_typed
 
 VOCABULARY_FILE = "vocabulary.json"
 REMEDY = "export the system again with fairseq-ext export"
 _SPACE = "\u2581"  # SentencePiece's symbol for a blank
 _UNKNOWN = "<unk>"
+_LONGEST = 1 << 20  # positions
 _Kind = TypeVar("_Kind")
 
 
@@ -51,6 +51,20 @@ class Vocabulary:
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), ensure_ascii=False) + "\n", encoding="utf-8")
 
+    def check(self, domains: Sequence[str], path: Path) -> None:
+        """Check that all numbers are those of symbols, and that each domain that needs a tag has one."""
+        of_source = (self.pad, self.eos, self.unk, *self.before, *self.after, *self.not_text)
+        of_target = (self.pad, self.unk, self.first, self.last, *self.prefix, *self.not_printed)
+        tags = [domain_tag(name) for name in domains] if self.has_tags else []
+        lengths = (self.longest_source, self.longest_target)
+        is_right = all(
+            0 <= number < len(symbols)
+            for symbols, numbers in ((self.source, of_source), (self.target, of_target))
+            for number in numbers
+        )
+        if not (is_right and {*tags} <= {*self.source} and all(0 < length <= _LONGEST for length in lengths)):
+            raise InputError(f"{path}: has numbers of symbols that it does not have; {REMEDY}")
+
 
 class Text:
     """Encodes text to tokens and decodes tokens to text. Without subword models, symbols are words."""
@@ -64,12 +78,14 @@ class Text:
         self._texts = [self._written(token) for token in range(len(vocabulary.target))]
 
     @classmethod
-    def read(cls, directory: Path, target_lang: str) -> Text:
-        """Read the vocabulary and subword models of an exported system."""
+    def read(cls, directory: Path, target_lang: str, domains: Sequence[str] = ()) -> Text:
+        """Read the vocabulary and subword models of an exported system with these domains."""
         paths = [directory / MODEL_FILE, directory / own_model_name(target_lang)]
         models = [load_subwords(path, REMEDY) if path.is_file() else None for path in paths]
         path = directory / VOCABULARY_FILE
-        return cls(read_strictly(Vocabulary, read_json(path, REMEDY), path), *models)
+        vocabulary = read_typed(path, Vocabulary, REMEDY)
+        vocabulary.check(domains, path)
+        return cls(vocabulary, *models)
 
     def pieces(self, text: str) -> list[str]:
         """Return the subwords of a source text."""
@@ -105,7 +121,7 @@ class Text:
         """Return whether a text has a character that no source subword has. Without subwords, symbols are words."""
         return self._subwords is not None and not all(map(self._knows, text))
 
-    @cache  # noqa: B019
+    @lru_cache(1 << 16)  # noqa: B019
     def _knows(self, character: str) -> bool:
         return all(piece in self._numbers for piece in _cut(character, self._subwords))
 
@@ -135,16 +151,9 @@ class Text:
 
 
 def _cut(text: str, subwords: Any) -> list[str]:
-    pieces: list[str] = text.split() if subwords is None else subwords.encode(text, out_type=str)
+    try:
+        pieces: list[str] = text.split() if subwords is None else subwords.encode(text, out_type=str)
+    except RuntimeError as error:  # of a model that is read but cannot be used
+        raise InputError(f"SentencePiece cannot cut a text ({error}); {REMEDY}") from None
     # fairseq splits symbols at blanks.
     return [part for piece in pieces for part in piece.split()]
-
-
-def read_strictly(kind: type[_Kind], content: Any, path: Path) -> _Kind:
-    """Convert parsed JSON to a dataclass, with strict types."""
-    try:
-        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ": ".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {where}: {first['msg']}, got {shown(first['input'])}; {REMEDY}") from None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,8 +26,8 @@ from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import (
     JSON,
     Order,
-    check_domain,
     default_route,
+    domain_in,
     read_body,
     read_content,
     read_order,
@@ -38,13 +38,14 @@ from fairseq_ext.serving.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serving.guard import KEY_CHECK, Guard
 from fairseq_ext.serving.limits import Limits
 from fairseq_ext.serving.metrics import Metrics
-from fairseq_ext.serving.refusals import RefusedError, refuse
+from fairseq_ext.serving.refusals import RefusedError, reason, refuse
 
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
-_LOGGER = logging.getLogger("uvicorn.error")
 PAGE = Path(__file__).with_name("page")
+_TOLD_LIMITS = ("bytes", "texts", "characters", "beam", "work")
+_T = TypeVar("_T")
 _GONE = 499  # client closed the connection; only used in metrics
 
 
@@ -78,6 +79,7 @@ def make_app(
         # Status of the translation thread.
         Route("/health", health(lambda each: each.is_alive, lambda well: {"status": "ok" if well else "error"})),
         Route("/frontend/settings", tell(service.settings)),
+        Route("/spec", tell(lambda _: clients.describe(paths))),
         Route("/MTRestService/TranslateJson", service.translate_for_opus_cat),
         Route("/MTRestService/ListSupportedLanguagePairs", tell(lambda _: ["-".join(service.system.languages)])),
         Route("/MTRestService/GetLanguagePairModelTags", tell(lambda query: clients.model_tags(query, service.system))),
@@ -117,9 +119,7 @@ def _counted(
             except ClientDisconnect:
                 response = Response(status_code=_GONE)
             except Exception as error:
-                _LOGGER.exception("a translation failed")
-                text = f"the translation failed ({type(error).__name__}); see the log of the service"
-                response = JSONResponse({"error": text}, 500)
+                response = JSONResponse({"error": reason(error)}, 500)
         service.metrics.requests.labels(response.status_code).inc()
         return response
 
@@ -142,6 +142,7 @@ class Service:
         self._limits, self._load, self._needs_key = limits, load, needs_key
         self._corrections = None if corrections is None else Corrections(corrections)
         self._files = Files()
+        self._reader = ThreadPoolExecutor(1, "reading")  # one thread, so that others have a share of the interpreter
         self.metrics = Metrics()
         self._batcher: Batcher | None = None
         self._reloading = asyncio.Lock()
@@ -150,6 +151,7 @@ class Service:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         batcher = self._batcher = Batcher(self.system, self._limits, self.metrics)
         yield
+        self._reader.shutdown(wait=False)
         await asyncio.to_thread(batcher.close)
 
     async def detect(self, request: Request) -> Response:
@@ -157,7 +159,7 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request)
             _check_key(request, content)
-            return JSONResponse(clients.detect(content, self.system, self._limits))
+            return JSONResponse(await self._aside(clients.detect, content, self.system, self._limits))
 
     def settings(self, _: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer to ``GET /frontend/settings``."""
@@ -173,9 +175,7 @@ class Service:
             if self._corrections is None:
                 raise RefusedError(403, "Suggestions are disabled on this server; start it with --corrections FOLDER")
             texts = clients.read_suggestion(content, self.system, self._limits)
-            domain = content.get("domain") or self._domain_of(request)
-            if domain is not None:
-                check_domain(domain, "the body", self.system)
+            domain = domain_in(content, "domain", self.system) or self._domain_of(request)
             await asyncio.to_thread(self._corrections.add, domain, *texts)
         return JSONResponse({"success": True})
 
@@ -185,9 +185,7 @@ class Service:
         with refuse_as_libretranslate():
             content = await self._content_of(request, self._limits.max_file_bytes)
             upload = clients.read_file(content, self.system)
-            domain = content.get("domain") or self._domain_of(request)
-            if domain is not None:
-                check_domain(domain, "the body", self.system)
+            domain = domain_in(content, "domain", self.system) or self._domain_of(request)
             route = domain or default_route(self.system, "file")
             assert self._batcher is not None
             steps = self._files.translate(upload, route, self.system, self._batcher.submit, str(request.base_url))
@@ -219,11 +217,12 @@ class Service:
         system = self.system
         if isinstance(content, dict) and "texts" in content:
             _check_key(request, content)
-            order = read_order(content, system, self._limits, self._domain_of(request))
+            order = await self._aside(read_order, content, system, self._limits, self._domain_of(request))
             return await self._answer(request, order, lambda outcome: _own_words(system, order, outcome))
         with refuse_as_libretranslate():
             _check_key(request, content)
-            order, write = clients.read_libretranslate(content, system, self._limits, self._domain_of(request))
+            read, domain = clients.read_libretranslate, self._domain_of(request)
+            order, write = await self._aside(read, content, system, self._limits, domain)
             return await self._answer(request, order, lambda outcome: write(outcome.answers))
 
     @_counted
@@ -241,29 +240,30 @@ class Service:
             most: maximum size in bytes (default: that of the limits).
         """
         data, kind = await read_body(request, self._limits, most or self._limits.max_bytes)
-        if kind == JSON:
-            return read_content(data)
-        content = await asyncio.to_thread(read_content, data, kind) if data else {}
-        return {**request.query_params, **content}
+        content = await self._aside(read_content, data, self._limits, kind) if data or kind == JSON else {}
+        return content if kind == JSON else {**request.query_params, **content}
+
+    async def _aside(self, read: Callable[..., _T], *given: Any) -> _T:
+        """Call a function in the thread that reads requests, so that health is answered meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self._reader, read, *given)
 
     def _domain_of(self, request: Request) -> str | None:
         """Return the domain of a path ``/d/DOMAIN/…``, or None."""
-        domain = request.path_params.get("domain")
-        if domain is not None:
-            check_domain(domain, "the path", self.system)
-        return domain
+        return domain_in(request.path_params, "domain", self.system)
 
     async def _answer(self, request: Request, order: Order, write: Callable[[Outcome], Any]) -> Response:
         """Translate an order, unless its client disconnects."""
         if not order.requests:
             return JSONResponse(write(Outcome([], 0.0, 0.0)))
         assert self._batcher is not None
-        future = asyncio.wrap_future(self._batcher.submit(order))
+        future = asyncio.wrap_future(await self._aside(self._batcher.submit, order))
         leaving = asyncio.ensure_future(_wait_until_gone(request))
         both: list[asyncio.Future[Any]] = [future, leaving]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            return JSONResponse(write(future.result())) if future.done() else Response(status_code=_GONE)
+            if not future.done():
+                return Response(status_code=_GONE)
+            return await self._aside(lambda: JSONResponse(write(future.result())))
         finally:
             for each in both:
                 each.cancel()
@@ -295,7 +295,7 @@ class Service:
                 "corrections": self._corrections is not None,
                 "files": list(SUFFIXES),
                 "base": system.base,
-                "limits": {key: getattr(limits, f"max_{key}") for key in ("bytes", "texts", "characters", "beam")},
+                "limits": {key: getattr(limits, f"max_{key}") for key in _TOLD_LIMITS},
             }
         )
 
@@ -336,19 +336,10 @@ def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict
 
 
 def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "text": answer.candidates[0].text,
-        "score": round(answer.candidates[0].score, 4),
-        "route": answer.route,
-        "domain": answer.domain,
-    }
-    if answer.terms:
-        found["terms"] = answer.terms
-    for key in ("placeholders", "notes"):
-        if values := getattr(answer, key):
-            found[key] = values
-    if len(answer.candidates) > 1:
-        found["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
+    found = answer.record()
+    found.update(found["candidates"][0])
+    if len(answer.candidates) == 1:
+        del found["candidates"]
     if gates is not None:
         found["weights"] = answer.weights and _shares(domains, answer.weights)
     if gates in ("layers", "tokens"):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _RETRY = {"Retry-After": "5"}  # seconds
 _SHORTEST_PART = 16  # tokens
+_LESS_WORK = "send fewer or shorter texts, fewer terms or tags, or a smaller beam"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class _Job:
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
     future: Future[Outcome] = field(default_factory=Future)
+    unanswered: int = 0  # parts
 
     @property
     def search(self) -> tuple[SystemTranslator, int | None, int]:
@@ -129,7 +131,8 @@ class Batcher:
         """Accept an order. Cancelling the future drops its waiting parts.
 
         Raises:
-            RefusedError: 503 with ``Retry-After`` if too many texts wait, or the batcher is closed.
+            RefusedError: 503 with ``Retry-After`` if too many texts wait, or the batcher is closed; 413 if the order is
+                too much work.
         """
         job = self._job(order)
         with self._changed:
@@ -147,13 +150,19 @@ class Batcher:
     def _job(self, order: Order) -> _Job:
         """Return an order with its parts. Texts that would make a batch slow are split into sentences."""
         job, beam = _Job(order, self.system), order.beam or USUAL_BEAM
+        work = 0
         most = max(_SHORTEST_PART, self._limits.batch_cost // beam // 2)  # the search takes one step per token
         for number, request in enumerate(order.requests):
             pieces, join = request.divided()
             job.joins.append(join)
             for place, piece in enumerate(pieces):
                 for text, tokens in cut(piece.text, most, job.system.count_pieces):
-                    job.parts.append(_Part(job, number, place, replace(piece, text=text), tokens * beam))
+                    own = replace(piece, text=text)
+                    job.parts.append(_Part(job, number, place, own, tokens * beam))
+                    work += beam * (tokens + job.system.extra_work(own))
+                    if work > self._limits.max_work:
+                        raise RefusedError(413, f"the request is too much work; {_LESS_WORK}")
+        job.unanswered = len(job.parts)
         return job
 
     def close(self) -> None:
@@ -247,7 +256,8 @@ class Batcher:
         self._metrics.sentences.labels(part.request.route).inc()
         self._metrics.tokens.inc(part.cost // (job.order.beam or USUAL_BEAM))
         part.answer = answer
-        if all(each.answer for each in job.parts):
+        job.unanswered -= 1
+        if not job.unanswered:
             now = time.monotonic()
             outcome = Outcome(job.joined(), (job.started or now) - job.arrived, now - job.arrived)
             with contextlib.suppress(InvalidStateError):  # the client has disconnected

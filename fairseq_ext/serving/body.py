@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_string
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
 from fairseq_ext.corpora.placeholders import ANY, DIALECTS
@@ -23,6 +23,7 @@ from fairseq_ext.serving.refusals import RefusedError
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
+_MOST_FIELDS = 64  # of a body, besides texts and terms
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 
@@ -45,11 +46,11 @@ def _as_text(item: Any) -> Any:
 class Body(_Routed):
     """Body of ``POST /translate`` in this project's format."""
 
-    texts: list[Annotated[_Text, BeforeValidator(_as_text)]] = Field(min_length=1)
+    texts: Annotated[list[Annotated[_Text, BeforeValidator(_as_text)]], FailFast()] = Field(min_length=1)
     beam: int | None = None
     candidates: int = 1
     gates: Literal["weights", "layers", "tokens"] | None = None  # details in the answer, in increasing order
-    terms: dict[str, str | list[str]] | None = None
+    terms: dict[str, Any] | None = None  # texts and lists of texts; checked one by one
     api_key: Any = None
 
 
@@ -97,7 +98,7 @@ async def read_body(request: HttpRequest, limits: Limits, most: int) -> tuple[by
     return bytes(body), kind if name == MULTIPART else name
 
 
-def read_content(data: bytes, kind: str = JSON) -> Any:
+def read_content(data: bytes, limits: Limits, kind: str = JSON) -> Any:
     """Parse a body. A form gives an object, in which repeated keys have lists.
 
     Args:
@@ -105,6 +106,7 @@ def read_content(data: bytes, kind: str = JSON) -> Any:
     """
     is_form = kind.startswith((FORM, MULTIPART))
     try:
+        _check_number_of_values(data, limits, kind)
         if is_form:
             found: dict[str, list[str | Upload]] = {}
             for key, value in _parts(data, kind) if kind.startswith(MULTIPART) else _fields(data):
@@ -117,6 +119,14 @@ def read_content(data: bytes, kind: str = JSON) -> Any:
     except (ValueError, RecursionError) as error:
         kind = "a form" if is_form else "JSON"
         raise RefusedError(400, f"the body cannot be read as {kind}: {line_of(InputError(str(error)))}") from None
+
+
+def _check_number_of_values(data: bytes, limits: Limits, kind: str) -> None:
+    """Refuse a body with too many values before it is parsed. Each value of JSON but the first follows a comma."""
+    separator = b"\n--" if kind.startswith(MULTIPART) else b"&" if kind.startswith(FORM) else b","
+    most = _MOST_FIELDS + 4 * limits.max_texts + (limits.max_characters if separator == b"," else 0)
+    if data.count(separator) > most:
+        raise RefusedError(413, f"the body has too many values; send at most {limits.max_texts} texts at once")
 
 
 def _fields(data: bytes) -> Iterator[tuple[str, str]]:
@@ -147,6 +157,7 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
         domain: domain of texts for which the body names none.
     """
     try:
+        _check_counts(content, limits)
         body = Body.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -164,10 +175,22 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
     return Order(tuple(requests), body.beam, body.candidates, body.gates)
 
 
+def _check_counts(content: Any, limits: Limits) -> None:
+    """Count what a body contains before it is validated."""
+    if isinstance(content, dict):
+        for key in ("texts", "terms"):
+            if isinstance(content.get(key), list | dict):
+                _check_number(len(content[key]), limits, key)
+
+
+def _check_number(number: int, limits: Limits, key: str) -> None:
+    if number > limits.max_texts:
+        raise RefusedError(413, f'"{key}" has {number} texts; send at most {limits.max_texts} at once')
+
+
 def check_size(texts: Sequence[str], limits: Limits, key: str) -> None:
     """Check the number of texts and their total length."""
-    if len(texts) > limits.max_texts:
-        raise RefusedError(413, f'"{key}" has {len(texts)} texts; send at most {limits.max_texts} at once')
+    _check_number(len(texts), limits, key)
     characters = sum(map(len, texts))
     if characters > limits.max_characters:
         raise RefusedError(413, f'"{key}" has {characters} characters; send at most {limits.max_characters} at once')
@@ -180,10 +203,12 @@ def check_count(value: Any, key: str, least: int, most: int) -> int:
     return value
 
 
-def check_domain(domain: Any, where: str, system: SystemTranslator) -> None:
-    """Check that a system has a domain."""
-    if domain not in domains_of(system):
-        raise _unknown(f'{where}: unknown "domain" {shown(domain)}', domains_of(system))
+def domain_in(content: Mapping[str, Any], key: str, system: SystemTranslator, where: str = "the request") -> str | None:
+    """Return the domain that a request names; None if it names none."""
+    domain = content.get(key)
+    if domain and domain not in domains_of(system):
+        raise _unknown(f'{where}: unknown "{key}" {shown(domain)}', domains_of(system))
+    return domain or None
 
 
 def check_dialect(dialect: Any) -> str:
@@ -214,8 +239,12 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _glossary(given: dict[str, str | list[str]], limits: Limits) -> Glossary:
-    terms = {source: [targets] if isinstance(targets, str) else targets for source, targets in given.items()}
+def _glossary(given: dict[str, Any], limits: Limits) -> Glossary:
+    terms = {source: targets if isinstance(targets, list) else [targets] for source, targets in given.items()}
+    for source, targets in terms.items():
+        for target in targets:
+            if not isinstance(target, str):
+                raise RefusedError(422, f"terms: {shown(source)}: is {shown(target)}; give a text or a list of texts")
     check_size([text for source, targets in terms.items() for text in (source, *targets)], limits, "terms")
     try:
         return Glossary(make_term(source, targets, f"terms, {shown(source)}") for source, targets in terms.items())
@@ -234,11 +263,10 @@ def _route(given: _Routed, where: str, system: SystemTranslator) -> str | None:
     """Return the route given by ``domain`` or ``route``; None if neither is given."""
     if given.domain is not None and given.route is not None:
         raise RefusedError(422, f'{where} has a "domain" and a "route"; give one of them')
-    if given.domain is not None:
-        check_domain(given.domain, where, system)
+    domain = domain_in({"domain": given.domain}, "domain", system, where)
     if given.route is not None and given.route not in system.routes:
         raise _unknown(f'{where}: unknown "route" {shown(given.route)}', system.routes)
-    return given.domain or given.route
+    return domain or given.route
 
 
 def _unknown(message: str, names: list[str]) -> RefusedError:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from starlette.routing import Route
+
+from fairseq_ext import __version__
 from fairseq_ext.corpora.languages import base_language
 from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import shown
@@ -16,9 +19,8 @@ from fairseq_ext.serving.body import (
     Order,
     Upload,
     check_dialect,
-    check_domain,
-    check_size,
     default_route,
+    domain_in,
     domains_of,
 )
 from fairseq_ext.serving.files import SUFFIXES
@@ -28,6 +30,7 @@ from fairseq_ext.serving.refusals import RefusedError
 if TYPE_CHECKING:
     from fairseq_ext.runtime.translator import SystemTranslator
 
+_OPUS_CAT = ("srcLangCode", "trgLangCode")
 _FORMATS = ("text", "html")
 _CODE = re.compile(r"[\w-]{1,20}")
 _CERTAIN = 0.5  # probability of a language that is not the system's
@@ -73,10 +76,12 @@ def _read_texts(
 
 
 def _check_texts(texts: Sequence[Any], limits: Limits, key: str) -> None:
-    for text in texts:
+    for text in texts[: limits.max_texts]:
         if not isinstance(text, str):
             raise RefusedError(422, f'"{key}" is {shown(text)}; give a text')
-    check_size(texts, limits, key)
+    for size, most in ((len(texts), limits.max_texts), (sum(map(len, texts)), limits.max_characters)):
+        if size > most:
+            raise RefusedError(413, f"Invalid request: request ({size}) exceeds text limit ({most})")
 
 
 def read_libretranslate(
@@ -93,16 +98,13 @@ def read_libretranslate(
     if form not in _FORMATS:
         is_code = isinstance(form, str) and _CODE.fullmatch(form)
         raise RefusedError(422, f"{form if is_code else shown(form)} format is not supported")
-    own_domain = content.get("domain") or None
-    if own_domain is not None:
-        check_domain(own_domain, "the body", system)
     alternatives = _alternatives(content.get("alternatives") or 0, limits.max_beam - 1)
     order = _read_texts(
         q if is_list else [q],
         system,
         limits,
         key="q",
-        route=own_domain or domain,
+        route=domain_in(content, "domain", system) or domain,
         markup=form == "html",
         dialect=content.get("placeholders"),
         candidates=alternatives + 1,
@@ -130,12 +132,18 @@ def require(content: Any, *keys: str) -> dict[str, Any]:
     return content
 
 
-def check_languages(content: Any, system: SystemTranslator) -> None:
-    """Check the languages of a request; ``auto`` is any source."""
-    for key, wanted in zip(("source", "target"), system.languages, strict=True):
+def check_languages(content: Any, system: SystemTranslator, keys: Sequence[str] = ("source", "target")) -> None:
+    """Check the languages of a request: regional variants and case are ignored, and ``auto`` is any source."""
+    source = system.languages[0]
+    for key, wanted in zip(keys, system.languages, strict=True):
         code = require(content, key)[key]
-        if key == "target" or code != "auto":
-            _check_language(code, wanted)
+        is_code = isinstance(code, str) and _CODE.fullmatch(code)
+        if (is_code and base_language(code) == base_language(wanted)) or (code == "auto" and key == keys[0]):
+            continue
+        if is_code and base_language(code) == base_language(source):
+            name = "{name} ({code})".format(**_named(source))
+            raise RefusedError(422, f"{name} is not available as a target language from {name}")
+        raise RefusedError(422, f"{code if is_code else shown(code)} is not supported")
 
 
 def _alternatives(value: Any, most: int) -> int:
@@ -143,13 +151,6 @@ def _alternatives(value: Any, most: int) -> int:
         return max(0, min(int(value), most))
     except (TypeError, ValueError, OverflowError):
         raise RefusedError(422, "Invalid request: alternatives parameter is not a number") from None
-
-
-def _check_language(code: Any, wanted: str) -> None:
-    """Check that a language code is the system's; regional variants and case are ignored (``de_AT``, ``DE``)."""
-    if not isinstance(code, str) or base_language(code) != base_language(wanted):
-        is_code = isinstance(code, str) and _CODE.fullmatch(code)
-        raise RefusedError(422, f"{code if is_code else shown(code)} is not supported")
 
 
 def languages(system: SystemTranslator) -> list[dict[str, Any]]:
@@ -191,6 +192,13 @@ def settings(system: SystemTranslator, limits: Limits, *, needs_key: bool, takes
     }
 
 
+def describe(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the answer to ``GET /spec``: the paths and their methods, in Swagger's form."""
+    answers = {"responses": {"200": {"description": "answer in JSON; errors are objects with the key error"}}}
+    paths = {each.path: {method.lower(): answers for method in each.methods or ()} for each in routes}
+    return {"swagger": "2.0", "info": {"title": "fairseq_ext", "version": __version__}, "paths": paths}
+
+
 def _named(code: str) -> dict[str, str]:
     return {"code": code, "name": _NAMES.get(base_language(code), code)}
 
@@ -228,7 +236,7 @@ def _identifier() -> Any:
 
 def model_tags(query: Mapping[str, str], system: SystemTranslator) -> list[str]:
     """Return the answer to ``GetLanguagePairModelTags``: the domains."""
-    _check_languages(query, system)
+    check_languages(dict(query), system, _OPUS_CAT)
     return domains_of(system)
 
 
@@ -240,14 +248,7 @@ def read_opus_cat(
     Returns:
         The order to translate, and a function that converts the answers to the response.
     """
-    _check_languages(query, system)
-    tag = query.get("modelTag") or None
-    if tag is not None:
-        check_domain(tag, "modelTag", system)
-    order = _read_texts([query.get("input", "")], system, limits, key="input", route=tag or domain)
+    check_languages(dict(query), system, _OPUS_CAT)
+    route = domain_in(query, "modelTag", system) or domain
+    order = _read_texts([query.get("input", "")], system, limits, key="input", route=route)
     return order, lambda answers: {"translation": answers[0].candidates[0].text}
-
-
-def _check_languages(query: Mapping[str, str], system: SystemTranslator) -> None:
-    for key, language in zip(("srcLangCode", "trgLangCode"), system.languages, strict=True):
-        _check_language(query.get(key), language)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import logging
 import re
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import InputError, line_of
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.serving.body import Order, Upload
-from fairseq_ext.serving.refusals import RefusedError
+from fairseq_ext.serving.refusals import RefusedError, reason
 from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
 
@@ -30,68 +30,21 @@ if TYPE_CHECKING:
 
     Submit = Callable[[Order], Future[Outcome]]
 
-_LOGGER = logging.getLogger("uvicorn.error")
 FILE_STEPS = "application/x-ndjson"  # content type of progress
-_BLOCK = 32  # texts of a file in an order; other orders come between
+_BLOCK, _BLOCK_CHARACTERS = 32, 10_000  # of texts of a file in an order; other orders come between
 _PLAIN = ".txt"
-SUFFIXES = (_PLAIN, *formats.SUFFIXES)
+SUFFIXES = (_PLAIN, *formats.SUFFIXES, ".xml")  # .xml of Android
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
 
 
-class Translatable(Protocol):
-    """A file whose texts are translated."""
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        """Return the texts to translate, each with its dialect of placeholders."""
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        """Return the file with the translations."""
-
-
-class _Lines:
-    """Plain text, whose lines are translated."""
-
-    def __init__(self, data: bytes) -> None:
-        try:
-            self._lines = data.decode("utf-8-sig").split("\n")
-        except UnicodeDecodeError:
-            raise RefusedError(422, "the file is not UTF-8; convert it") from None
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        return [(line, ANY) for line in self._lines]
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        return "\n".join(translations).encode("utf-8")
-
-
-class _Filled:
-    """A document in a file."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-
-    def texts(self) -> Sequence[tuple[str, str]]:
-        return list(self._document.texts())
-
-    def filled(self, translations: Sequence[str]) -> bytes:
-        file = io.BytesIO()
-        self._document.write(translations, file)
-        return file.getvalue()
-
-
-@contextmanager
-def opened(upload: Upload, filling: Filling) -> Iterator[Translatable]:
-    """Give the content of a file, which exists as long as the context.
+def _opened(data: bytes, path: Path, filling: Filling) -> Document:
+    """Write a file, and return the document in it.
 
     Raises:
         RefusedError: if it has no format that is supported.
     """
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / plain_name(upload.name)
-        path.write_bytes(upload.data)
-        with _refused(path):
-            kind = _kind_of(path)
-            yield _Lines(upload.data) if kind == formats.TEXT else _Filled(formats.document(path, kind, filling))
+    path.write_bytes(data)
+    return formats.document(path, _kind_of(path), filling)
 
 
 def plain_name(name: str) -> str:
@@ -109,6 +62,11 @@ def _kind_of(path: Path) -> str:
     return kind
 
 
+def _first_block(texts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    sizes = accumulate(len(text) for text, _ in texts[:_BLOCK])
+    return texts[: max(sum(size <= _BLOCK_CHARACTERS for size in sizes), 1)]
+
+
 @contextmanager
 def _refused(path: Path) -> Iterator[None]:
     """Refuse a file with an error, without the name of our copy of it."""
@@ -123,6 +81,7 @@ class Files:
 
     def __init__(self) -> None:
         self._results: OrderedDict[str, Upload] = OrderedDict()
+        self._reader = ThreadPoolExecutor(1, "files")  # one thread, so that others have a share of the interpreter
 
     async def translate(
         self, upload: Upload, route: str, system: SystemTranslator, submit: Submit, address: str
@@ -133,19 +92,22 @@ class Files:
             submit: function that accepts an order; see :meth:`~fairseq_ext.serving.batcher.Batcher.submit`.
             address: address of the service, with a slash at the end.
         """
-        with opened(upload, Filling(system.languages, system.name)) as file:
-            texts = await asyncio.to_thread(file.texts)
+        aside = partial(asyncio.get_running_loop().run_in_executor, self._reader)
+        with TemporaryDirectory() as folder, _refused(path := Path(folder) / plain_name(upload.name)):
+            file = await aside(_opened, upload.data, path, Filling(system.languages, system.name))
+            texts = await aside(lambda: list(file.texts()))
             translations: list[str] = []
             while len(translations) < len(texts):
                 yield {"done": len(translations), "total": len(texts)}
-                block = texts[len(translations) :][:_BLOCK]
+                block = _first_block(texts[len(translations) :])
                 order = Order(tuple(Request(text, route, dialect=dialect) for text, dialect in block))
-                outcome = await asyncio.wrap_future(submit(order))
+                outcome = await asyncio.wrap_future(await aside(submit, order))
                 translations += [answer.candidates[0].text for answer in outcome.answers]
-            data = await asyncio.to_thread(file.filled, translations)
+            data = io.BytesIO()
+            await aside(file.write, translations, data)
         stem, dot, suffix = plain_name(upload.name).rpartition(".")
         name = f"{stem}_{system.languages[1]}{dot}{suffix}"
-        url = f"{address}download_file/{self._add(Upload(name, data))}/{name}"
+        url = f"{address}download_file/{self._add(Upload(name, data.getvalue()))}/{name}"
         yield {"translatedFileUrl": url, "done": len(texts), "total": len(texts)}
 
     def _add(self, file: Upload) -> str:
@@ -167,7 +129,4 @@ async def json_lines(steps: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]
         async for step in steps:
             yield json.dumps(step) + "\n"
     except Exception as error:
-        if not isinstance(error, RefusedError):
-            _LOGGER.exception("a translation failed")
-        text = str(error) if isinstance(error, RefusedError) else f"the translation failed ({type(error).__name__})"
-        yield json.dumps({"error": text}) + "\n"
+        yield json.dumps({"error": reason(error)}) + "\n"

@@ -32,7 +32,7 @@ _HEADERS = {
 }
 # Paths open to everyone: health, languages, translated files by a secret key, and the page, which asks for the token.
 _OPEN = re.compile(
-    r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|frontend/settings)"
+    r"/|/health/(live|ready)|/page/[\w.]+|(/d/[^/]+)?/(health|languages|spec|frontend/settings)"
     r"|/download_file/[\w-]{16,}/[^/]+"
 )
 # Paths whose body may contain the token, which the endpoint then checks.
@@ -104,8 +104,9 @@ class Guard:
             raise RefusedError(421, f"the host name {shown(host)} is not allowed; use 127.0.0.1 or localhost")
         if _OPEN.fullmatch(path):
             return
-        if headers.get("sec-fetch-site") == "cross-site":
-            raise RefusedError(403, "requests from pages of other sites are not allowed")
+        site = headers.get("sec-fetch-site")
+        if site == "cross-site" or (self._token is None and _is_from_another_page(site, headers)):
+            raise RefusedError(403, "requests from pages of other sites or ports are not allowed")
         if self._token is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -128,6 +129,14 @@ class Guard:
                 "the token is missing or wrong; send Authorization: Bearer TOKEN, api_key or tokenCode",
                 {"WWW-Authenticate": "Bearer"},
             )
+
+
+def _is_from_another_page(site: str | None, headers: Mapping[str, str]) -> bool:
+    """Return whether a page of another site or port sends a request. Old browsers only send its ``Origin``."""
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host", "")
 
 
 def _name_of(host: str) -> str:

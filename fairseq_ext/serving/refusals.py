@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+
+_LOGGER = logging.getLogger("uvicorn.error")
 
 
 class RefusedError(Exception):
@@ -21,6 +24,14 @@ class RefusedError(Exception):
         super().__init__(message)
         self.status = status
         self.headers = dict(headers or {})
+
+
+def reason(error: Exception) -> str:
+    """Return what to tell a client of an error; unexpected ones are logged."""
+    if isinstance(error, RefusedError):
+        return str(error)
+    _LOGGER.error("a translation failed", exc_info=error)
+    return f"the translation failed ({type(error).__name__}); see the log of the service"
 
 
 def refuse(_: Request, refusal: Exception) -> Response:

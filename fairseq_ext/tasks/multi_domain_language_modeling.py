@@ -1,9 +1,8 @@
 """Language modelling of text from several known domains."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,21 +47,6 @@ class MultiDomainLanguageModelingConfig(MultiDomainConfig, LanguageModelingConfi
         "separated by commas, all, none for the base model, or FILE.json with paths for each domain of the "
         "data, as written by fairseq-ext paths (default: each domain's path)",
     )
-    choose_paths: str = option(
-        "",
-        "choose paths for each sequence or prompt by the clusters in this directory, as written by "
-        "fairseq-ext induce (default: no)",
-    )
-    num_paths: int = option(1, "with --choose-paths: number of paths per sequence (default: 1)")
-    choose_tokens: int = option(
-        0,
-        "with --choose-paths: number of first tokens used for the choice; only scores of later tokens are fair, "
-        "see --unscored-tokens (default: 0, all)",
-    )
-    unscored_tokens: int = option(
-        0,
-        "number of tokens at the start of each block to leave out of scores in validation and scoring (default: 0)",
-    )
     topic: int = option(
         -1,
         "validate, score or generate with this topic only, from 0 to --num-topics (default: -1, a mixture of all)",
@@ -81,7 +65,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     A split such as ``test`` contains all domains in order, ``test:DOMAIN`` one domain. Models with a domain tree get
     the routing weights of every row, ``node_weights`` (B×N): those of the path of its domain or, in validation and
-    inference, of --domain, --paths or --choose-paths. Other language models can be trained and evaluated too.
+    inference, of --domain or --paths. Other language models can be trained and evaluated too.
     """
 
     measures = ("loss", "ppl")
@@ -103,12 +87,10 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         self.set_directories()
         self.tree: DomainTree | None = None
         self._has_model = False
-        routes = {"--domain": cfg.domain, "--paths": cfg.paths, "--choose-paths": cfg.choose_paths}
+        routes = {"--domain": cfg.domain, "--paths": cfg.paths}
         self._routing = [name for name, value in routes.items() if value]
         if len(self._routing) > 1:
             raise InputError(f"{' and '.join(self._routing)} cannot be used together; give only one of them")
-        if cfg.unscored_tokens and cfg.add_bos_token:
-            raise InputError("--unscored-tokens cannot be used with --add-bos-token; remove one of them")
 
     @classmethod
     def setup_dictionary(cls, cfg: MultiDomainLanguageModelingConfig, **kwargs: Any) -> tuple[Dictionary, Dictionary]:
@@ -135,33 +117,17 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         self.tree, self._has_model = tree, True
         if tree is None and self._routing:
             raise InputError(f"{self._routing[0]}: the model has no adapters; remove the option")
-        if self.cfg.choose_paths:
-            model.decoder.default_node_weights = self._sequence_paths(model)
         if self.cfg.topic >= 0:
             if self.cfg.topic > getattr(model, "num_topics", -1):
                 raise InputError(f"--topic {self.cfg.topic}: the model has no such topic; remove the option")
             model.decoder.forced_topic = self.cfg.topic
         return model
 
-    def _sequence_paths(self, model: Any) -> Callable[[Tensor], Tensor]:
-        # Slow to import, and rarely needed.
-        from fairseq_ext.tasks.sequence_paths import SequencePaths
-
-        return SequencePaths.load(
-            Path(self.cfg.choose_paths),
-            model,
-            num_paths=self.cfg.num_paths,
-            num_tokens=self.cfg.choose_tokens,
-            padding_idx=self.dictionary.pad(),
-        )
-
     # Data
 
     def load_corpus(self, split: Split, domain: str) -> BlockCorpus:
         blocks = self._load_blocks(split, domain)
-        # Without weights, the model uses its default_node_weights, which choose paths by sequence.
-        is_chosen = self.cfg.choose_paths and not split.is_train
-        weights = None if self.tree is None or is_chosen else self._weights_of(domain, split.is_train)
+        weights = None if self.tree is None else self._weights_of(domain, split.is_train)
         return BlockCorpus(blocks, self.domains.index(domain), weights)
 
     def join_corpora(
@@ -172,8 +138,6 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             repetitions,
             seed=self.cfg.seed,
             single_domain_batches=self.cfg.single_domain_batches or not is_train,
-            unscored_tokens=0 if is_train else self.cfg.unscored_tokens,
-            padding_idx=self.dictionary.pad(),
         )
 
     def _load_blocks(self, split: Split, domain: str) -> MonolingualDataset:
@@ -197,7 +161,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             return self.tree.path_weights(names_of_paths(self.cfg.paths, self.tree, domain))
         if self.cfg.domain and not is_train:
             domain = self.cfg.domain
-        remedy = "give --domain NAME, --paths NAMES or --choose-paths DIRECTORY"
+        remedy = "give --domain NAME or --paths NAMES"
         if domain is None:
             raise InputError(f"typed text has no domain, but these adapters need one; {remedy}")
         if domain not in self.tree.domains:
@@ -219,13 +183,10 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         return super().get_batch_iterator(dataset, *args, **kwargs)
 
     def eval_lm_dataloader(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("context_window", 0) > 0:
-            if len(dataset.corpora) > 1:
-                raise InputError(
-                    "--context-window would include other domains; evaluate one domain with --gen-subset test:NAME"
-                )
-            if self.cfg.unscored_tokens:
-                raise InputError("--context-window cannot be used with --unscored-tokens; remove one of them")
+        if kwargs.get("context_window", 0) > 0 and len(dataset.corpora) > 1:
+            raise InputError(
+                "--context-window would include other domains; evaluate one domain with --gen-subset test:NAME"
+            )
         return super().eval_lm_dataloader(dataset, *args, **kwargs)
 
     # Inference
@@ -238,23 +199,12 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list:
-        """Continue each prompt with the paths of its domain, or of --domain, --paths or --choose-paths."""
+        """Continue each prompt with the paths of its domain, or of --domain or --paths."""
         if self.tree is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
-        weights = self._prompt_weights(models[0].decoder.default_node_weights, sample["net_input"], prefix_tokens)
+        # Typed text has no weights: B×N for each prompt, or 1×N for all.
+        weights = sample["net_input"].get("node_weights")
+        if weights is None:
+            weights = torch.from_numpy(self._weights_of(None)).unsqueeze(0)
         with node_weights_of(weights):
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
-
-    def _prompt_weights(
-        self, chosen_by: Callable[[Tensor], Tensor] | None, net_input: dict, prefix_tokens: Tensor | None
-    ) -> Tensor:
-        """Return the routing weights of prompts: B×N, or 1×N for all."""
-        if chosen_by is not None:
-            tokens = net_input["src_tokens"]
-            if prefix_tokens is not None:  # with --prefix-size, only these are known
-                start = self.dictionary.bos() if self.cfg.add_bos_token else self.dictionary.eos()
-                tokens = torch.cat([prefix_tokens.new_full((len(prefix_tokens), 1), start), prefix_tokens], dim=1)
-            return chosen_by(tokens)
-        if "node_weights" in net_input:
-            return net_input["node_weights"]
-        return torch.from_numpy(self._weights_of(None)).unsqueeze(0)

@@ -19,7 +19,7 @@ from fairseq_ext.data.data_directory import (
 )
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.idle_rows import only_active_change
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
@@ -96,7 +96,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         for directory in self.directories:
             check_vocabulary_files(directory)
         self.domains = read_domains(self.directories)
-        self.train_domains = _names_in(self.cfg.train_domains) or self.domains
+        self.train_domains = names_in(self.cfg.train_domains) or self.domains
         for name in self.train_domains:
             check_choice(name, self.domains, "--train-domains")
 
@@ -136,7 +136,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         return ()
 
     def _valid_subsets(self) -> list[str]:
-        return _names_in(self.cfg.valid_subset)
+        return names_in(self.cfg.valid_subset)
 
     def _check_training(self) -> None:
         """Reject options that training would not follow."""
@@ -226,7 +226,3 @@ class MultiDomainTask(VocabularyMemory, Precision):
 
         reduce(unmarked(logging_outputs))
         log_by_domain(logging_outputs, self.domains, reduce, self.measures)
-
-
-def _names_in(option: str) -> list[str]:
-    return [name.strip() for name in str(option).split(",") if name.strip()]

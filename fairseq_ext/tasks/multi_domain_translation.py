@@ -1,6 +1,5 @@
 """Translation of text from several known domains between two languages."""
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from fairseq_ext.data.language_tokens import (
 from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels, read_teacher_probs
 from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE
 from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER, ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
@@ -37,9 +36,8 @@ from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTa
 from fairseq_ext.tasks.output_symbols import OutputSymbols, OutputSymbolsConfig
 from fairseq_ext.tasks.typed_domains import TypedDomains
 
-# Values of --domain-source. The last is the former name of "uniform", accepted for one release.
+# Values of --domain-source.
 ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE = "oracle", "classifier", "classifier-soft", "uniform", "none"
-_FORMER_UNIFORM = "even"
 
 
 @dataclass
@@ -60,7 +58,7 @@ class MultiDomainTranslationConfig(MultiDomainConfig, OutputSymbolsConfig, Trans
         "the base alone (default: 0.0, none)",
     )
     domain_tags: bool = option(False, "TAG: prepend its domain's tag to every source sentence (default: no tags)")
-    domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE, _FORMER_UNIFORM]) = option(  # type: ignore[valid-type]
+    domain_source: ChoiceEnum([ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE]) = option(  # type: ignore[valid-type]
         "oracle",
         "domain of validation and test sentences: their sub-directory (oracle), the best label in "
         "--teacher-dir (classifier), its probabilities as weights of plain adapters (classifier-soft), "
@@ -130,7 +128,7 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
         tgt_dict.cut = self._target_cutter()
         self.model_takes_domains = self.model_needs_domains = self.learns_base = False
         self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
-        self.domain_source = _domain_source(cfg)
+        self.domain_source = str(cfg.domain_source)
         if cfg.domain_tags:
             self.typed_domains.require(self.directories[0] / f"dict.{cfg.source_lang}.txt")
             if self.domain_source in (SOFT, UNIFORM) and not cfg.domain:
@@ -378,14 +376,6 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
         return net_input
 
 
-def _domain_source(cfg: MultiDomainTranslationConfig) -> str:
-    source = str(cfg.domain_source)
-    if source != _FORMER_UNIFORM:
-        return source
-    print(f"--domain-source: {source} is now called {UNIFORM}", file=sys.stderr)
-    return UNIFORM
-
-
 def _uniform(num_domains: int) -> np.ndarray:
     """Return D equal weights."""
     return np.full(num_domains, 1 / num_domains, dtype=np.float32)
@@ -393,7 +383,7 @@ def _uniform(num_domains: int) -> np.ndarray:
 
 def _load_dictionary(path: str, cfg: MultiDomainTranslationConfig) -> LanguageDictionary:
     """Load the dictionary of a language, and add the tokens of --langs."""
-    languages = [name.strip() for name in cfg.langs.split(",") if name.strip()]
+    languages = names_in(cfg.langs)
     dictionary = LanguageDictionary.load(path)
     if languages and str(cfg.language_tokens) == "none":
         raise InputError("--langs: needs --language-tokens; set the style of language tokens that the model uses")

@@ -70,9 +70,7 @@ class Precision:
 
     def resume_step(self, state_dict: Mapping[str, Any]) -> None:
         """Continue with the precision stored in a checkpoint."""
-        # Earlier versions stored more details, such as "bfloat16, flash attention".
-        name = str(state_dict.get(_ENTRY)).partition(",")[0]
-        self.chosen_step = name if name in PRECISIONS else None
+        self.chosen_step = state_dict.get(_ENTRY)
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Set the precision of matrix products in this process; called in training only."""

@@ -16,7 +16,8 @@ from typing import IO, NamedTuple
 from fairseq_ext.corpora.languages import is_same_language
 from fairseq_ext.corpora.placeholders import ANY
 from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.runtime.pieces import Pieces
+from fairseq_ext.runtime.pieces import Pieces, split
+from fairseq_ext.runtime.tags import PLAIN, Syntax
 
 _END = object()
 
@@ -30,6 +31,11 @@ class Filling:
     every: bool = False  # whether existing translations are replaced
     dialect: str = ANY  # dialect of placeholders, where a format does not say it
 
+    @property
+    def code(self) -> str:
+        """The target language as most formats write it, ``pt-BR``."""
+        return self.languages[1].replace("_", "-")
+
 
 @dataclass(frozen=True)
 class Edit:
@@ -41,6 +47,14 @@ class Edit:
 
 
 Parts = Iterator[str | Edit]
+
+
+def edit(
+    text: str, filling: Filling, syntax: Syntax = PLAIN, write: Callable[[Sequence[str]], str] = "".join
+) -> str | Edit:
+    """Return the part that ``write`` writes for a text. It is copied if it has no words."""
+    pieces, original = split(text, syntax, filling.dialect), write([text])
+    return Edit(original, (pieces,), write) if pieces.texts else original
 
 
 class Format(NamedTuple):

@@ -6,22 +6,23 @@ import re
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.translators import markup_documents as markup
 from fairseq_ext.translators import toolkit_documents
 from fairseq_ext.translators.catalogue import read_po, write_po
 from fairseq_ext.translators.document import Document, Filling, Format
 from fairseq_ext.translators.json_documents import read_json, read_xcstrings
-from fairseq_ext.translators.markup_documents import read_html, read_tmx, read_xliff, write_text, write_xml
 from fairseq_ext.translators.subtitles import read_subtitles
 
 TEXT = "text"
 FORMATS: dict[str, Format] = {
+    TEXT: Format(markup.read_lines, markup.write_text),
     "po": Format(read_po, write_po),
-    "xliff": Format(read_xliff, write_xml),
-    "tmx": Format(read_tmx, write_xml),
-    "html": Format(read_html, write_text),
-    "subtitles": Format(read_subtitles, write_text),
-    "json": Format(read_json, write_text),
-    "xcstrings": Format(read_xcstrings, write_text),
+    "xliff": Format(markup.read_xliff, markup.write_xml),
+    "tmx": Format(markup.read_tmx, markup.write_xml),
+    "html": Format(markup.read_html, markup.write_text),
+    "subtitles": Format(read_subtitles, markup.write_text),
+    "json": Format(read_json, markup.write_text),
+    "xcstrings": Format(read_xcstrings, markup.write_text),
     **toolkit_documents.FORMATS,
 }
 SUFFIXES = {
@@ -79,6 +80,6 @@ def format_of(path: Path) -> str:
     kinds = [kind for kind, own in _OTHERS.items() if suffix[1:] in own]
     kinds += [kind for beginning, kind in _BEGINNINGS if re.match(beginning, head, re.IGNORECASE)]
     if kinds:
-        choice = f"{', '.join(FORMATS)}, or {TEXT} to translate its lines unchanged"
+        choice = f"{', '.join(FORMATS)}; {TEXT} translates its lines as they are"
         raise InputError(f"{path}: is {kinds[0]}, not text; give --input-format {choice}")
     return TEXT

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.corpora.languages import is_same_language
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.pieces import split
-from fairseq_ext.runtime.tags import PLAIN
-from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
+from fairseq_ext.translators.document import Edit, Filling, Parts, check_language, edit
 from fairseq_ext.translators.markup_documents import read_text
 
 _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*+")|([{}\[\],:])')
@@ -64,11 +63,7 @@ def _strings(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
 
 
 def _edit(text: str, filling: Filling, *, is_ascii: bool = False) -> str | Edit:
-    def write(texts: Sequence[str]) -> str:
-        return json.dumps("".join(texts), ensure_ascii=is_ascii)
-
-    pieces = split(text, PLAIN, filling.dialect)
-    return Edit(write([text]), (pieces,), write) if pieces.texts else write([text])
+    return edit(text, filling, write=lambda texts: json.dumps("".join(texts), ensure_ascii=is_ascii))
 
 
 def read_xcstrings(path: Path, filling: Filling) -> Parts:
@@ -89,7 +84,7 @@ def read_xcstrings(path: Path, filling: Filling) -> Parts:
 def _fill(entry: Any, key: str, source: str, texts: list[str], filling: Filling) -> None:
     """Put places into an entry, and add what to translate there to ``texts``."""
     versions = entry.get("localizations", {})
-    language = next((code for code in versions if is_same_language(code, filling.languages[1])), filling.languages[1])
+    language = next((code for code in versions if is_same_language(code, filling.code)), filling.code)
     is_done = language in versions and versions[language].get("stringUnit", {}).get("state") != "new"
     own = versions.get(source, {"stringUnit": {"value": key}})
     if entry.get("shouldTranslate") is not False and (not is_done or filling.every) and split(key).texts:

@@ -106,13 +106,7 @@ class Wanted:
             yield answer.candidates[0].text
 
     def _record(self, domains: Sequence[str], answer: Answer, number: int) -> dict[str, Any]:
-        record: dict[str, Any] = {"line": number, "route": answer.route, "domain": answer.domain}
-        record["candidates"] = [{"text": each.text, "score": round(each.score, 4)} for each in answer.candidates]
-        if answer.terms:
-            record["terms"] = answer.terms
-        for key in ("placeholders", "notes"):
-            if values := getattr(answer, key):
-                record[key] = values
+        record = {"line": number, **answer.record()}
         if answer.weights is not None:
             shares = with_base(dict(zip(domains, answer.weights, strict=True)))
             record["weights"] = {name: round(share, 5) for name, share in shares.items()}

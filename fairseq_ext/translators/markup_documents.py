@@ -26,7 +26,7 @@ from fairseq_ext.runtime.markup import (
 )
 from fairseq_ext.runtime.pieces import split
 from fairseq_ext.runtime.tags import HTML, PREFORMATTED_XML, XML, runs
-from fairseq_ext.translators.document import Edit, Filling, Parts, check_language
+from fairseq_ext.translators.document import Edit, Filling, Parts, check_language, edit
 
 # States of XLIFF targets that are empty or copies of the source.
 _UNTRANSLATED = ("new", "needs-translation", "initial")
@@ -36,6 +36,7 @@ _BEGINNINGS = (
     (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"),
 )  # fmt: skip
 _DECLARED = re.compile(rb"""\s*<\?xml\b[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
+_BEFORE_META = re.compile(rb"\s*<(?!\?xml)")
 _META = re.compile(rb"""<meta\s(?:[^>]*?[\s;"'])?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
 
@@ -58,7 +59,7 @@ def _encoding_of(path: Path) -> str:
     for beginning, encoding in _BEGINNINGS:
         if head.startswith(beginning):
             return encoding
-    found = _DECLARED.match(head) or (None if head.lstrip().startswith(b"<?xml") else _META.search(head))
+    found = _DECLARED.match(head) or (_BEFORE_META.match(head) and _META.search(head))
     name = found[1].decode("ascii") if found else "utf-8"
     if name.lower().startswith("utf-16"):
         raise InputError("declares the encoding UTF-16, but has another; correct the declaration")
@@ -103,12 +104,16 @@ def _xml_tokens(path: Path, root: str) -> Iterator[str]:
         yield token
 
 
+def read_lines(path: Path, filling: Filling) -> Parts:
+    """Parse plain text, of which each line is translated."""
+    for part in re.split("(\\A\ufeff|\n)", "".join(read_text(path))):
+        yield edit(part, filling)
+
+
 def read_html(path: Path, filling: Filling) -> Parts:
     """Parse HTML. The text of elements is translated. Of attributes, only the page's ``lang`` is changed."""
     for run, end in runs("".join(read_text(path)), HTML, filling.dialect):
-        text = "".join(part.raw for part in run)
-        pieces = split(text, HTML, filling.dialect)
-        yield Edit(text, (pieces,), "".join) if pieces.texts else text
+        yield edit("".join(part.raw for part in run), filling, HTML)
         yield _html_start(end.raw, filling) if name_of(end.raw).lower() == "html" else end.raw
 
 
@@ -116,7 +121,7 @@ def _html_start(tag: str, filling: Filling) -> str:
     for name in ("lang", "xml:lang"):
         if found := attribute(tag, name):
             check_language(found, filling.languages[0], name)
-            tag = with_attribute(tag, name, filling.languages[1])
+            tag = with_attribute(tag, name, filling.code)
     return tag
 
 
@@ -158,7 +163,7 @@ def _with_languages(tag: str, filling: Filling) -> str:
         for name, language in zip(names, filling.languages, strict=True):
             if found := attribute(tag, name):
                 check_language(found, language, name)
-        return tag if attribute(tag, names[1]) else with_attribute(tag, names[1], filling.languages[1])
+        return tag if attribute(tag, names[1]) else with_attribute(tag, names[1], filling.code)
     return tag
 
 
@@ -255,7 +260,7 @@ def _tmx_unit(unit: list[str], filling: Filling) -> str | Edit:
         begin = end = begin - 1
     name = "xml:lang" if attribute(unit[source[0]], "xml:lang") else "lang"
     prefix = unit[source[0]][1:].partition("tuv")[0]
-    code, system = filling.languages[1], html.escape(filling.system)
+    code, system = filling.code, html.escape(filling.system)
 
     def write(texts: Sequence[str]) -> str:
         prop = f'<{prefix}prop type="x-machine-translated">{system}</{prefix}prop>'

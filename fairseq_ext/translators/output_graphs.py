@@ -32,7 +32,9 @@ def _write_tables(model: Any, path: Path, is_int8: bool) -> None:
     """Write the tables that :class:`fairseq_ext.runtime.tables.Tables` reads."""
     decoder, output = model.decoder, model.decoder.output_projection
     source, rows = _with_rows_of(model.encoder.embed_tokens.weight, output.weight, output.weight)
-    target, rows = _with_rows_of(decoder.embed_tokens.weight, output.weight, rows)
+    # Read as the decoder reads it: the start symbol may be zero.
+    embeddings = decoder.embed_tokens(torch.arange(len(output.weight), device=output.weight.device))
+    target, rows = _with_rows_of(embeddings, output.weight, rows)
     bias = getattr(decoder, OUTPUT_BIAS, output.bias)
     arrays: dict[str, Any] = {"source": source, "target": target, "rows": _array(rows)}
     arrays["bias"] = _array(torch.zeros(len(output.weight)) if bias is None else bias)

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.pieces import split
 from fairseq_ext.runtime.tags import PLAIN
-from fairseq_ext.translators.document import Edit, Filling, Parts
+from fairseq_ext.translators.document import Filling, Parts, edit
 from fairseq_ext.translators.markup_documents import read_text
 
 _CUE = re.compile(r"([^\r\n]*\d\s*-->\s*\d[^\r\n]*\r?\n)((?:[^\r\n]+(?:\r?\n|\Z))+)")
@@ -21,8 +20,7 @@ def read_subtitles(path: Path, filling: Filling) -> Parts:
     text, end = "".join(read_text(path)), 0
     for cue in _CUE.finditer(text):
         yield text[end : cue.start(2)]
-        pieces = split(cue[2], _SPOKEN, filling.dialect)
-        yield Edit(cue[2], (pieces,), "".join) if pieces.texts else cue[2]
+        yield edit(cue[2], filling, _SPOKEN)
         end = cue.end()
     if not end:
         raise InputError("has no times of subtitles; give an .srt or .vtt file")

@@ -5,7 +5,6 @@ Files in one language are translated in place. Qt's ``.ts`` has two languages: i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
@@ -13,9 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.pieces import split
-from fairseq_ext.runtime.tags import PLAIN
-from fairseq_ext.translators.document import Edit, Filling, Format, Parts, check_language
+from fairseq_ext.runtime.tags import MARKDOWN
+from fairseq_ext.translators.document import Filling, Format, Parts, check_language, edit
 
 # Module and class of translate.storage; for properties, of UTF-8 and of other encodings.
 _CLASSES = {
@@ -25,10 +23,6 @@ _CLASSES = {
     "resx": ("resx.RESXFile",),
     "qt": ("ts2.tsfile",),
 }
-_MARKDOWN = re.compile(
-    r"""(?P<code>(`+)[^`](?:.*?[^`])??\2(?!`))|(?P<open>!?\[)|\](?:\([^()\s]*(?:\ "[^"]*")?\))?|\*\*?|~~|__""",
-    re.VERBOSE,
-)
 
 
 def _class(name: str, which: int = 0) -> Any:
@@ -85,8 +79,7 @@ def _read(name: str, path: Path, filling: Filling) -> Parts:
     for unit in _units(name, store):
         is_done = name == "qt" and unit.istranslated() and not filling.every
         for text in _strings(unit.source):
-            pieces = split(text, PLAIN, filling.dialect)
-            yield text if is_done or not pieces.texts else Edit(text, (pieces,), "".join)
+            yield text if is_done else edit(text, filling)
 
 
 def _write(name: str, path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
@@ -124,8 +117,7 @@ def _fill(name: str, unit: Any, texts: list[str]) -> None:
 
 def _read_yaml(path: Path, filling: Filling) -> Parts:
     for holder, key in _values(_loaded(path)[0]):
-        pieces = split(holder[key], PLAIN, filling.dialect)
-        yield Edit(holder[key], (pieces,), "".join) if pieces.texts else holder[key]
+        yield edit(holder[key], filling)
 
 
 def _write_yaml(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
@@ -166,10 +158,7 @@ def _markdown(path: Path, translate: Callable[[str], str]) -> bytes:
 def _read_markdown(path: Path, filling: Filling) -> Parts:
     texts: list[str] = []
     _markdown(path, lambda text: texts.append(text) or text)  # type: ignore[func-returns-value]
-    for text in texts:
-        masked, tokens = _masked(text)
-        pieces = split(masked, PLAIN, filling.dialect)
-        yield Edit(text, (pieces,), partial(_unmasked, tokens)) if pieces.texts else text
+    yield from (edit(text, filling, MARKDOWN) for text in texts)
 
 
 def _write_markdown(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
@@ -177,31 +166,6 @@ def _write_markdown(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
     written = _markdown(path, lambda _: next(left))
     list(left)
     file.write(written)
-
-
-def _masked(text: str) -> tuple[str, dict[str, str]]:
-    """Replace the inline syntax of Markdown by tags; return the text, and what each tag stands for."""
-    tokens: dict[str, str] = {}
-    waiting: list[tuple[str, int]] = []  # open tokens with their numbers
-
-    def tag(found: re.Match[str]) -> str:
-        name = "[" if found["open"] else found[0]
-        opened = [place for place, (other, _) in enumerate(waiting) if other == (name if name[0] != "]" else "[")]
-        if opened and not found["open"]:
-            made = f"</mark{waiting[opened[-1]][1]}>"
-            del waiting[opened[-1] :]
-        else:
-            is_alone = found["code"] or name[0] == "]"
-            made = f"<mark{len(tokens)}{'/' if is_alone else ''}>"
-            waiting.extend([] if is_alone else [(name, len(tokens))])
-        tokens[made] = found[0]
-        return made
-
-    return _MARKDOWN.sub(tag, text), tokens
-
-
-def _unmasked(tokens: dict[str, str], texts: Iterable[str]) -> str:
-    return re.sub(r"</?mark\d+/?>", lambda found: tokens.get(found[0], found[0]), "".join(texts))
 
 
 FORMATS = {name: Format(partial(_read, name), partial(_write, name)) for name in _CLASSES}

@@ -1,12 +1,7 @@
 """Translate files of lines and documents in blocks, and standard input as a stream.
 
-An interrupted translation of a file continues with the next block. Unfinished work, and the record that tells files
-written by this command from the user's own files, are in the user's cache::
-
-    ~/.cache/fairseq_ext/translations/HASH/
-        .out.de.step/unfinished/blocks/       lists of input texts, after checking
-        .out.de.step/unfinished/translated/   translations, one task per block
-        .out.de.json                          fingerprint of the job and checksum of out.de
+Translated blocks are kept beside the output until it is complete, so that the same command continues an interrupted
+translation: ``.out.de.HASH/blocks`` has lists of input texts, ``.out.de.HASH/translated`` their translations.
 """
 
 from __future__ import annotations
@@ -15,7 +10,7 @@ import dataclasses
 import hashlib
 import io
 import json
-import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,8 +24,6 @@ from tqdm import tqdm
 from fairseq_ext.corpora.files import check_file
 from fairseq_ext.corpora.folded_text import normal_form
 from fairseq_ext.engine.hashing import hash_file
-from fairseq_ext.engine.provenance import read_json_object
-from fairseq_ext.engine.staging import Staging, locked
 from fairseq_ext.engine.steps import atomic_write
 from fairseq_ext.engine.tasks import Engine, run_tasks, task_output
 from fairseq_ext.inputs.errors import InputError
@@ -42,7 +35,7 @@ from fairseq_ext.translators import formats
 from fairseq_ext.translators.document import Document, Filling
 from fairseq_ext.translators.lines import STDIN, Line, Wanted, blocks, routed_by_file, text_lines
 
-_SOURCE, _DONE, _TEXT, _COUNTS = "blocks", "translated", "texts.json", "counts.json"
+_SOURCE, _DONE, _TEXT = "blocks", "translated", "texts.json"
 
 
 @dataclass(frozen=True)
@@ -124,6 +117,8 @@ def translate(job: Job) -> None:
         raise InputError(
             f"{job.output}: the folder {job.output.parent} does not exist; create it, or choose another name"
         )
+    if job.source is not None and job.output is not None and job.output.resolve() == job.source.resolve():
+        raise InputError(f"{job.output}: is the text to translate; choose another name")
     kind = job.format or (formats.TEXT if job.source is None else formats.format_of(job.source))
     if kind != formats.TEXT and (job.source is None or job.output is None):
         raise InputError(f"--input-format {kind}: needs files; give --input and --output")
@@ -145,8 +140,6 @@ def _translate_stream(job: Job) -> None:
             if isinstance(out, io.TextIOWrapper):  # UTF-8 regardless of the locale
                 out.reconfigure(encoding="utf-8", newline="\n")
         else:
-            if job.output.is_file() and job.output.stat().st_size:
-                raise InputError(f"{job.output}: already exists; move it away or choose another name")
             temporary = stack.enter_context(atomic_write(job.output.absolute()))
             out = stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))
         progress = stack.enter_context(tqdm(unit=" lines", disable=True if sys.stdout.isatty() else None))
@@ -181,28 +174,11 @@ class _TranslateBlock:
 def translate_file(job: Job) -> None:
     """Translate a file, or continue an interrupted run of the same job; paths are absolute."""
     assert job.output is not None
-    output, fingerprint, staging = job.output, job.fingerprint, Staging(_state_of(job.output))
-    record = read_json_object(_record_of(output))
-    if output.exists() and not (output.is_file() and output.stat().st_size == 0):
-        if not output.is_file() or record.get("sha256") != hash_file(output):
-            raise InputError(
-                f"{output}: already exists and was not written by this command; move it away or choose another name"
-            )
-        if record.get("fingerprint") == fingerprint:
-            print(f"{output}: up to date", file=sys.stderr)
-            return
-    staging.output.parent.mkdir(parents=True, exist_ok=True)
-    with locked(staging.output):
-        folder = staging.unfinished if staging.is_begun(fingerprint) else staging.start(fingerprint)
-        count = _translate_blocks(job, folder, output.name)
-        with atomic_write(output) as partial:
-            with partial.open("wb") as file:
-                _write(job, _translations(folder / _DONE, count), file)
-            # The record is written before the output appears, so that the next run can repair an interruption here.
-            with atomic_write(_record_of(output)) as temporary:
-                known = {"fingerprint": fingerprint, "sha256": hash_file(partial)}
-                temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
-        staging.clear()
+    folder = job.output.with_name(f".{job.output.name}.{job.fingerprint[:16]}")
+    count = _translate_blocks(job, folder)
+    with atomic_write(job.output) as partial, partial.open("wb") as file:
+        _write(job, _translations(folder / _DONE, count), file)
+    shutil.rmtree(folder)
 
 
 def _translations(folder: Path, count: int) -> Iterator[str]:
@@ -218,47 +194,26 @@ def _write(job: Job, translations: Iterator[str], file: IO[bytes]) -> None:
         file.writelines(_line(text).encode("utf-8") for text in translations)
 
 
-def _translate_blocks(job: Job, folder: Path, label: str) -> int:
+def _translate_blocks(job: Job, folder: Path) -> int:
     """Translate the remaining blocks, and return the total number of blocks."""
-    if not (folder / _SOURCE).is_dir():
-        _store(job, folder / _SOURCE)
-    counts = json.loads((folder / _SOURCE / _COUNTS).read_text(encoding="utf-8"))
-    done = folder / _DONE
-    missing = sum(size for index, size in enumerate(counts) if not task_output(done, index).exists())
-    if missing < sum(counts):
-        print(f"{job.output}: continues; {missing} of {sum(counts)} lines remain", file=sys.stderr)
-    task = _TranslateBlock(job, (folder / _SOURCE).absolute())
-    run_tasks(task, done, len(counts), Engine(job.processes), label, sizes=counts, unit=" lines")
-    return len(counts)
+    _check_lines(job)
+    source, done = folder / _SOURCE, folder / _DONE
+    source.mkdir(parents=True, exist_ok=True)
+    sizes = []
+    for index, block in enumerate(blocks(job.lines(), job.block_lines)):
+        with atomic_write(source / f"{index:06d}") as partial:
+            partial.write_text(json.dumps(block, ensure_ascii=False), encoding="utf-8")
+        sizes.append(len(block))
+    missing = sum(size for index, size in enumerate(sizes) if not task_output(done, index).exists())
+    if missing < sum(sizes):
+        print(f"{job.output}: continues; {missing} of {sum(sizes)} lines remain", file=sys.stderr)
+    label = job.output.name if job.output else ""
+    run_tasks(_TranslateBlock(job, source), done, len(sizes), Engine(job.processes), label, sizes, unit=" lines")
+    return len(sizes)
 
 
-def _store(job: Job, folder: Path) -> None:
-    """Write texts as blocks. The folder appears when all blocks are complete."""
-    partial = folder.with_name(f"{folder.name}.partial")
-    partial.mkdir(exist_ok=True)
-    counts = []
-    for index, block in enumerate(blocks(_checked(job), job.block_lines)):
-        (partial / f"{index:06d}").write_text(json.dumps(block, ensure_ascii=False), encoding="utf-8")
-        counts.append(len(block))
-    (partial / _COUNTS).write_text(json.dumps(counts), encoding="utf-8")
-    partial.rename(folder)
-
-
-def _checked(job: Job) -> Iterator[Line]:
-    """Yield the lines, and raise an error for any that cannot be translated before translation starts."""
+def _check_lines(job: Job) -> None:
+    """Raise an error for any line that cannot be translated, before anything is written."""
     for number, line in enumerate(job.lines(), start=1):
         if "domain" in (text := normal_form("NFKC", line.text)) and ":" in text:
             _load_translator(job).check(Request(line.text, line.route), f"{job.name} {number}")
-        yield line
-
-
-def _state_of(output: Path) -> Path:
-    """Return the path of an output's state in the user's cache; the last component is the output's name."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.sha256(str(output.parent.resolve() / output.name).encode("utf-8", "surrogateescape")).hexdigest()
-    return cache / "fairseq_ext/translations" / key[:32] / output.name
-
-
-def _record_of(output: Path) -> Path:
-    state = _state_of(output)
-    return state.with_name(f".{state.name}.json")

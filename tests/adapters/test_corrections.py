@@ -61,7 +61,7 @@ def test_one_adapter_learns_and_the_others_stay(
     assert "law: chrF " in capfd.readouterr().out
 
     write(tmp_path / "bad.jsonl", *((f"w{number} w5", f"w{number % 7} w9") for number in range(12)))
-    worse = [str(system), "law", str(tmp_path / "bad.jsonl"), "--max-update", "3", "--cpu"]
+    worse = [str(system), "law", str(tmp_path / "bad.jsonl"), "--max-update", "3", "--lr", "0.002", "--cpu"]
     digest = (system / "system.json").read_bytes()
     scored: list[tuple[Path, str]] = []
 
@@ -69,7 +69,7 @@ def test_one_adapter_learns_and_the_others_stay(
         scored.append((path, name))
         return 40.0 if path == system else 30.0
 
-    monkeypatch.setattr(corrections, "_score", score)
+    monkeypatch.setattr(corrections, "score", score)
     with pytest.raises(InputError, match="chrF would fall from 40.0 to 30.0 on 1 held-out corrections, so .* stays"):
         verb("adapters", "update")(worse)
     assert (system / "system.json").read_bytes() == digest

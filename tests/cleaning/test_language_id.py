@@ -61,6 +61,13 @@ def test_wrong_languages_are_named(sources: list[str], targets: list[str], said:
         check(sources, targets)
 
 
+@pytest.mark.parametrize("langs", [("eng", "deu"), ("eng_Latn", "deu_Latn"), ("en-GB", "ger")])
+def test_codes_of_three_letters_are_checked_too(langs: tuple[str, str]) -> None:
+    check(ENGLISH, GERMAN, langs)
+    with pytest.raises(InputError, match="law: the en side is in de"):
+        check(GERMAN, ENGLISH, langs)
+
+
 def test_some_untranslated_few_and_short_lines_pass() -> None:
     check(ENGLISH, GERMAN[:35] + ENGLISH[35:])  # 42 % are copies, as in lists of names
     check([*ENGLISH, *GERMAN[:20]], [*GERMAN, *ENGLISH[:20]])

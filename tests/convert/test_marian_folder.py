@@ -58,6 +58,16 @@ def test_options_of_decoding_name_the_files(tmp_path: Path) -> None:
     assert find_files(tmp_path / "a.npz").decoding == {}  # those of the other model
 
 
+def test_languages_are_those_of_the_metadata_or_else_of_the_name(tmp_path: Path) -> None:
+    (tmp_path / MODEL).touch()
+    for content, expected in (({}, ["en", "de"]), ({"targetLanguage": "nl"}, ["en", "nl"])):
+        (tmp_path / "metadata.json").write_text(json.dumps(content))
+        assert find_files(tmp_path).languages == expected
+    (tmp_path / "metadata.json").write_text('{"sourceLanguage": 5}')
+    with pytest.raises(InputError, match=r"metadata\.json: its languages are \[5, None\]"):
+        _ = find_files(tmp_path).languages
+
+
 @pytest.mark.parametrize(
     ("files", "texts", "match"),
     [
@@ -65,6 +75,7 @@ def test_options_of_decoding_name_the_files(tmp_path: Path) -> None:
         (["a.npz", "b.bin", "vocab.spm"], {}, r"has 2 models \(a.npz, b.bin\); give the file of one"),
         (["a.npz", "b.npz"], {"decoder": {"models": ["a.npz", "b.npz"]}}, r"decoder.yml: names 2 models"),
         (["a.npz"], {}, "has no vocabulary"),
+        (["a.npz", "vocab.fsv"], {}, r"factored vocabularies \(vocab.fsv\) are not supported"),
         (["a.npz", "x.spm", "y.spm"], {}, r"has 2 files \*.spm \(x.spm, y.spm\), and it is not clear"),
         (["a.npz", "x.spm"], {"decoder": {"models": ["a.npz"], "vocabs": ["x.spm"] * 3}}, "has 3 vocabularies"),
     ],
@@ -96,6 +107,10 @@ def change_options(**changes: Any) -> Spoil:
     return spoil
 
 
+def decode_with(folder: Path, beam: str) -> None:
+    (folder / "decoder.yml").write_text(f"models: [{MODEL}]\nbeam-size: {beam}\n")
+
+
 def change_array(name: str, array: np.ndarray | None) -> Spoil:
     def spoil(folder: Path) -> None:
         with np.load(folder / MODEL) as file:
@@ -124,6 +139,8 @@ MARIANS = {"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1}
         (change_options(enc_depth=3), f"{MODEL}: has no encoder_l3_self_Wq, which its options require"),
         (change_options(enc_depth=1), f"{MODEL}: has the unknown entry encoder_l2"),
         (change_options(type="amun"), f"{MODEL}: type is 'amun'"),
+        (lambda folder: decode_with(folder, "0"), f"{MODEL}: .* beam-size 0; expected 1 or more"),
+        (lambda folder: decode_with(folder, "2.5"), f"{MODEL}: .* beam-size 2.5; expected 1 or more"),
         (change_array("decoder_l1_rnn_W", None), f"{MODEL}: has no decoder_l1_rnn_W"),
         (change_array("x", np.zeros((1, 1), np.float32)), f"{MODEL}: has the unknown entry x"),
         (change_array("x", np.array(["text"])), f"{MODEL}: x has numbers of type"),

@@ -28,6 +28,10 @@ def test_missing_options_have_the_defaults_of_marian() -> None:
     assert found.options["layer_norm_epsilon"] == 1e-6
 
 
+def test_files_that_only_training_reads_do_not_matter() -> None:
+    assert layout(input_types=["sequence", "sequence", "alignment", "weight"]) == layout(input_types=[]) == layout()
+
+
 def test_sizes_norms_and_positions() -> None:
     found = layout(transformer_decoder_dim_ffn=20, dec_depth=3)
     assert (found["encoder_ffn_embed_dim"], found["decoder_ffn_embed_dim"]) == (24, 20)
@@ -59,6 +63,7 @@ def test_sizes_norms_and_positions() -> None:
         ({"transformer_preprocess": "n"}, "transformer-preprocess 'n'"),
         ({"transformer_postprocess_top": "n"}, "transformer-postprocess-top 'n'"),
         ({"input_types": ["class", "sequence"]}, "input-types is"),
+        ({"input_types": ["sequence"] * 3}, "input-types is .* only models with one source text"),
         ({"lemma_dim_emb": 8}, "lemma-dim-emb is 8"),
         ({"right_left": True}, "right-left is True"),
         ({"transformer_tied_layers": [1, 2]}, r"transformer-tied-layers is \[1, 2\]; expected 1 numbers"),

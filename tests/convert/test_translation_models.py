@@ -158,6 +158,7 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (change_json("generation_config.json", decoder_start_token_id=10**9), "decoder_start_token_id"),
         (change_json("vocab.json", more=63), "vocab_size"),
         (rename_pieces, "are unknown to the model"),
+        (lambda folder: (folder / "added_tokens.json").write_text('{"<term>": 99}'), "the token '<term>' was added"),
         (change_json("config.json", model_type="t5"), "model_type is 't5'"),
     ],
 )

@@ -66,7 +66,8 @@ def test_words_are_no_placeholders(text: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("dialect", "text", "found"),
     [
-        ("c", "100 % sure of %dx%d %sKB", ["% s", "%d", "%d", "%s"]),
+        ("c", "100 % sure of %dx%d %sKB", ["% s", "%dx", "%d", "%sKB"]),
+        ("c", "100%% of %s, %sHow", ["100%%", "%s", "%s"]),
         ("c", "50 % {0} and 5%", ["%", "{0}", "%"]),
         ("python", "%(n)s%% %s %1", ["%(n)s", "%%", "%s", "%"]),
         ("qt", "%1KB %s %n", ["%1", "%n"]),

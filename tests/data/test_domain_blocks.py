@@ -3,7 +3,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_ext.data.domain_blocks import DomainBlocks
 from fairseq_ext.inputs.domain_tree import read_tree
@@ -47,15 +46,3 @@ def test_mixed_batches_carry_each_rows_own_path(text: Path, tmp_path: Path) -> N
         name, target = toy_text.DOMAINS[int(batch["domain_ids"][row])], batch["target"][row]
         np.testing.assert_array_equal(batch["net_input"]["node_weights"][row], tree.path_weights([name]))
         assert target[target != 1].tolist() == dataset[index]["target"].tolist()
-
-
-def test_unscored_tokens_are_read_but_no_targets(text: Path) -> None:
-    plain, later = load(text, "test"), load(text, "test", "--unscored-tokens", "3")
-    indices = later.ordered_indices()
-    assert indices.tolist() == [i for i in plain.ordered_indices() if plain.size(i) > 3]
-    whole, batch = collate(plain, indices), collate(later, indices)
-    assert torch.equal(batch["net_input"]["src_tokens"], whole["net_input"]["src_tokens"])
-    assert batch["target"][:, :3].eq(1).all()
-    assert torch.equal(batch["target"][:, 3:], whole["target"][:, 3:])
-    assert batch["ntokens"] == batch["target"].ne(1).sum()
-    assert batch["start_indices"] == [3] * len(indices)

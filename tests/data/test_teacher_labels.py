@@ -1,14 +1,12 @@
 """Label files: what is not a distribution over the right domains does not get into training."""
 
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fairseq_ext.data.teacher_labels import (
-    TEACHER_FILE,
     TeacherLabels,
     as_labels,
     check_labels,
@@ -47,13 +45,6 @@ def test_what_is_written_is_read(teacher: Path, probs: np.ndarray) -> None:
     for rows in (3, np.array([5, 0, 5])):
         np.testing.assert_array_equal(labels[rows], labels[:][rows])
     np.testing.assert_array_equal(labels.best(), probs.argmax(axis=1))
-
-
-def test_labels_of_earlier_versions_are_read_as_they_are(teacher: Path, probs: np.ndarray) -> None:
-    np.save(teacher / FILE, probs)
-    (teacher / TEACHER_FILE).write_text(json.dumps({"domains": DOMAINS, "backend": "tfidf", "metrics": {}}))
-    np.testing.assert_array_equal(labels_in(teacher)[:], probs)
-    assert check_labels(teacher) == 0
 
 
 def test_only_zero_becomes_zero() -> None:

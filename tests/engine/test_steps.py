@@ -258,11 +258,36 @@ def test_nothing_replaces_files_of_the_user(tmp_path: Path) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_text("precious")
     assert not run(tmp_path / "out", options={"a": 1})
-    with pytest.raises(InputError, match=r"out: contains average\.pt, .* move that file"):
+    with pytest.raises(InputError, match=r"out: contains average\.pt, .* move it away"):
         run(tmp_path / "out", options={"a": 2})
     with pytest.raises(InputError, match=r"thesis: already exists"):
         run(tmp_path / "thesis")
     assert [file.read_text() for file in mine] == ["precious", "precious"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.symlink_to("nowhere"),
+        lambda path: path.symlink_to(path.parents[1], target_is_directory=True),
+        os.mkfifo,
+        lambda path: (path.mkdir(), (path / "link").symlink_to("nowhere")),
+    ],
+)
+def test_links_and_pipes_of_the_user_stay(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    run(tmp_path / "out", options={"a": 1})
+    make(tmp_path / "out" / "mine")
+    with pytest.raises(InputError, match="out: contains mine"):
+        run(tmp_path / "out", options={"a": 2})
+    assert os.path.lexists(tmp_path / "out" / "mine")
+
+
+def test_an_output_that_no_step_reads_is_compared_too(tmp_path: Path) -> None:
+    step = {"build": lambda folder: (folder / "report").write_text("text")}
+    assert run(tmp_path / "out", **step)
+    (tmp_path / "out" / "report").write_text("tekt")
+    with pytest.raises(InputError, match="out/report: damaged or edited since step out"):
+        run(tmp_path / "out", **step)
 
 
 @pytest.mark.parametrize("text", ['{"fingerprint": "a", "outputs": [1]}', "{"])

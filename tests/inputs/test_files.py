@@ -106,6 +106,7 @@ def test_plain_data_is_read(tmp_path: Path, text: str, value: Any) -> None:
         ('k: "\\0"', "control character"),
         ("k: |\n  two\n  lines\n", "line break"),
         ("k: " + "[" * 500 + "]" * 500, "deeper than 30"),
+        ("k: " + "[{a: " * 2000, "deeper than 30"),  # PyYAML itself would take seconds to see that it has no end
         (BOMB, "262,144 characters"),
         (MERGE_BOMB, "aliases expanded|deeper than 30"),
         ("k: 1\n# " + "x" * (1 << 20), "larger than 1 MiB"),

@@ -22,13 +22,6 @@ def on_line(*places: float) -> np.ndarray:
     return np.array([[place, 1.0] for place in places])
 
 
-def test_every_sequence_chooses_the_nearest(chooser: PathChooser) -> None:
-    states = on_line(0.5, 3.0, 6.9, 7.1)
-    assert chooser.leaves(states, 1) == [["law"], ["med"], ["med"], ["cluster_7"]]
-    assert chooser.leaves(states, 2) == [["law", "med"], ["med", "law"], ["med", "cluster_7"], ["cluster_7", "med"]]
-    assert chooser.leaves(states, 3)[3] == ["cluster_7", "med", "law"]
-
-
 def test_votes_and_election(chooser: PathChooser) -> None:
     states = on_line(10, 11, 12, 1, 0)
     assert chooser.votes(states) == {"cluster_7": 3, "law": 2, "med": 0}
@@ -48,7 +41,7 @@ def test_a_file_gives_the_same_choices_and_equal_bytes(chooser: PathChooser, tmp
     chooser.save(tmp_path)
     read = PathChooser.load(tmp_path)
     states = np.random.default_rng(1).normal(scale=6, size=(50, 2))
-    assert read.leaves(states, 3) == chooser.leaves(states, 3)
+    assert read.elect(states, 3) == chooser.elect(states, 3)
     (tmp_path / "again").mkdir()
     read.save(tmp_path / "again")
     assert (tmp_path / "again" / "clusters.npz").read_bytes() == (tmp_path / "clusters.npz").read_bytes()

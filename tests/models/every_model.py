@@ -18,7 +18,7 @@ BANK = frozenset({"norm_weight", "norm_bias", "down_weight", "down_bias", "up_we
 NORMS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
-    "ssru": {"autoregressive_layer": "ssru", "layer_norm_epsilon": 1e-6},
+    "ssru": {"autoregressive_layer": "ssru", "layer_norm_epsilon": 1e-6, "zero_start": True},
 }
 
 

@@ -19,14 +19,6 @@ def made(data: Path, *options: str, **given: Any) -> tuple[Any, Any, dict[str, T
     return task, model, toy.first_batch(task)["net_input"]
 
 
-def test_shared_gates_are_one_weight_a_side(data: Path) -> None:
-    _, model, inputs = made(data, "--share-gates")
-    gates = {id(p) for name, p in model.named_parameters(remove_duplicate=False) if ".router." in name}
-    assert len(gates) == 2
-    first, second = model(**inputs)[1]["gate_logits"]["decoder"]
-    assert not torch.allclose(first, second)  # each layer still averages its own hidden states
-
-
 @pytest.mark.parametrize("inputs", ["states", "source", "states,source", "states,source,encoder"])
 def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
     """Each is a distribution; and an input that says nothing leaves the other with what is used."""

@@ -38,17 +38,12 @@ def test_baselines_are_other_trees(text: Path) -> None:
     assert make_model(text, None, "--adapters", "single").tree.names == tuple(DOMAINS)
 
 
-@pytest.mark.parametrize("is_earlier", [False, True])
-def test_a_grown_tree_leaves_other_domains_as_they_are(text: Path, is_earlier: bool) -> None:
-    """Also from a checkpoint of an earlier version, which called the names otherwise and kept bytes."""
+def test_a_grown_tree_leaves_other_domains_as_they_are(text: Path) -> None:
     grown = copy.deepcopy(TREE)
     grown["nodes"].insert(1, {"name": "chem", "parent": "root"})  # rows move
     grown["domains"]["chem"] = "chem"
     model, larger = make_model(text, TREE), make_model(text, grown, seed=7)
-    state = copy.deepcopy(model.state_dict())
-    if is_earlier:
-        state["decoder.node_names"] = state.pop("decoder.adapter_names").to(torch.uint8)
-    larger.load_state_dict(state, strict=True)
+    larger.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
     assert all(torch.equal(scores(model, domain), scores(larger, domain)) for domain in DOMAINS)
 
 

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.modules.adapter_bank import AdapterBank
-from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows, choose
+from fairseq_ext.modules.chosen_adapters import choose
 from tests.modules.banks import randomised
 
 T, B, H, D = 7, 6, 8, 5
@@ -15,12 +15,6 @@ def random_weights(k: int, threshold: float = 0.0) -> Tensor:
     return torch.zeros(T, B, D, dtype=torch.double).scatter(-1, adapters, weights * weights.ge(threshold))
 
 
-@pytest.fixture(params=[HostRows, DeviceRows], autouse=True)
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows as on a CPU, and as on an accelerator."""
-    monkeypatch.setattr("fairseq_ext.modules.chosen_adapters.HostRows", request.param)
-
-
 @pytest.mark.parametrize(("k", "threshold"), [(1, 0.0), (2, 0.0), (2, 0.25), (1, 0.5), (3, 2.0), (D, 0.0)])
 @pytest.mark.parametrize("shared_norm", [False, True])
 def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: float, shared_norm: bool) -> None:
@@ -28,7 +22,7 @@ def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: f
     bank = randomised(AdapterBank(H, 4, D, shared_norm=shared_norm).double())
     weights = random_weights(k, threshold).requires_grad_()
     x = torch.randn(T, B, H, dtype=torch.double, requires_grad=True)
-    chosen = choose(weights, x, k, D, may_skip=threshold > 0)
+    chosen = choose(weights, x, k)
     sparse, dense = bank.mix_chosen(x, *chosen), bank(x, weights)
     torch.testing.assert_close(sparse, dense)
     towards, inputs = torch.randn_like(dense), [x, weights, *bank.parameters()]
@@ -37,13 +31,4 @@ def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: f
     for one, other in zip(own[:1] + own[2:], expected[:1] + expected[2:], strict=True):
         torch.testing.assert_close(one, other)
     bank.make_generation_fast_()
-    torch.testing.assert_close(bank.mix_chosen(x, *choose(weights, x, k, D)), dense)
-
-
-def test_a_device_has_blocks_enough_however_the_rows_fall() -> None:
-    """All of one adapter, as even as can be, and each adapter one row more than fills its blocks."""
-    for counts in ([1000, 0, 0], [334, 333, 333], [17, 33, 1], [1, 1, 1], [2, 0, 0]):
-        adapters = torch.arange(3).repeat_interleave(torch.tensor(counts)).unsqueeze(1)
-        rows = DeviceRows(adapters[torch.randperm(len(adapters))], None, 3)
-        x = torch.arange(float(len(adapters))).unsqueeze(1)
-        assert torch.equal(rows.lay_out(x)[rows.entries.squeeze(1)], x)
+    torch.testing.assert_close(bank.mix_chosen(x, *choose(weights, x, k)), dense)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.modules.chosen_adapters import DeviceRows, HostRows
+from fairseq_ext.modules.chosen_adapters import choose
 from fairseq_ext.modules.lora import LoraBank
 from fairseq_ext.modules.routers import Mixture, chosen, weighted
 from tests.modules.banks import randomised
@@ -21,15 +21,11 @@ def by_formula(bank: LoraBank, x: Tensor, weights: Tensor, onto: Tensor) -> Tens
     return onto
 
 
-def of_rows(kind: type) -> Callable[[Tensor], Mixture]:
-    def mixture(weights: Tensor) -> Mixture:
-        values, adapters = weights.flatten(0, 1).topk(2)
-        return chosen(kind(adapters, values.ne(0), D), values)
-
-    return mixture
+def of_two(weights: Tensor) -> Mixture:
+    return chosen(*choose(weights, weights, 2))
 
 
-@pytest.mark.parametrize("form", [weighted, of_rows(HostRows), of_rows(DeviceRows)])
+@pytest.mark.parametrize("form", [weighted, of_two])
 def test_a_mixture_is_the_formula_and_so_are_its_gradients(form: Callable[[Tensor], Mixture]) -> None:
     bank = randomised(LoraBank(IN, OUT, rank=2, num_adapters=D, alpha=3), std=1)
     weights = torch.tensor([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]])

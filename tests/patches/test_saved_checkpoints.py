@@ -43,6 +43,33 @@ def test_names_are_fairseqs_and_files_the_users(change: dict, reason: str | None
                 check_options(state, {})
 
 
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ({"encoder_layers": 6, "encoder_embed_dim": 8, "max_source_positions": 1024}, None),
+        ({"encoder_layers": 10**7, "encoder_embed_dim": 8}, "too few for 10000000 encoder layers of width 8"),
+        ({"decoder_layers": 6, "decoder_embed_dim": 8, "decoder_ffn_embed_dim": 10**3}, "6 decoder layers"),
+        ({"bottleneck_dim": 10**5}, "bottleneck_dim is 100000"),
+        ({"max_target_positions": 10**9}, "max_target_positions is 1000000000"),
+    ],
+)
+def test_a_model_is_no_larger_than_its_weights(model: dict[str, int], reason: str | None) -> None:
+    state = {"cfg": CONFIG | {"model": CONFIG["model"] | model}, "model": {"weight": torch.zeros(2000)}}
+    if reason is None:
+        check_options(state, {})
+    else:
+        with pytest.raises(InputError, match=reason):
+            check_options(state, {})
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with (
+        open("/dev/full", "wb", 0) as file,
+        pytest.raises(InputError, match=r"/dev/full: cannot be written \(.*No space"),
+    ):
+        checkpoint_utils._torch_persistent_save({"a": torch.zeros(10**5)}, file)
+
+
 def test_files_are_judged_where_something_is_built_and_not_if_overridden() -> None:
     state = {"cfg": CONFIG | {"task": {"_name": "x", "lang_dict": "theirs"}}}
     check_options(state, {}, built=("model", "criterion"))

@@ -55,7 +55,7 @@ def write_lm_experiment(folder: Path, **changes: Any) -> Path:
         "subwords": {"vocab_size": 60},
         "tree": {"manual": str(folder / "tree.json"), "induced": {"sequences": 60, "dimensions": 5}},
         "train": {"common": common, "systems": systems},
-        "evaluate": {"sequences": 20, "choose_tokens": [0, 4], "every_path": ["manual"], "cpu": True},
+        "evaluate": {"sequences": 20, "every_path": ["manual"], "cpu": True},
     }
     path = folder / "lm.yaml"
     path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")

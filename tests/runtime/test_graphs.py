@@ -23,13 +23,13 @@ from tests import toy_systems
 
 PRE_NORM = ("--encoder-normalize-before", "--decoder-normalize-before")
 LORA = ("--adapter-form", "lora", "--lora-modules", "q,k,v,out,fc1,fc2")
-SSRU = ("--autoregressive-layer", "ssru", "--layer-norm-epsilon", "1e-6")
+SSRU = ("--autoregressive-layer", "ssru", "--layer-norm-epsilon", "1e-6", "--zero-start")
 FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "post-norm": ("mix", ("--activation-fn", "gelu")),
     "pre-norm": ("mix", (*PRE_NORM, "--decoder-learned-pos", "--layernorm-embedding")),
     "plain adapters": ("ad", PRE_NORM),
     "gates on all": ("gad", ("--gate-inputs", "states,source,encoder")),
-    "gates on states": ("gad", ("--gate-inputs", "states", "--share-gates", *PRE_NORM)),
+    "gates on states": ("gad", ("--gate-inputs", "states", *PRE_NORM)),
     "gates on the source": ("gad", ("--gate-inputs", "source", "--gate-temperature", "1")),
     "a guarded adapter": ("gad", ("--gate-inputs", "states,source,encoder")),
     "two adapters of a gate's": ("gad", ("--gate-top-k", "2")),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.corpora.placeholders import ANY, NONE, arguments, count, keeps
-from fairseq_ext.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow, unstow
+from fairseq_ext.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow
 from fairseq_ext.runtime.placing import Marked
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.search import Found, Hypothesis
@@ -105,11 +105,13 @@ def test_a_word_that_the_vocabulary_does_not_know_is_copied(translator: SystemTr
     own = SystemTranslator(translator.manifest, translator.model, translator.text, None)
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     own.text = Text(own.text.vocabulary)
-    own.text.is_unknown = lambda text: text in (family, "🎉", "Größe", "龍")  # type: ignore[method-assign]
-    for text in (f"w1 {family} w2", "w1 🎉! w2 🎉", "w1 Größe w3", "w4 龍w5"):
+    own.text.is_unknown = lambda text: text in (family, "🎉", "Größe", "龍", "#")  # type: ignore[method-assign]
+    for text in (f"w1 {family} w2", "w1 🎉! w2 🎉", "w1 Größe w3", "w4 龍w5", "w1 # w2#"):
         [found] = best(own, text, route="base")
-        assert all(found.count(each) == text.count(each) for each in (family, "🎉", "Größe", "龍"))
+        assert all(found.count(each) == text.count(each) for each in (family, "🎉", "Größe", "龍", "#"))
     assert "größe" not in best(own, "w1 größe w3", route="base")[0]
+    [answer] = own.translate([Request("龍 #", "base")])
+    assert (answer.candidates[0].text, answer.notes) == ("龍 #", ("untranslated",))
 
 
 def test_no_break_spaces_stay(translator: SystemTranslator) -> None:
@@ -127,6 +129,9 @@ def test_no_break_spaces_stay(translator: SystemTranslator) -> None:
         ("a %s.", "A%s.", "A %s."),
         ("a {0} b %s c", "A-{0}-B (%s) C", "A-{0}-B (%s) C"),
         ("a", "A", "A"),
+        ("{0}Open it now{1}", "{0} Jetzt da {1}", "{0}Jetzt da{1}"),
+        ("a {0}x b", "A {0} x B", "A {0} x B"),
+        ("a %s bcd%s e", "A %s BCD %sE", "A %s BCD%s E"),
     ],
 )
 def test_blanks_beside_placeholders_stay(source: str, target: str, spaced: str) -> None:
@@ -143,7 +148,10 @@ def test_blanks_beside_placeholders_stay(source: str, target: str, spaced: str) 
         ("{0,choice,0#a|1#b} of c", False, ["{0,choice,0#a|1#b} of c"]),
         ("<0>a</0> b &lt;i&gt;c&lt;/i&gt; d", False, ["a b c d"]),
         ("a %<n>s %<PRIu64> b", False, ["a %<n>s %<PRIu64> b"]),
-        ("a\u00a0b", False, ["a\u00a0b"]),
+        ("a\u00a0b&nbsp;c", False, ["a\u00a0b&nbsp;c"]),
+        ("&Open (_As)\tCtrl+O", False, ["Open (As)", "Ctrl+O"]),
+        ("&amp;Open &amp;nbsp; &amp; AT&amp;T", True, ["Open &nbsp; & AT&T"]),
+        ("R&D of _a_b https://a.b/?c=&d=e", False, ["R&D of _a_b https://a.b/?c=&d=e"]),
     ],
 )
 def test_texts_are_split_where_placeholders_allow(text: str, is_markup: bool, texts: list[str]) -> None:
@@ -156,10 +164,17 @@ def test_a_text_is_cut_beside_placeholders_only() -> None:
     text = " ".join(f"a, {keep('{% if x. y %}')} b" for _ in range(6))
     stowed, held = stow(text)
     assert len(stowed) < len(text)
-    assert unstow(stowed, held) == text
+    assert stowed.translate(held) == text
     parts = [part for part, _ in cut(text, 5, lambda part: len(part.split()))]
     assert " ".join(parts) == text
     assert all(part.count("{%") == part.count("%}") for part in parts)
+
+
+def test_a_model_sees_a_no_break_space_as_a_blank() -> None:
+    [text] = split("a&nbsp;b c&#xA0;d\u202fe").texts
+    assert Marked.read(text, lambda _: True).text == "a b c d e"
+    assert between_marks(text).join(["x"]) == "x"
+    assert between_marks(f"a {keep('{0}')} {text}").texts[1:] == [text]
 
 
 def test_between_marks_are_words() -> None:

@@ -29,6 +29,7 @@ TERMS = [
         ("It prevents events", {}),
         ("All file(s)!", {"file(s)": ("Dateien",)}),
         ("", {}),
+        ("it IT", {"IT": ("EDV",)}),
     ],
 )
 def test_terms_are_whole_words_the_longest_of_them(text: str, found: dict[str, tuple[str, ...]]) -> None:

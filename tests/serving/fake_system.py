@@ -38,6 +38,10 @@ class FakeSystem:
     def count_pieces(self, text: str) -> int:
         return len(text.split()) + 1
 
+    def extra_work(self, request: Request) -> int:
+        found = request.terms.found_in(request.text) if request.terms else []
+        return sum(len(term.targets[0].split()) for term in found) + len(MARK.findall(request.text))
+
     def translate(
         self,
         requests: Sequence[Request],

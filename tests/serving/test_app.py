@@ -111,6 +111,24 @@ def test_other_sites_may_read_nothing(client: TestClient) -> None:
     assert client.get("/", headers=headers).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://localhost:1"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost:8000"}, 200),
+        ({"Origin": "http://localhost:8000"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+    ],
+)
+def test_a_page_of_another_port_needs_the_token(client: TestClient, headers: dict[str, str], status: int) -> None:
+    assert client.post("/translate", json={"texts": ["a"]}, headers=headers).status_code == status
+    with client_of(token=TOKEN) as guarded:
+        headers = {**headers, "Authorization": f"Bearer {TOKEN}"}
+        assert guarded.post("/translate", json={"texts": ["a"]}, headers=headers).status_code == 200
+
+
 def test_a_token_is_asked_for_but_for_the_page_and_health() -> None:
     with client_of(token=TOKEN) as client:
         for path in ("/", "/page/page.js", "/health/live", "/health/ready"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairseq_ext.runtime.requests import Request
+from fairseq_ext.runtime.terms import Glossary, Term
 from fairseq_ext.serving.batcher import Batcher, Outcome
 from fairseq_ext.serving.body import Order
 from fairseq_ext.serving.limits import Limits
@@ -117,6 +118,32 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     held.submit("e")
     assert not held.batcher.has_room
     assert held.release() == [["a", "b", "e"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms", "beam", "is_taken"),
+    [
+        ("a b c", None, 2, True),  # four tokens, twice
+        ("a b c d e", None, 2, False),
+        ("a b c", {"b": "d e"}, 1, True),
+        ("a b c", {"b": "d e f g h i j"}, 1, False),
+        ("a b c", {"d": "d e f g h i j"}, 1, True),  # not in the text
+        ("a <0>b</0> c", None, 2, False),
+    ],
+)
+def test_an_order_has_so_much_work_with_its_terms_and_tags(
+    text: str, terms: dict[str, str] | None, beam: int, is_taken: bool
+) -> None:
+    held = Held(max_work=10)
+    glossary = None if terms is None else Glossary(Term(source, (target,)) for source, target in terms.items())
+    order = Order((Request(text, "gates", terms=glossary),), beam=beam)
+    if is_taken:
+        held.batcher.submit(order)
+    else:
+        with pytest.raises(RefusedError, match="too much work") as caught:
+            held.batcher.submit(order)
+        assert caught.value.status == 413
+    held.release()
 
 
 def test_a_text_that_fails_fails_its_own_order_alone(held: Held) -> None:

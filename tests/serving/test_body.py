@@ -19,7 +19,7 @@ def read(data: bytes | dict[str, Any], **attributes: Any) -> Order:
     system: Any = FakeSystem()
     for name, value in attributes.items():
         setattr(system, name, value)
-    content = read_content(data if isinstance(data, bytes) else json.dumps(data).encode())
+    content = read_content(data if isinstance(data, bytes) else json.dumps(data).encode(), LIMITS)
     return read_order(content, system, LIMITS)
 
 
@@ -53,6 +53,11 @@ TOO_MUCH = [
     {"texts": ["a"] * 4},
     {"texts": ["a" * 20, "b" * 11]},
     {"texts": ["a"], "terms": {"a": "b", "c": "d"}},
+    # More than can be right, whatever it is.
+    {"texts": [1] * 4},
+    {"texts": ["a"], "terms": dict.fromkeys("abcd", 1)},
+    {"texts": ["a"], "terms": {"a": [1] * 200}},
+    {"texts": ["a"], **{str(number): 1 for number in range(200)}},
 ]
 
 
@@ -74,6 +79,8 @@ def test_what_is_no_json_or_too_much_is_refused(status: int, data: bytes | dict[
         ({"texts": ["a"], "beam": True}, "beam: "),
         ({"texts": ["a"], "beam": 2, "candidates": 3}, '"candidates" is 3; give a number from 1 to 2'),
         ({"texts": ["a"], "terms": {"a": []}}, "terms, 'a'"),
+        ({"texts": ["a"], "terms": {"a": ["b", 1]}}, "terms: 'a': is 1"),
+        ({"texts": [1, 2]}, "texts: 0: "),
         ({"texts": ["a", {"text": "b", "domain": "laws"}]}, "texts[1]: unknown \"domain\" 'laws'; choose one"),
         ({"texts": ["a"], "domain": "gates"}, "'gates'; choose one of law"),  # a route is no domain
         ({"texts": ["a"], "route": "laws"}, "'laws'; choose one of gates, classifier, base, law"),
@@ -92,11 +99,11 @@ def test_where_there_is_no_default_the_domain_has_to_be_given() -> None:
 
 
 def test_a_form_is_an_object() -> None:
-    assert read_content(b"q=a+%C5%BC%26&q=b&x=", FORM) == {"q": ["a \u017c&", "b"], "x": ""}
-    assert read_content("q=Größe’🎉+of".encode(), FORM) == {"q": "Größe’🎉 of"}
+    assert read_content(b"q=a+%C5%BC%26&q=b&x=", LIMITS, FORM) == {"q": ["a \u017c&", "b"], "x": ""}
+    assert read_content("q=Größe’🎉+of".encode(), LIMITS, FORM) == {"q": "Größe’🎉 of"}
     for data in (b"q=%FF", b"q=\xc5"):
         with pytest.raises(RefusedError) as caught:
-            read_content(data, FORM)
+            read_content(data, LIMITS, FORM)
         assert caught.value.status == 400
 
 
@@ -112,7 +119,7 @@ def test_a_multipart_form_is_an_object_with_files() -> None:
         'name="file"; filename="ö"\r\n\r\n'.encode(),
     )
     files = [Upload("a b.txt", b"\xff\r\n--y\r\n"), Upload("ö", b"")]
-    assert read_content(data, kind) == {"q": "Größe\r\nof", "file": files}
+    assert read_content(data, LIMITS, kind) == {"q": "Größe\r\nof", "file": files}
     for wrong in (
         (data, "multipart/form-data"),
         (data.removesuffix(b"--x--\r\n"), kind),
@@ -120,5 +127,5 @@ def test_a_multipart_form_is_an_object_with_files() -> None:
         (multipart(b"q\r\n\r\n"), kind),
     ):
         with pytest.raises(RefusedError) as caught:
-            read_content(*wrong)
+            read_content(wrong[0], LIMITS, wrong[1])
         assert caught.value.status == 400

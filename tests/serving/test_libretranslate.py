@@ -2,6 +2,8 @@
 
 import base64
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.serving.fake_server import served
 from tests.serving.test_app import TOKEN, client_of
 
 PAIR = {"source": "en", "target": "pl"}
@@ -26,18 +29,56 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "sent", "status", "answer"),
+    [
+        ("get", "/health", {}, 200, {"status": "ok"}),
+        ("post", "/health", {}, 405, None),
+        ("get", "/spec", {}, 200, None),
+        ("post", "/spec", {}, 405, None),
+        ("get", "/frontend/settings", {}, 200, None),
+        ("get", "/languages", {}, 200, {"code", "name"}),
+        ("post", "/languages", {}, 405, None),
+        ("post", "/detect", {"data": {"q": "Hello"}}, 200, {"confidence", "language"}),
+        ("post", "/detect", {}, 400, {"error": "Invalid request: missing q parameter"}),
+        ("get", "/detect", {}, 405, None),
+        ("post", "/translate", {"data": {**HELLO, "format": "text"}}, 200, {"translatedText": "world Hello"}),
+        ("post", "/translate", {"json": {**HELLO, "q": ["a b", "c"]}}, 200, {"translatedText": ["b a", "c"]}),
+        ("post", "/translate", {"data": {**HELLO, "target": "zz"}}, 400, {"error": "zz is not supported"}),
+        ("post", "/translate", {"data": PAIR}, 400, {"error": "Invalid request: missing q parameter"}),
+    ],
+)
+def test_its_fourteen_tests(
+    client: TestClient, method: str, path: str, sent: dict[str, Any], status: int, answer: Any
+) -> None:
+    response = client.request(method, path, **sent)
+    assert response.status_code == status
+    if isinstance(answer, set):
+        assert all(answer <= each.keys() for each in response.json())
+    elif answer:
+        assert response.json() == answer
+
+
+def test_its_description_names_every_path(client: TestClient) -> None:
+    paths = client.get("/spec").json()["paths"]
+    assert paths["/translate"].keys() == {"post"}
+    assert {"/detect", "/languages", "/suggest", "/translate_file"} < paths.keys()
+
+
+@pytest.mark.parametrize(
     ("path", "sent", "said"),
     [
-        ("/translate", PAIR, "Invalid request: missing q parameter"),
         ("/translate", {**HELLO, "q": []}, "Invalid request: missing q parameter"),
         ("/translate", {"q": "a", "target": "pl"}, "Invalid request: missing source parameter"),
         ("/translate", {"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
-        ("/translate", {**HELLO, "target": "zz"}, "zz is not supported"),
+        (
+            "/translate",
+            {**HELLO, "target": "en"},
+            "English (en) is not available as a target language from English (en)",
+        ),
         ("/translate", {**HELLO, "source": "zz"}, "zz is not supported"),
         ("/translate", {**HELLO, "format": "xml"}, "xml format is not supported"),
         ("/translate", {**HELLO, "alternatives": "abc"}, "Invalid request: alternatives parameter is not a number"),
         ("/translate", ["not", "a", "dict"], "Invalid JSON format"),
-        ("/detect", {}, "Invalid request: missing q parameter"),
         ("/suggest", {"q": "a", **PAIR}, "Invalid request: missing s parameter"),
         ("/suggest", {"s": "a", **PAIR}, "Invalid request: missing q parameter"),
         ("/suggest", {"q": "a", "s": "b", "target": "pl"}, "Invalid request: missing source parameter"),
@@ -50,15 +91,19 @@ def test_errors_have_its_words(client: TestClient, path: str, sent: Any, said: s
     assert (response.status_code, response.json()) == (400, {"error": said})
 
 
+def test_limits_have_its_words() -> None:
+    with client_of(limits={"max_texts": 2, "max_characters": 9}) as client:
+        for q, size, most in ((["a"] * 3, 3, 2), ("a" * 10, 10, 9)):
+            response = client.post("/translate", json={**HELLO, "q": q})
+            assert response.status_code == 400
+            assert response.json() == {"error": f"Invalid request: request ({size}) exceeds text limit ({most})"}
+
+
 def test_answers_have_its_form(client: TestClient) -> None:
-    assert client.post("/translate", json={**HELLO, "q": ["a b", "c"]}).json() == {"translatedText": ["b a", "c"]}
     assert client.post("/translate", data={**HELLO, "q": "😀"}).json() == {"translatedText": "😀"}
     for count, found in ((3, 3), ("2", 2), (-1, None), (99, 15)):
         answer = client.post("/translate", json={**HELLO, "alternatives": count}).json()
         assert (len(answer["alternatives"]) if found else answer.get("alternatives")) == found
-    assert client.get("/detect").status_code == 405
-    assert client.post("/detect").status_code == 400
-    assert client.get("/languages").json()[0]["code"] == "en"
     settings = client.get("/frontend/settings").json()
     assert (settings["suggestions"], settings["filesTranslation"]) == (True, True)
     assert ".txt" in settings["supportedFilesFormat"]
@@ -105,6 +150,22 @@ def test_requests_come_in_many_shapes(client: TestClient, path: str, given: dict
     assert response.json() == {"translatedText": "of ’🎉 Größe"}
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_curl_as_documented() -> None:
+    with served() as service:
+        for option, more in (
+            ("-d", []),
+            ("--data-urlencode", []),
+            ("-F", []),
+            ("--data-urlencode", ["-G", "-X", "POST"]),
+        ):
+            fields = [each for key, value in {"q": TEXT, **PAIR}.items() for each in (option, f"{key}={value}")]
+            address = f"http://localhost:{service.port}/translate"
+            run = subprocess.run(["curl", "-s", *more, *fields, address], capture_output=True, check=True)
+            assert json.loads(run.stdout) == {"translatedText": "of ’🎉 Größe"}, option
+
+
 def test_a_key_counts_beside_a_proxys_password() -> None:
     basic = {"Authorization": f"Basic {base64.b64encode(b'a:b').decode()}"}
     with client_of(token=TOKEN) as client:
@@ -141,7 +202,7 @@ def test_a_files_progress_comes_in_lines(client: TestClient) -> None:
         client, "a.txt", b"a b\n" * 40, headers={"Accept": "application/x-ndjson"}, path="/d/law/translate_file"
     )
     steps = [json.loads(line) for line in response.text.splitlines()]
-    assert [step["done"] for step in steps] == [0, 32, 41]
+    assert [step["done"] for step in steps] == [0, 32, 40]
     assert client.get(steps[-1]["translatedFileUrl"]).text == "b a [law]\n" * 40
 
 
@@ -149,7 +210,7 @@ def test_a_files_progress_comes_in_lines(client: TestClient) -> None:
     ("name", "data", "said"),
     [
         ("a.exe", b"MZ", "Invalid request: file format not supported"),
-        ("a.txt", b"\xff", "the file is not UTF-8"),
+        ("a.txt", b"\xff", "the file: is not valid utf-8"),
         ("a.xlf", b"<tmx/>", "the file: has no <xliff>"),
         ("a.txt", b"a" * 2000, "larger than 1500 bytes"),
     ],

@@ -2,8 +2,11 @@
 
 import contextlib
 import json
+import pkgutil
 import socket
+import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -25,6 +28,27 @@ def test_a_client_that_leaves_has_its_waiting_work_dropped() -> None:
         assert service.system.batches == [["wait"], ["a b"]]
         assert service.metric("translation_dropped_sentences_total") == 2
         assert service.metric('translation_requests_total{status="499"}') == 1
+
+
+@pytest.mark.parametrize("place", ["app.read_content", "app.read_order", "batcher.Batcher.submit"])
+def test_health_is_answered_while_a_request_is_read(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, go = threading.Event(), threading.Event()
+    read = pkgutil.resolve_name(f"fairseq_ext.serving.{place}")
+
+    def read_later(*given: Any) -> Any:
+        reads.set()
+        assert go.wait(TIMEOUT)
+        return read(*given)
+
+    monkeypatch.setattr(f"fairseq_ext.serving.{place}", read_later)
+    with served() as service:
+        client = service.post("a b")
+        assert reads.wait(TIMEOUT)
+        with service.connect() as other:
+            other.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert other.recv(12) == b"HTTP/1.1 200"
+        go.set()
+        assert answer_of(client)[0] == 200
 
 
 def test_a_client_that_leaves_within_its_body_disturbs_nobody() -> None:

@@ -79,6 +79,3 @@ def test_what_it_needs_is_told(general: Path, data: Path, tmp_path: Path) -> Non
     task, _, _ = begin(general, "--teacher-dir", str(teacher))
     with pytest.raises(InputError, match="--gate-base: the teacher has no class base; .*base_text"):
         task.load_dataset("train", combine=True)
-    task, model, criterion = begin(general, "--gate-target", "domain", "--gate-balance-weight", "1")
-    with pytest.raises(InputError, match="--gate-balance-weight: cannot be used with --gate-base"):
-        criterion(model, batch_of(task))

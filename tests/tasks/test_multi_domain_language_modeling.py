@@ -9,7 +9,6 @@ import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.logging import metrics
-from fairseq.sequence_scorer import SequenceScorer
 
 from fairseq_ext.inputs.errors import InputError
 from tests import toy, toy_text
@@ -25,11 +24,6 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_text.write_tree(tmp_path_factory.mktemp("tree") / "tree.json")
-
-
-@pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.write_clusters(tmp_path_factory.mktemp("clusters"))
 
 
 def loaded(text: Path, tree: Path | None, *extra: str) -> tuple[Any, Any]:
@@ -107,21 +101,6 @@ def test_text_is_routed_as_options_say(options: str, expected: Any, text: Path, 
     np.testing.assert_allclose(weights_of(task), expected, atol=1e-7)
 
 
-def test_chosen_paths_are_those_of_each_sequence(text: Path, tree: Path, clusters: Path) -> None:
-    """A batch whose sequences choose = each with the weights it chooses, given."""
-    task, model = loaded(text, tree, "--choose-paths", str(clusters), "--num-paths", "2", "--choose-tokens", "4")
-    task.load_dataset("test")
-    dataset = task.datasets["test"]
-    batch = dataset.collater([dataset[i] for i in range(len(dataset))])
-    assert "node_weights" not in batch["net_input"]
-    weights = model.decoder.default_node_weights(batch["net_input"]["src_tokens"])
-    assert len(weights.unique(dim=0)) > 1
-    with torch.no_grad():
-        chosen = model(**batch["net_input"])[0]
-        given = model(**batch["net_input"], node_weights=weights)[0]
-    torch.testing.assert_close(chosen, given)
-
-
 # Generation
 
 
@@ -156,41 +135,12 @@ def test_generation_goes_over_the_given_paths(text: Path, tree: Path) -> None:
         torch.testing.assert_close(hypothesis["positional_scores"], forced(model, hypothesis, weights))
 
 
-def test_every_prompt_chooses_its_own_paths(text: Path, tree: Path, clusters: Path) -> None:
-    """Also when its hypotheses change places in the beam, and other prompts are done."""
-    task, model = loaded(text, tree, "--choose-paths", str(clusters))
-    rows = []
-    for prompt, hypothesis in zip(PROMPTS, generate(task, model, PROMPTS), strict=True):
-        tokens = task.dictionary.encode_line(prompt, add_if_not_exist=False).long()
-        prompt_tokens = torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0)
-        rows.append(model.decoder.default_node_weights(prompt_tokens)[0])
-        torch.testing.assert_close(hypothesis["positional_scores"], forced(model, hypothesis, rows[-1]))
-    assert len(torch.stack(rows).unique(dim=0)) > 1
-
-
 def test_typed_text_needs_a_domain(text: Path, tree: Path) -> None:
     task, model = loaded(text, tree)
     with pytest.raises(InputError, match="typed text has no domain.*--domain"):
         generate(task, model, ["law1"])
     plain, base = loaded(text, None)
     assert generate(plain, base, ["law1"])
-
-
-def test_scoring_ends_where_scored_tokens_do(text: Path, tree: Path) -> None:
-    """fairseq-eval-lm's scorer, over batches whose first tokens are not scored."""
-    for skipped in (0, 5):
-        task, model = loaded(text, tree, "--unscored-tokens", str(skipped))
-        task.load_dataset("test")
-        loader = task.eval_lm_dataloader(task.datasets["test"], max_tokens=100, max_positions=8, num_workers=0)
-        count, total = 0, 0.0
-        for batch in loader:
-            for (hypothesis,) in SequenceScorer(task.dictionary).generate([model], batch):
-                count += hypothesis["positional_scores"].numel()
-                total += float(hypothesis["positional_scores"].sum())
-        blocks = [task.datasets["test"][i] for i in range(len(task.datasets["test"]))]
-        assert count == sum(max(0, len(block["target"]) - skipped) for block in blocks)
-        values = validate(task, model, "test")
-        assert -total / count / math.log(2) == pytest.approx(values["loss"], abs=1e-3)
 
 
 def test_a_topic_is_forced(text: Path) -> None:
@@ -206,7 +156,6 @@ def test_a_topic_is_forced(text: Path) -> None:
     ("options", "match"),
     [
         (("--domain", "law", "--paths", "all"), "--domain and --paths cannot"),
-        (("--unscored-tokens", "2", "--add-bos-token"), "--unscored-tokens cannot .* --add-bos-token"),
         (("--domain", "news"), "domain news: not in the model's tree, which has law, med, sub"),
         (("--paths", "law,news"), "--paths law,news: 'news'"),
         (("--topic", "1"), "--topic 1: the model has no such topic"),
@@ -219,7 +168,7 @@ def test_options_that_do_not_fit(text: Path, tree: Path, options: tuple[str, ...
 
 def test_data_that_do_not_fit(tmp_path: Path, tree: Path) -> None:
     text = toy_text.make_text(tmp_path, ["law", "news"], (9, 9))
-    with pytest.raises(InputError, match="domain news: not in the model's tree, .*--choose-paths DIRECTORY"):
+    with pytest.raises(InputError, match="domain news: not in the model's tree, .*--paths NAMES"):
         loaded(text, tree)[0].load_dataset("test")
     assert weights_of(loaded(text, tree)[0], "test:law") == [LAW]
     assert weights_of(loaded(text, tree, "--domain", "med")[0]) == [MED, MED]

@@ -9,7 +9,7 @@ from fairseq.optim.adam import Adam
 from fairseq.tasks import FairseqTask
 
 from fairseq_ext.tasks import precision
-from fairseq_ext.tasks.precision import BFLOAT16, PRECISIONS, Precision, time_steps
+from fairseq_ext.tasks.precision import PRECISIONS, time_steps
 from tests import toy
 
 
@@ -99,10 +99,3 @@ def test_precisions_are_timed_in_turn_after_a_round_that_warms_up() -> None:
     seconds = time_steps(taken.append)
     assert taken == list(PRECISIONS) * 4
     assert min(seconds.values()) >= 0
-
-
-def test_what_earlier_versions_chose_is_kept() -> None:
-    memory = Precision()
-    for kept, chosen in (("bfloat16, flash attention", BFLOAT16), ("another", None), (None, None)):
-        memory.resume_step({"cpu_step": kept})
-        assert memory.chosen_step == chosen

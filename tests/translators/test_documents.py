@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.runtime.pieces import ALONE, CLOSE, OPEN, keep, mark, split
 from fairseq_ext.runtime.tags import HTML as MARKUP
+from fairseq_ext.translators.document import Filling
+from fairseq_ext.translators.formats import document, format_of
 from tests.translators.stand_in import filled, opened, shout
 
 PO = """# Of a program
@@ -134,6 +136,15 @@ def test_what_is_not_translated_stays(name: str, tmp_path: Path) -> None:
     assert found.filled == 0
     wanted = CASES[name][0].replace('srcLang="en"', 'srcLang="en" trgLang="de"').replace('l lang="en"', 'l lang="de"')
     assert file.getvalue().decode() == wanted
+
+
+@pytest.mark.parametrize("name", ["b.xliff", "a.tmx", "a.html"])
+def test_regions_are_written_as_documents_write_them(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(CASES[name][0])
+    found, file = document(tmp_path / name, format_of(tmp_path / name), Filling(("en", "pt_BR"), "GAD")), io.BytesIO()
+    found.write([text for text, _ in found.texts()], file)
+    assert b'"pt-BR"' in file.getvalue()
+    assert b"pt_BR" not in file.getvalue()
 
 
 @pytest.mark.parametrize("name", ["a.po", "a.xlf", "a.tmx"])

@@ -297,7 +297,7 @@ PAGES = {
     ),
     "broken": (
         '<p>a <b>b <i>c</b> d</i><p>e <a href="x>f</a>\n<div>g</span> h < i <> j</p',
-        '<p>A <b>B <i>C</b> D</i><p>E &lt;A HREF="X&gt;F</a>\n<div>G</span> H &lt; I &lt;&gt; J&lt;/P',
+        '<p>A <b>B <i>C</b> D</i><p>E <a href="x>F</a>\n<div>G</span> H &lt; I &lt;&gt; J</p',
     ),
     "pair_over_break": ("<p>a <b>b<br>c</b> d</p>", "<p>A <b>B<br>C</b> D</p>"),
     "capitals": ('<HTML LANG="en"><P>a <B>b</B><BR>c', '<HTML LANG="de"><P>A <B>B</B><BR>C'),

@@ -110,8 +110,6 @@ class Evaluate(Measuring):
     """Numbers of paths to use for an unseen domain; using all paths is always measured too."""
     path_weights: OneOrMore[PathWeights] = ("votes",)
     """Weights of the paths of an induced tree: votes, uniform (equal weights), or a list of both."""
-    choose_tokens: Several[CountOrZero] = (0, 32)
-    """Each block also chooses its own paths from this number of tokens at its start; 0 for all, empty list to skip."""
     every_path: Several[str] = ()
     """Systems with a tree for which every path is measured on unseen domains. Single adapters are always included."""
     max_tokens: Count = 4096
@@ -179,13 +177,6 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
         system = self.systems[name]
         return system.tree in self.induced_trees or (system.start is not None and self.needs_induced_tree(system.start))
 
-    def _base(self, name: str) -> str | None:
-        """Return the nearest model without adapters that a system starts from."""
-        start = self.systems[name].start
-        while start is not None and self.systems[start].adapters is not None:
-            start = self.systems[start].start
-        return start
-
     def _encoder(self, tree: str) -> str:
         first = next((name for name, system in self.systems.items() if system.start is None), "")
         return self.induced_trees[tree].system or first
@@ -201,18 +192,6 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
             check_choice(self._encoder(name), plain, f"{self.path}: tree: {name}: system")
         for name in self.evaluate.every_path:
             check_choice(name, with_tree, f"{self.path}: evaluate: every_path")
-        return self
-
-    @model_validator(mode="after")
-    def _check_clusters(self) -> Hierarchy:
-        """Check that adapters start from the model that their tree was induced from: its states choose paths."""
-        for name in self.systems if self.evaluate.choose_tokens else ():
-            tree, base = self.systems[name].tree, self._base(name)
-            if self.clusters_of(name) and base not in (None, self._encoder(str(tree))):
-                raise ValueError(
-                    f"evaluate: choose_tokens: the adapters of {name!r} start from {base!r}, but the tree {tree!r} is "
-                    f"induced from {self._encoder(str(tree))!r}; set choose_tokens: []"
-                )
         return self
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ from fairseq_ext.metrics.records import Record
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.hierarchy.config import PATHS_FILE, TREE, UNIFORM, Hierarchy
-from fairseq_ext.recipes.hierarchy.measurement import (
+from fairseq_ext.recipes.hierarchy.metric_names import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
@@ -31,14 +31,11 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     PATH,
     TOKEN,
     WORD,
-    after,
-    by_sequence,
     chosen,
     loss,
 )
 from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
-from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood, Weights
-from fairseq_ext.tasks.sequence_paths import SequencePaths, StatesOnce
+from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood
 
 _EMBEDDINGS = ("embed_tokens", "embed_positions", "output_projection", "wte", "wpe", "lm_head")
 
@@ -81,14 +78,12 @@ class _Model:
         return Record(system=self.run.system.name, run=self.run.name, seed=self.run.seed, **values)
 
     def losses(self, domain: str, routings: Mapping[str, Paths]) -> Iterator[Record]:
-        """Measure the losses on a test set, over the given routings and over paths that its blocks choose."""
-        weights: dict[str, Weights | None] = {NONE: None}
-        if self.tree is not None:
-            weights = {routing: self.scorer.over(paths) for routing, paths in routings.items()}
-            weights |= self._weights_by_sequence()
+        """Measure the losses on a test set over the given routings."""
         batches = self.scorer.batches(domain, "test")
-        starts = sorted({0, *self.experiment.evaluate.choose_tokens})
-        found = {routing: self.scorer.score(batches, each, starts) for routing, each in weights.items()}
+        if self.tree is None:
+            found = {NONE: self.scorer.score(batches)}
+        else:
+            found = {name: self.scorer.score(batches, self.scorer.over(paths)) for name, paths in routings.items()}
         text = stream_lines(text_path(self.experiment.work_dir / "splits", domain, "test"))
         words = sum(len(line.split()) for line in text)
         return records_of_losses(self.record, domain, found, words)
@@ -107,28 +102,11 @@ class _Model:
             sequences, seed = self.experiment.evaluate.sequences, self.experiment.seed
             # No model was trained on the training set of an unseen domain.
             batches, count = self.scorer.drawn_batches(domain, "train", sequences, seed)
-            losses = {leaf: self.scorer.score(batches, self.scorer.over([leaf]))[0].loss for leaf in self.tree.leaves}
+            losses = {leaf: self.scorer.score(batches, self.scorer.over([leaf])).loss for leaf in self.tree.leaves}
             best = sorted(losses, key=lambda leaf: losses[leaf])
             for leaf in best:
                 yield self.record(domain=domain, metric=f"{CHOOSING_LOSS}, {leaf}", value=losses[leaf], n=count)
         yield from self.losses(domain, routings_of(self.experiment, name, self.tree, best) if self.tree else {})
-
-    def _weights_by_sequence(self) -> dict[str, Weights]:
-        clusters, evaluate = self.experiment.clusters_of(self.run.system.name), self.experiment.evaluate
-        if clusters is None:
-            return {}
-        load = partial(
-            SequencePaths.load,
-            clusters,
-            self.scorer.model,
-            padding_idx=self.scorer.task.source_dictionary.pad(),
-            states=StatesOnce(evaluate.choose_tokens),
-        )
-        return {
-            by_sequence(count, start): load(num_paths=count, num_tokens=start)
-            for start in evaluate.choose_tokens
-            for count in evaluate.num_paths
-        }
 
 
 def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths) -> dict[str, Paths]:
@@ -150,23 +128,20 @@ def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths)
 
 
 def records_of_losses(
-    of: Callable[..., Record], domain: str, found: Mapping[str, Mapping[int, Likelihood]], words: int
+    of: Callable[..., Record], domain: str, found: Mapping[str, Likelihood], words: int
 ) -> Iterator[Record]:
     """Convert the losses on a test set to records.
 
     Args:
         of: creates a record of the run.
         domain: domain of the test set.
-        found: likelihoods by routing, then by the number of tokens that are skipped at the start of each block.
+        found: likelihoods by routing.
         words: number of words in the test set.
     """
-    for routing, by_start in found.items():
-        units = {TOKEN: by_start[0], WORD: Likelihood(by_start[0].nats, words)}
-        units |= {after(start): likelihood for start, likelihood in by_start.items() if start}
-        for unit, likelihood in units.items():
-            if likelihood.tokens:
-                yield of(domain=domain, metric=loss(routing, unit), value=likelihood.loss, n=likelihood.tokens)
-    by_path = [by_start[0].loss for routing, by_start in found.items() if routing.startswith(PATH)]
+    for routing, by_token in found.items():
+        for unit, likelihood in {TOKEN: by_token, WORD: Likelihood(by_token.nats, words)}.items():
+            yield of(domain=domain, metric=loss(routing, unit), value=likelihood.loss, n=likelihood.tokens)
+    by_path = [likelihood.loss for routing, likelihood in found.items() if routing.startswith(PATH)]
     if by_path:
         yield of(domain=domain, metric=loss(BEST_PATH), value=min(by_path))
         yield of(domain=domain, metric=loss(MEAN_PATH), value=statistics.fmean(by_path))

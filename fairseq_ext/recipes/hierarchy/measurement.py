@@ -1,13 +1,4 @@
-"""Measurements of the hierarchy recipe: losses of each model by domain and paths, and the cost of adapters.
-
-A *routing* is the set of adapters used for scoring: those of the text's own domain (``own``), all paths of the tree
-(``all``), one path (``path:LEAF``), k paths chosen for the domain and weighted by votes (``chosen:K``) or uniformly
-(``chosen:K:uniform``), or k paths that each block chooses from its first n tokens (``sequence:K:N``). Models without
-adapters have one routing, ``none``.
-
-Losses are negative log-likelihoods in nats: per token with one end of sentence per line, per word, and per token after
-the first n tokens of each block. The last kind is used to compare choices made from these n tokens.
-"""
+"""Steps that measure the systems of the hierarchy recipe, and their records."""
 
 from __future__ import annotations
 
@@ -19,35 +10,12 @@ from fairseq_ext.inputs.json_file import read_json
 from fairseq_ext.inputs.path_chooser import CLUSTERS_FILE
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.config import Run
-from fairseq_ext.recipes.hierarchy.config import BY_VOTES, PATHS_FILE, UNIFORM, VOTES_FILE, Hierarchy
+from fairseq_ext.recipes.hierarchy.config import PATHS_FILE, VOTES_FILE, Hierarchy
+from fairseq_ext.recipes.hierarchy.metric_names import VOTES
 from fairseq_ext.recipes.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 
-OWN, ALL, NONE = "own", "all", "none"  # routings
-PATH, BEST_PATH, MEAN_PATH = "path:", "best path", "mean path"
-TOKEN, WORD = "token", "word"
-CHOOSING_LOSS, VOTES, FLOPS = "loss to choose by", "votes", "added_flops of base_flops"
-_VERSION = 3
-
-
-def chosen(num_paths: int, weights: str = BY_VOTES) -> str:
-    """Return the routing over ``num_paths`` paths chosen for the domain and weighted by votes or uniformly."""
-    return f"chosen:{num_paths}:{UNIFORM}" if weights == UNIFORM else f"chosen:{num_paths}"
-
-
-def by_sequence(num_paths: int, num_tokens: int) -> str:
-    """Return the routing over ``num_paths`` paths that each block chooses from its first ``num_tokens`` (0: all)."""
-    return f"sequence:{num_paths}:{num_tokens}"
-
-
-def after(num_tokens: int) -> str:
-    """Return the unit for tokens after the first ``num_tokens`` of each block."""
-    return f"token after {num_tokens}"
-
-
-def loss(routing: str, unit: str = TOKEN) -> str:
-    """Return the metric name of a routing's mean loss per unit: :data:`TOKEN`, :data:`WORD` or :func:`after`."""
-    return f"nats per {unit}, {routing}"
+_VERSION = 4
 
 
 def perplexity_steps(experiment: Hierarchy) -> list[Step]:
@@ -88,13 +56,11 @@ def _step_of_run(experiment: Hierarchy, run: Run) -> Step:
         "adapters": system.adapters,
         "tokens_per_sample": system.tokens_per_sample,
         "num_paths": list(evaluate.num_paths),
-        "choose_tokens": list(evaluate.choose_tokens),
+        "path_weights": list(evaluate.path_weights),
         "every_path": experiment.has_every_path(name),
         "sequences": evaluate.sequences,
         "seed": experiment.seed,
     }
-    if evaluate.path_weights != (BY_VOTES,):  # keeps records of earlier versions valid
-        options["path_weights"] = list(evaluate.path_weights)
     clusters, unseen = experiment.clusters_of(name), bool(experiment.corpora.unseen)
     inputs = [checkpoint_of(experiment, run), work_dir / DATA_DIR, work_dir / "splits"]
     inputs += [work_dir / UNSEEN_DATA_DIR] if unseen else []

@@ -29,7 +29,8 @@ from fairseq_ext.recipes.hierarchy.config import (
     VOTES_FILE,
     Hierarchy,
 )
-from fairseq_ext.recipes.hierarchy.measurement import (
+from fairseq_ext.recipes.hierarchy.measurement import all_records, perplexity_steps
+from fairseq_ext.recipes.hierarchy.metric_names import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
@@ -38,14 +39,9 @@ from fairseq_ext.recipes.hierarchy.measurement import (
     NONE,
     OWN,
     PATH,
-    TOKEN,
     VOTES,
-    after,
-    all_records,
-    by_sequence,
     chosen,
     loss,
-    perplexity_steps,
 )
 from fairseq_ext.recipes.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
 from fairseq_ext.recipes.report import compare_systems, records_files, report_step, training_files, tuning_tables
@@ -122,11 +118,8 @@ class Setup:
         """Return the rows of tables on the domains of the tree."""
         return {self.base: (self.base, NONE), **{name: (name, OWN) for name in self.systems}}
 
-    def rows_unseen(self, choose_tokens: int | None = None) -> Rows:
-        """Return the rows of tables on unseen domains.
-
-        If ``choose_tokens`` is given, include paths that each block chooses from that number of tokens.
-        """
+    def rows_unseen(self) -> Rows:
+        """Return the rows of tables on unseen domains."""
         rows, counts = {self.base: (self.base, NONE)}, self.experiment.evaluate.num_paths
         for name, adapters in self.systems.items():
             if adapters == SINGLE:
@@ -139,9 +132,6 @@ class Setup:
                 for weights in self.experiment.path_weights(self.name, count):
                     rows[f"{name}: {_paths(count, weights)}"] = name, chosen(count, weights)
             rows[f"{name}: all paths"] = name, ALL
-            if choose_tokens is not None:
-                for count in counts:
-                    rows[f"{name}: {_paths(count)} by block"] = name, by_sequence(count, choose_tokens)
         return rows
 
     def blocks(self) -> list[Table | Plot]:
@@ -155,7 +145,6 @@ class Setup:
             *([self._clusters()] if self.is_induced else []),
             perplexities(self.records, title, self.rows_in_domain(), sorted(self.tree.domains), note=note),
             perplexities(self.records, title_unseen, self.rows_unseen(), self.unseen, note=note_unseen),
-            *(self._chosen_by_blocks() if self.is_induced else []),
             *(self._every_path(name) for name, own in self.systems.items() if name in every_path or own == SINGLE),
             *self._chosen_paths(),
         ]
@@ -167,21 +156,6 @@ class Setup:
         note = "In percent of each domain's blocks, in the order of the tree. Clusters without a domain are dropped. "
         note += _PAPER.format("Figure 4")
         return Plot(f"clusters-{self.name}", f"Domains by cluster: {self.name}", svg, note)
-
-    def _chosen_by_blocks(self) -> list[Table]:
-        # With 0 (all tokens), the choice would use the text to score.
-        return [
-            perplexities(
-                self.records,
-                f"Paths chosen by the first {count} tokens of each block: {self.name}",
-                self.rows_unseen(count),
-                self.unseen,
-                after(count),
-                f"Perplexity on unseen domains, without the first {count} tokens of each block.",
-            )
-            for count in self.experiment.evaluate.choose_tokens
-            if count
-        ]
 
     def _every_path(self, name: str) -> Table:
         """Create Table 4 (a tree) or 6 (single adapters): results for each path."""
@@ -229,11 +203,9 @@ class Setup:
 # Tables
 
 
-def perplexity(
-    records: Records, system: str, routing: str, domains: Sequence[str], unit: str = TOKEN
-) -> dict[str, float]:
+def perplexity(records: Records, system: str, routing: str, domains: Sequence[str]) -> dict[str, float]:
     """Return the perplexity of the mean loss over domains, by run. Runs not measured on all domains are omitted."""
-    losses = records.by_run(system, loss(routing, unit), *domains) if domains else {}
+    losses = records.by_run(system, loss(routing), *domains) if domains else {}
     return {run: math.exp(value) for run, value in losses.items()}
 
 
@@ -242,14 +214,13 @@ def perplexities(
     title: str,
     rows: Rows,
     domains: Sequence[str],
-    unit: str = TOKEN,
     note: str = "",
     best: Callable[..., Any] | None = min,
 ) -> Table:
     """Create a table of perplexities by domain and their average. Rows without measurements are omitted."""
 
     def mean(domains: Sequence[str], row: str) -> Mean | None:
-        return Mean.of(perplexity(records, *rows[row], domains, unit).values())
+        return Mean.of(perplexity(records, *rows[row], domains).values())
 
     columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
     columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
@@ -306,6 +277,6 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, cou
     return Table(f"Chosen paths: {name}", "Unseen domain", list(choices), [leaves], [note])
 
 
-def _paths(count: int, weights: str = "") -> str:
+def _paths(count: int, weights: str) -> str:
     number = "1 path" if count == 1 else f"{count} paths"
     return f"{number}, uniform" if weights == UNIFORM else number

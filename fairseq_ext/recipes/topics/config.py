@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.models import EMPTY_AS_DEFAULTS, Count, Number
+from fairseq_ext.inputs.option import names_in
 from fairseq_ext.modules.language_model_options import TOPIC_MODEL
 from fairseq_ext.recipes.config import Measuring
 from fairseq_ext.recipes.language_models import LanguageModel, LanguageModelExperiment, text_files
@@ -61,8 +62,7 @@ class TopicModel(LanguageModel):
     @property
     def domains(self) -> list[str]:
         """Domains listed in the option ``train-domains``."""
-        names = str(option_of(self.options, "train-domains") or "").split(",")
-        return [name.strip() for name in names if name.strip()]
+        return names_in(str(option_of(self.options, "train-domains") or ""))
 
     @property
     def has_topics(self) -> bool:

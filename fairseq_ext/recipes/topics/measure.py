@@ -24,7 +24,7 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.perplexity import Batch, LanguageModelScorer, Likelihood
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.recipes.topics.measurement import (
+from fairseq_ext.recipes.topics.metric_names import (
     BASE_TEXT,
     DEAD,
     ENTROPY,
@@ -112,7 +112,7 @@ def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Li
     Mixtures compute only the probabilities of the targets, a few tokens at a time.
     """
     if not hasattr(scorer.model, "num_topics"):
-        return scorer.score(batches)[0]
+        return scorer.score(batches)
     device, pad = next(scorer.model.parameters()).device, scorer.task.target_dictionary.pad()
     found = Likelihood()
     for batch in batches:

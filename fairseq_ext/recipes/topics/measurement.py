@@ -18,21 +18,10 @@ from fairseq_ext.recipes.config import Run
 from fairseq_ext.recipes.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.recipes.report import measure_step, measured, training_records
 from fairseq_ext.recipes.topics.config import Topics
+from fairseq_ext.recipes.topics.metric_names import TOPICS_FILE
 
-SAMPLES_FILE, TOPICS_FILE = "samples.json", "topics.json"
-PERPLEXITY, TOPIC_0_PERPLEXITY = "perplexity", "perplexity, topic 0 alone"
-ENTROPY, DEAD = "entropy", "dead topics"
-BASE_TEXT = "base text"  # all domains of the base: perplexity of their mean loss
-METEOR = "METEOR (exact and stem)"
-TEXT_METRICS = ("Dist-2", "Dist-3", "BLEU-2", "BLEU-3", METEOR, "ROUGE-L")
-NEAR, USED = "near", "used"  # methods of finding the words of topics
 _VERSION = 2
 _NOT_MEASURING = {"max_tokens", "cpu", "base_domains"}  # options that do not change results, or count anyway
-
-
-def coherence(way: str, top: int) -> str:
-    """Return the name of the coherence metric for the first ``top`` words, found by method ``way``."""
-    return f"coherence, {way}, N = {top}"
 
 
 def topic_steps(config: Topics) -> list[Step]:

@@ -23,7 +23,8 @@ from fairseq_ext.recipes.report import (
     tuning_tables,
 )
 from fairseq_ext.recipes.topics.config import Topics
-from fairseq_ext.recipes.topics.measurement import (
+from fairseq_ext.recipes.topics.measurement import all_records, topic_steps, topics_file
+from fairseq_ext.recipes.topics.metric_names import (
     BASE_TEXT,
     DEAD,
     ENTROPY,
@@ -32,10 +33,7 @@ from fairseq_ext.recipes.topics.measurement import (
     TEXT_METRICS,
     TOPIC_0_PERPLEXITY,
     USED,
-    all_records,
     coherence,
-    topic_steps,
-    topics_file,
 )
 
 _VERSION = 8

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from fairseq_ext.corpora.encoders import fairseq_bpe_options
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.recipes.topics.config import Evaluation
-from fairseq_ext.recipes.topics.measurement import METEOR
+from fairseq_ext.recipes.topics.metric_names import METEOR
 
 _BATCH = 32  # prompts
 _tokenize = Tokenizer13a()

@@ -18,7 +18,7 @@ from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.engine.fairseq_cli import option_of
 from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.inputs.errors import check_choice
-from fairseq_ext.recipes.base import BASE, add_base, keep_options
+from fairseq_ext.recipes.base import BASE, add_base
 from fairseq_ext.recipes.config import Experiment, Run, Train, expand, named_run
 from fairseq_ext.recipes.registry import load_as
 from fairseq_ext.recipes.translation.sections import (
@@ -84,16 +84,13 @@ class Translation(Experiment[TranslationSystem]):
     @model_validator(mode="before")
     @classmethod
     def _add_base(cls, content: Any) -> Any:
-        """Add the base as a system, without the options of ``common``."""
-        return add_base(content, "transformer")
+        """Add the base as a system, to which ``common`` does not apply because it is already made."""
+        return add_base(cls, content, "transformer")
 
     @model_validator(mode="after")
     def _check_base(self) -> Translation:
-        if self.base is None:
-            return self
-        if self.subwords.model_fields_set:
+        if self.base and self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        keep_options(self.train.systems[BASE], ())
         return self
 
     @model_validator(mode="after")

@@ -39,8 +39,6 @@ from fairseq_ext.recipes.translation.sections import Corpora
 
 # The results of cleaning may depend on the versions of these packages.
 _CLEANERS = ("sacremoses", "regex", "langid", "py3langid", "ftfy")
-# Options added in later versions. With their defaults, teachers of earlier versions stay valid.
-_LATER_OPTIONS = ("max_sentences", "precision", "subword_ngrams", "subword_model", "base_text")
 
 
 def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
@@ -232,8 +230,5 @@ def _with_subwords(config: Translation) -> Teacher:
 
 
 def _options_that_count(options: Teacher) -> Mapping[str, Any]:
-    """Return the options, without later options that have their defaults."""
-    defaults = {name: field.default for name, field in type(options).model_fields.items() if name in _LATER_OPTIONS}
-    # Texts count by their content, as inputs.
-    found = options.model_dump() | {"base_text": tuple(path.name for path in options.base_text)}
-    return {key: value for key, value in found.items() if defaults.get(key, ...) != value}
+    """Return the options; texts count by their content, as inputs."""
+    return options.model_dump() | {"base_text": tuple(path.name for path in options.base_text)}

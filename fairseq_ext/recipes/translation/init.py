@@ -15,6 +15,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairseq_ext.cleaning.language_id import SAMPLE, check_sides
 from fairseq_ext.corpora.entries import Corpora, find_corpora
 from fairseq_ext.corpora.languages import has_spaces
 from fairseq_ext.engine.processes import cores
@@ -230,6 +231,8 @@ def init(
         base: pretrained base, see :func:`~fairseq_ext.recipes.translation.chosen_base.choose_base`; None to train one.
     """
     corpora, work_dir = find_corpora(folder, source, target), f"runs/{output.stem}"
+    for domain, sample in corpora.samples.items():
+        check_sides(sample[:SAMPLE], corpora.langs, domain)
     if gpus is None:
         # Counts NVIDIA GPUs only; torch also knows others, but takes seconds to import.
         gpus = sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0

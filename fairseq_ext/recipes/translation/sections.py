@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -150,8 +150,6 @@ class Output(Entry):
 class Translate(Section):
     """Decoding runs."""
 
-    removed_keys: ClassVar[Mapping[str, str]] = {"examples": "translate lines with fairseq-ext translate"}
-
     common: dict[OptionName, OptionValue] = Field(default_factory=dict)
     """Defaults for all decoding runs."""
     outputs: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Output] = Field(
@@ -177,11 +175,6 @@ class OwnTest(Section):
 class ReportOptions(Section):
     """Content of the report."""
 
-    removed_keys: ClassVar[Mapping[str, str]] = {
-        "reading": "write about results under docs/results",
-        "examples": "translations/ has all translations",
-    }
-
     ablation: Several[str] = ()
     """Decoding runs of the ablation table. The first is the full system, the rest are its variants."""
 
@@ -198,9 +191,6 @@ def _metric(name: str) -> str:
 
 class Evaluate(Section):
     """Test sets, metrics and analyses."""
-
-    removed_keys: ClassVar[Mapping[str, str]] = {"distance_model": "distances always use TF-IDF"}
-    renamed_keys: ClassVar[Mapping[str, str]] = {"joined": "domain_switch"}
 
     baseline: str | None = None
     """Decoding run that all other runs are compared with; by default the first."""

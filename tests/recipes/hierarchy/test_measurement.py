@@ -8,16 +8,15 @@ import pytest
 import torch
 
 from fairseq_ext.inputs.domain_tree import Paths, single_tree, tree_from_json
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import Record, Records
 from fairseq_ext.recipes.hierarchy.config import Hierarchy, InducedTree
 from fairseq_ext.recipes.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
-from fairseq_ext.recipes.hierarchy.measurement import loss
+from fairseq_ext.recipes.hierarchy.metric_names import loss
 from fairseq_ext.recipes.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.recipes.registry import load_experiment
 from tests import toy_text
 from tests.recipes.small_lm import make_checkpoint
-from tests.recipes.small_lm_experiment import ADAPTERS, write_lm_experiment
+from tests.recipes.small_lm_experiment import write_lm_experiment
 
 TREE = tree_from_json(json.dumps(toy_text.TREE), "toy")
 
@@ -32,7 +31,7 @@ def experiment_of(folder: Path, **changes: Any) -> Hierarchy:
         "single": {**adapters, "adapters": "single"},
     }
     tree = {"toy": str(toy_text.write_tree(folder / "toy.json"))}
-    evaluate = {"sequences": 4, "choose_tokens": [0, 3], "every_path": ["deep"], "max_tokens": 64, "cpu": True}
+    evaluate = {"sequences": 4, "every_path": ["deep"], "max_tokens": 64, "cpu": True}
     path = write_lm_experiment(folder, train={"systems": systems}, tree=tree, evaluate={**evaluate, **changes})
     _, experiment = load_experiment(path)
     assert isinstance(experiment, Hierarchy)
@@ -75,8 +74,7 @@ def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy,
     assert records.value("deep", loss("best path"), "new") == min(by_path)
     assert records.value("deep", loss("mean path"), "new") == pytest.approx(sum(by_path) / 3)
     assert records.of("deep", loss("own", "word"), "law")[0].n == 5
-    # A block without tokens after the first 8 has no record.
-    found = {"own": {0: Likelihood(1.0, 2), 8: Likelihood()}}
+    found = {"own": Likelihood(1.0, 2)}
     short = {record.metric: (record.value, record.n) for record in records_of_losses(Record, "a", found, words=1)}
     assert short == {"nats per token, own": (0.5, 2), "nats per word, own": (1.0, 1)}
 
@@ -122,15 +120,3 @@ def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Rec
     # Attention, feed-forward net and norms of two layers, and a last norm if there is one.
     dense = layers * (4 * (width * width + width) + 2 * width * 64 + 64 + width + 4 * width)
     assert cost["base_flops"] in (2 * dense, 2 * (dense + 2 * width))
-
-
-def test_clusters_of_other_states_choose_nothing(tmp_path: Path) -> None:
-    """Blocks are told apart by the states of the model that the tree was induced from."""
-    adapters = {**ADAPTERS, "tree": "induced"}
-    plain = {"arch": "transformer_lm_tiny"}
-    systems = {"base": plain, "tuned": {**plain, "from": "base"}, "x": adapters, "more": {**adapters, "from": "x"}}
-    load_experiment(write_lm_experiment(tmp_path, train={"systems": systems}, evaluate={"choose_tokens": [4]}))
-    systems["x"] = {**adapters, "from": "tuned"}
-    load_experiment(write_lm_experiment(tmp_path, train={"systems": systems}, evaluate={"choose_tokens": []}))
-    with pytest.raises(InputError, match="evaluate: choose_tokens: "):
-        load_experiment(write_lm_experiment(tmp_path, train={"systems": systems}, evaluate={"choose_tokens": [4]}))

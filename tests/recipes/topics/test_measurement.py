@@ -17,7 +17,8 @@ from fairseq_ext.recipes.language_models import preparation_steps
 from fairseq_ext.recipes.perplexity import LanguageModelScorer
 from fairseq_ext.recipes.topics.config import Topics
 from fairseq_ext.recipes.topics.measure import word_corpus
-from fairseq_ext.recipes.topics.measurement import BASE_TEXT, PERPLEXITY, TOPIC_0_PERPLEXITY, coherence, topic_steps
+from fairseq_ext.recipes.topics.measurement import topic_steps
+from fairseq_ext.recipes.topics.metric_names import BASE_TEXT, PERPLEXITY, TOPIC_0_PERPLEXITY, coherence
 from fairseq_ext.recipes.topics.texts import continue_prompts
 from fairseq_ext.recipes.topics.words import u_mass
 from tests.recipes.small_lm import make_checkpoint

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.recipes.topics.measurement import TEXT_METRICS
+from fairseq_ext.recipes.topics.metric_names import TEXT_METRICS
 from fairseq_ext.recipes.topics.texts import bleu, choose_prompts, distinct_share, meteor, rouge_l, text_metrics
 
 

@@ -99,4 +99,4 @@ def test_a_text_is_translated_with_the_last_that_is_trained(
     assert (tmp_path / "out.pl").read_text() == (tmp_path / "again.pl").read_text()
     capsys.readouterr()
     verb("translate")([str(trained), *files, str(tmp_path / "out.pl"), "--system", "gad"])
-    assert {"gad: up to date", f"{tmp_path / 'out.pl'}: up to date"} <= set(capsys.readouterr().err.splitlines())
+    assert "gad: up to date" in capsys.readouterr().err.splitlines()

@@ -79,6 +79,18 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path) -> None:
     assert systems["mix"].options.keys() & {"fp16", "cpu-processes"} == {"fp16"}
 
 
+def test_what_cannot_be_prepared_is_refused(folder: Path) -> None:
+    write_lines(folder / "law.de", [f"the committee adopted report number {number}" for number in range(400)])
+    write_lines(folder / "law.en", [f"der Ausschuss hat den Bericht {number} angenommen" for number in range(400)])
+    with pytest.raises(InputError, match="law: the en side is in de"):
+        verb("init")([str(folder)])
+    assert not Path("my.yaml").exists()
+    for path in folder.glob("*.de"):
+        path.rename(path.with_suffix(".1de"))
+    with pytest.raises(InputError, match="'1de' is not a language code"):
+        verb("init")([str(folder)])
+
+
 def test_minutes_shorten_the_base_alone() -> None:
     text = corpora(20_000)
     good = plan_for(text, cores=2)

@@ -1,62 +1,68 @@
-"""Split domains by k-means on TF-IDF: ``fairseq-ext split-domains``.
+#!/usr/bin/env python3
+"""Split the domains of a folder of DOMAIN.LANG files into smaller ones, for experiments with many similar domains.
 
-The parts are for experiments with many similar domains.
+Each line of a domain is in one of DOMAIN-1.LANG, DOMAIN-2.LANG, …, in the original order. Sentences are clustered by
+their source within each domain, which has parts in proportion to its size.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairseq_ext.engine.own_python import use_own_python
+
+use_own_python()
 
 import numpy as np
 
 from fairseq_ext.corpora.entries import entry_paths, folder_entries
 from fairseq_ext.corpora.parallel_files import read_parallel_files
 from fairseq_ext.corpora.text_files import write_parallel
-from fairseq_ext.engine.steps import Step
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.engine.steps import atomic_write
+from fairseq_ext.inputs.errors import InputError, run_command
 
 _COLUMNS = 1 << 16  # number of hash buckets for words
 _DIMENSIONS = 50  # of the space in which sentences are clustered
 _STARTS = 10  # of the clustering; the best is used
+_SEED = 1
 
 
-def split_step(folder: Path, output: Path, langs: tuple[str, str], num_domains: int, seed: int) -> Step:
-    """Return the step that splits the domains of a folder of ``DOMAIN.LANG`` files into ``num_domains`` in total.
+def main() -> None:
+    """Write the parts, and print their sizes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder with DOMAIN.LANG, which may be compressed")
+    parser.add_argument("output", type=Path, help="folder to write DOMAIN-1.LANG, DOMAIN-2.LANG, … to")
+    parser.add_argument("--domains", type=int, required=True, metavar="N", help="total number of new domains")
+    parser.add_argument("--langs", nargs=2, required=True, metavar="LANG", help="source and target language")
+    options = parser.parse_args()
+    with atomic_write(options.output) as folder:
+        folder.mkdir()
+        sizes = write_parts(options.folder, folder, tuple(options.langs), options.domains)
+    print(f"{len(sizes)} domains of {min(sizes.values()):,} to {max(sizes.values()):,} pairs")
 
-    The step writes ``DOMAIN-1.LANG``, … Each line of a domain is in one of them, in the original order. Sentences are
-    clustered by their source.
-    """
-    entries = folder_entries(folder, langs)
-    if num_domains < len(entries):
-        raise InputError(f"--domains {num_domains}: {folder} already has {len(entries)} domains; give at least as many")
-    paths = {name: entry_paths(entry, langs) for name, [entry] in entries.items()}
-    options = {"version": 1, "names": list(paths), "langs": langs, "domains": num_domains, "seed": seed}
-    build = partial(write_split, paths=paths, langs=langs, num_domains=num_domains, seed=seed)
-    return Step(output, [path for sides in paths.values() for path in sides], options, build)
 
-
-def write_split(
-    output: Path, paths: Mapping[str, Sequence[Path]], langs: tuple[str, str], num_domains: int, seed: int
-) -> str:
-    """Write the parts of each domain; a domain that is not split keeps its name."""
+def write_parts(folder: Path, output: Path, langs: tuple[str, str], num_domains: int) -> dict[str, int]:
+    """Write the parts of each domain, and return their sizes; a domain that is not split keeps its name."""
+    paths = {name: entry_paths(entry, langs) for name, [entry] in folder_entries(folder, langs).items()}
     corpora = {name: list(read_parallel_files((one, two), "fail", Counter())) for name, (one, two) in paths.items()}
     parts = shares([len(pairs) for pairs in corpora.values()], num_domains)
-    sizes: dict[str, int] = {}
+    sizes = {}
     for (name, pairs), count in zip(corpora.items(), parts, strict=True):
-        labels = cluster([pair.source for pair in pairs], count, seed)
+        labels = cluster([pair.source for pair in pairs], count)
         if len(set(labels)) < count:
             raise InputError(f"{name}: has too few distinct sentences for {count} domains; lower --domains")
         for number in range(count):
             part = f"{name}-{number + 1}" if count > 1 else name
-            if part in sizes:
-                raise InputError(f"{name}: a part would get the name of the domain {part}; rename that domain")
             chosen = [pairs[row] for row in np.flatnonzero(labels == number)]
             write_parallel(output / f"{part}.{langs[0]}", output / f"{part}.{langs[1]}", chosen)
             sizes[part] = len(chosen)
-    return f"{len(sizes)} domains of {min(sizes.values()):,} to {max(sizes.values()):,} pairs"
+    return sizes
 
 
 def shares(sizes: Sequence[int], total: int) -> list[int]:
@@ -67,7 +73,7 @@ def shares(sizes: Sequence[int], total: int) -> list[int]:
     return parts
 
 
-def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
+def cluster(texts: Sequence[str], count: int) -> np.ndarray:
     """Return the cluster of each text, N; cluster 0 is the largest.
 
     Runs mini-batch k-means (Sculley 2010) on normalised singular vectors of TF-IDF. On TF-IDF itself, almost all texts
@@ -85,7 +91,11 @@ def cluster(texts: Sequence[str], count: int, seed: int) -> np.ndarray:
     weights = TfidfTransformer(sublinear_tf=True).fit_transform(words.transform(texts))
     # One thread, since the rounding of sums depends on the number of threads.
     with threadpool_limits(1):
-        points = normalize(TruncatedSVD(_DIMENSIONS, random_state=seed).fit_transform(weights))
-        found = MiniBatchKMeans(count, random_state=seed, n_init=_STARTS).fit_predict(points)
+        points = normalize(TruncatedSVD(_DIMENSIONS, random_state=_SEED).fit_transform(weights))
+        found = MiniBatchKMeans(count, random_state=_SEED, n_init=_STARTS).fit_predict(points)
     order = np.argsort(-np.bincount(found, minlength=count), kind="stable")
     return np.argsort(order)[found]
+
+
+if __name__ == "__main__":
+    run_command(main)
