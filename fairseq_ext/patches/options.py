@@ -135,6 +135,8 @@ def check_options(state: Mapping[str, Any], overrides: Mapping[str, Any], built:
 
 def _check_size(section: Any, weights: Mapping[str, Any]) -> None:
     """Refuse options of a model that is far larger than its weights, before it is built."""
+    if isinstance(section, dict) and section.get("base_model"):
+        return  # its layers are those of a model in another file, and the options of sizes are not used
     numbers = _MOST_TIMES * sum(weight.numel() for weight in weights.values() if isinstance(weight, Tensor))
     sizes = {key: value for key, value in (section if isinstance(section, dict) else {}).items() if type(value) is int}
     for side in ("encoder_", "decoder_"):

@@ -19,7 +19,7 @@ from fairseq_ext.corpora.package_folder import unpack_file
 from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records
 from fairseq_ext.modules.pretrained import load_causal_model
-from fairseq_ext.recipes.hierarchy.measurement import loss
+from fairseq_ext.recipes.hierarchy.metric_names import loss
 from tests.integration import experiments
 from tests.integration.test_command_lines import run_well
 from tests.models.tiny_causal import make_causal
@@ -55,7 +55,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def losses(work: Path, name: str, routing: str) -> Records:
-    return Records(r for r in read_records(work / "perplexity" / name / RECORDS_FILE) if r.metric == loss(routing))
+    records = read_records(work / "perplexity" / name / RECORDS_FILE)
+    return Records([record for record in records if record.metric == loss(routing)])
 
 
 def test_an_experiment_on_a_base_learns_and_is_complete(experiment: Path) -> None:
