@@ -58,7 +58,7 @@ _WIDTH = r"(?:\d++|\*(?:\d++\$)?+)?+(?:\.(?:\d++|\*(?:\d++\$)?+)?+)?+"
 _SIZE = r"(?:hh?+|ll?+|I64|[qjztL])?+"
 # What is written together with a directive, as in %dx%d and %sKB; a word is not.
 _UNIT = r"(?:x(?=%)|[kKMGTP]?i?[Bb](?!\w))?+"
-_PERCENT = Family("percent", r"(?:\d[\d.,]*+)?+%%", ("%%", "99.9%%"))
+_PERCENT = Family("percent", r"(?:(?<![\d.,])\d[\d.,]*+)?+%%", ("%%", "99.9%%"))
 _FREE = r"[-+\#0']*+(?:\d++|\*)?+(?:\.(?:\d++|\*)?+)?+"  # flags other than a blank, width and precision
 # What `%` begins, by dialect; "any" is for texts of which nothing is known.
 _DIALECTS = {

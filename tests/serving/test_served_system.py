@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from fairseq_ext.inputs.domain_names import with_base
 from fairseq_ext.runtime.requests import Request
 from fairseq_ext.runtime.translator import SystemTranslator
 from fairseq_ext.serving.app import make_app
@@ -34,6 +35,6 @@ def test_many_clients_get_what_offline_translation_finds(name: str, exported: Pa
         assert answer["score"] == pytest.approx(wanted.candidates[0].score, abs=1e-3)
         assert (answer["route"], answer["domain"]) == (wanted.route, wanted.domain)
         assert len(answer.get("candidates", [None])) == len(wanted.candidates)
-        weights = None if wanted.weights is None else dict(zip(system.domains, wanted.weights, strict=True))
+        weights = None if wanted.weights is None else with_base(dict(zip(system.domains, wanted.weights, strict=True)))
         assert answer["weights"] == (None if weights is None else pytest.approx(weights, abs=1e-3))
         assert (answer["tokens"] or {}).get("pieces") == (wanted.tokens and wanted.tokens.pieces)
