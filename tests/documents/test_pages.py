@@ -22,8 +22,10 @@ from fairseq_ext.corpora.subwords import Subwords
 from fairseq_ext.criterions.label_smoothed_cross_entropy_with_kd_gate import KDGateCriterionConfig
 from fairseq_ext.criterions.topic_language_modeling import TopicLanguageModelingCriterionConfig as TopicCriterionConfig
 from fairseq_ext.inputs.models import Section
+from fairseq_ext.models.causal_lm import CausalLMConfig
 from fairseq_ext.models.dagru_lm import DAGRUConfig
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
+from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
 from fairseq_ext.models.transformer_lm_topic import TopicConfig
 from fairseq_ext.recipes.translation.config import Translation
 from fairseq_ext.recipes.translation.sections import Corpora
@@ -39,9 +41,16 @@ TRAINING = {"base", "teacher", "train", "translate", "evaluate", "compare"}
 # Whose options docs/gated-adapters.md names.
 GATED = (GatedAdapterConfig, MultiDomainTranslationConfig)
 # Whose options the tables of docs/language-models.md have.
-LANGUAGE_MODELS = (TopicConfig, TopicCriterionConfig, MultiDomainLanguageModelingConfig, DAGRUConfig)
+LANGUAGE_MODELS = (
+    HierAdapterConfig,
+    CausalLMConfig,
+    TopicConfig,
+    TopicCriterionConfig,
+    MultiDomainLanguageModelingConfig,
+    DAGRUConfig,
+)
 # Options whose value in a table is no default.
-EXAMPLES = ("paths",)
+EXAMPLES = ("paths", "base-precision", "adapted-layers", "arch", "criterion", "train-blocks")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Which words can stand for a topic, what topics are used for, and how coherent their words are."""
 
-import json
 import math
 import random
 from pathlib import Path
@@ -39,18 +38,6 @@ def test_documents_are_the_candidates_of_drawn_lines(tmp_path: Path) -> None:
     assert part.numbers.tolist() == again.numbers.tolist()
     with pytest.raises(InputError, match=r"train\.txt: .*min_count"):
         read_word_corpus(path, tmp_path, "x", count=100, min_count=4, seed=1)
-
-
-def test_byte_level_pieces_are_numbers_of_what_they_spell(tmp_path: Path) -> None:
-    """As GPT-2's are: a blank before a word is part of its piece, and what opens a line is another one."""
-    symbols = ["plot", "Ġplot", "Ġcamera", "Ġbatter", "y", ".", "ĠÅĤÃ³d", "Ã"]
-    vocab = tmp_path / "vocab.json"
-    vocab.write_text(json.dumps({symbol: 10 + number for number, symbol in enumerate(symbols)}), encoding="ascii")
-    path = tmp_path / "train.txt"
-    path.write_text("10 11 12 15\n11 12 13 14\n16 16 11 17\n", encoding="utf-8")
-    corpus = read_word_corpus(path, tmp_path, "x", count=9, min_count=1, seed=1)
-    assert corpus.words == {"12": "camera", "11": "plot", "16": "łód"}
-    assert corpus.documents == [["plot", "camera"], ["plot", "camera"], ["łód", "łód", "plot"]]
 
 
 def test_the_nearest_are_so_by_angle() -> None:
