@@ -151,7 +151,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         adapted = getattr(cfg, "adapted_layers", 0)
         if not 0 <= adapted <= len(layers):
             raise InputError(f"--adapted-layers {adapted}: the base has {len(layers)} layers")
-        for layer in layers[-adapted :]:
+        for layer in layers[-adapted:]:
             kind(NodeBank(*size, cfg.adapter_init_scale), GivenRouter(gathers=True)).attach(layer)
         keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
