@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from fairseq_ext.convert.embedding_tables import NEVER
 from fairseq_ext.patches.models import OUTPUT_BIAS
 
 _BIAS = f"decoder.{OUTPUT_BIAS}"
 _INPUTS, _OUTPUT = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), "decoder.output_projection.weight"
-# Logit of an added symbol: its probability is zero in float32.
-NEVER = -100.0
 
 
 def add_symbols(weights: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:

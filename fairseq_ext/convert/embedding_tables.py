@@ -16,7 +16,7 @@ _OUTPUT = "decoder.output_projection.weight"
 # Index of </s> in every fairseq dictionary.
 _EOS = 2
 # Logit of a symbol that the model lacks: its probability is zero in float32.
-_NEVER = -100.0
+NEVER = -100.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Tables:
         weights = {"encoder.embed_tokens.weight": words, "decoder.embed_tokens.weight": inputs, _OUTPUT: output}
         if None in target or (self.bias is not None and bool(self.bias.any())):
             own = torch.zeros(len(self.output)) if self.bias is None else self.bias
-            weights[f"decoder.{OUTPUT_BIAS}"] = _rows(own, target, _NEVER)
+            weights[f"decoder.{OUTPUT_BIAS}"] = _rows(own, target, NEVER)
         is_tied = inputs is output
         tied = {
             "share_decoder_input_output_embed": is_tied,

@@ -18,7 +18,7 @@ import torch
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -121,7 +121,12 @@ def build_model(arguments: Sequence[str], symbols: Sequence[int], domains: Seque
 
 
 def build_without_weights(config: Any, symbols: Sequence[int]) -> Any:
-    """Build a model from a checkpoint's model options, with tensors on the ``meta`` device."""
+    """Build a model from a checkpoint's model options, with tensors on the ``meta`` device.
+
+    As when fairseq loads a checkpoint, options that it lacks have their defaults.
+    """
+    defaults = vars(MODEL_DATACLASS_REGISTRY[config._name]()) if config._name in MODEL_DATACLASS_REGISTRY else {}
+    config = Namespace(**{**defaults, **vars(config)})
     with torch.device("meta"), _StayingOnDevice():
         return _built(config, symbols)
 

@@ -170,7 +170,7 @@ class CausalLMModel(FrozenBase, FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "CausalLMModel":
-        if not getattr(cfg, "base_model", ""):
+        if not cfg.base_model:
             raise InputError("--base-model: is missing; give the folder or GGUF file of a causal language model")
         note_base(cfg)
         model = cls(CausalDecoder.load(cfg, task.target_dictionary))

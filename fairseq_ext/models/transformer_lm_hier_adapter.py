@@ -131,7 +131,7 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
             raise InputError("--checkpoint-activations cannot be used with adapters; remove it")
         note_base(cfg)
         embed_tree(cfg, getattr(task, "domains", []))
-        if getattr(cfg, "base_model", ""):
+        if cfg.base_model:
             model = cls(CausalPathDecoder.load(cfg, task.target_dictionary))
             model.add_adapters(cfg)
             return model
@@ -146,12 +146,11 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         """Attach a bank to every layer, or the last ones, and freeze the rest."""
         self.tree = tree = tree_from_json(cfg.tree_json, "the model's tree")
         size = (self.decoder.embed_dim, cfg.bottleneck_dim, len(tree.names))
-        kind = BlockAdapter if getattr(cfg, "base_model", "") else PostLayerAdapter
+        kind = BlockAdapter if cfg.base_model else PostLayerAdapter
         layers = list(self.decoder.layers.children())
-        adapted = getattr(cfg, "adapted_layers", 0)
-        if not 0 <= adapted <= len(layers):
-            raise InputError(f"--adapted-layers {adapted}: the base has {len(layers)} layers")
-        for layer in layers[-adapted:]:
+        if not 0 <= cfg.adapted_layers <= len(layers):
+            raise InputError(f"--adapted-layers {cfg.adapted_layers}: the base has {len(layers)} layers")
+        for layer in layers[-cfg.adapted_layers :]:
             kind(NodeBank(*size, cfg.adapter_init_scale), GivenRouter(gathers=True)).attach(layer)
         keep_names(self.decoder, tree.names)
         self.frozen_mode = str(cfg.frozen_mode)
@@ -203,11 +202,7 @@ def embed_tree(cfg: Any, domains: Sequence[str]) -> None:
 
 
 def _embed_dim(cfg: Any) -> int:
-    return int(
-        read_causal_config(Path(cfg.base_model)).hidden_size
-        if getattr(cfg, "base_model", "")
-        else cfg.decoder_embed_dim
-    )
+    return int(read_causal_config(Path(cfg.base_model)).hidden_size if cfg.base_model else cfg.decoder_embed_dim)
 
 
 def _baseline(kind: str, domains: Sequence[str]) -> DomainTree:

@@ -155,7 +155,7 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
         if cfg.adaptive_softmax_cutoff is not None:
             raise InputError("--adaptive-softmax-cutoff cannot be used with topics; remove it")
         note_base(cfg)
-        if getattr(cfg, "base_model", ""):
+        if cfg.base_model:
             model = cls(CausalTopicDecoder.load(cfg, task.target_dictionary))
             model.add_topics(cfg)
             return model
