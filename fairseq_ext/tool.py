@@ -30,7 +30,7 @@ def give_back_at_times() -> None:
     This also applies to forked processes. Without it, memory fragments until the process uses several times what it
     needs.
     """
-    from fairseq_ext.engine.fairseq_cli import KEEP_MEMORY
+    from fairseq_ext.base.fairseq_cli import KEEP_MEMORY
 
     library = ctypes.CDLL(None)
 

@@ -60,7 +60,8 @@ def _quick_hydra() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _one_worker() -> Iterator[None]:
     """Steps start no processes of their own unless a test says how many: each would import torch and fairseq."""
-    from fairseq_ext.engine import steps, tasks
+    from fairseq_ext.base import jobs as tasks
+    from fairseq_ext.base import steps
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "cores", lambda: 1)
@@ -77,7 +78,7 @@ def true_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def read_options_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fairseq's parsers read options in this process, which has fairseq loaded already, not in one of their own."""
-    from fairseq_ext.engine import fairseq_options
+    from fairseq_ext.base import fairseq_options
 
     monkeypatch.setattr(fairseq_options, "first_mistake_in", fairseq_options.first_mistake)
 
@@ -101,7 +102,7 @@ def systems(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def exported(systems: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Exported as ``NAME``."""
-    from tests.translators import small_systems
+    from tests.serve.graphs import small_systems
 
     return small_systems.export_all(systems, data, tmp_path_factory.mktemp("exported"))
 

@@ -56,7 +56,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "tools", project / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     (project / "tools" / "benchmarks" / "fake.py").write_text(FAKE)
     for folder, speeds in ((project, {"slow": 2, "fast": 6, "other": 5}), (tmp_path / "old", {"slow": 1, "fast": 4})):
-        for name in ("inputs", "engine", "patches", "cli"):
+        for name in ("base", "patches", "cli"):
             target = folder / "fairseq_ext" / name
             shutil.copytree(ROOT / "fairseq_ext" / name, target, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "fairseq_ext" / "__init__.py", folder / "fairseq_ext")

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
+from fairseq_ext.base.domain_tree import read_tree
+from fairseq_ext.base.fairseq_cli import as_arguments
+from fairseq_ext.base.fairseq_options import first_mistake
 from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import task_arguments, task_choices
-from fairseq_ext.cleaning.dictionary import Dictionary
-from fairseq_ext.engine.fairseq_cli import as_arguments
-from fairseq_ext.engine.fairseq_options import first_mistake
-from fairseq_ext.inputs.domain_tree import read_tree
+from fairseq_ext.experiments.classification.stages import BASE_ARGUMENTS
+from fairseq_ext.experiments.config import expand
+from fairseq_ext.experiments.dagru import TASK as WORD_LM_TASK
+from fairseq_ext.experiments.dagru import combination_of
+from fairseq_ext.experiments.hierarchy.config import Hierarchy, HierarchyModel
+from fairseq_ext.experiments.registry import load_experiment
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.decoding import decoding
+from fairseq_ext.experiments.translation.sections import Corpora
+from fairseq_ext.experiments.translation.stages import stages_of
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
-from fairseq_ext.recipes.classification.stages import BASE_ARGUMENTS
-from fairseq_ext.recipes.config import expand
-from fairseq_ext.recipes.dagru import TASK as WORD_LM_TASK
-from fairseq_ext.recipes.dagru import combination_of
-from fairseq_ext.recipes.hierarchy.config import Hierarchy, HierarchyModel
-from fairseq_ext.recipes.registry import load_experiment
-from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.decoding import decoding
-from fairseq_ext.recipes.translation.sections import Corpora
-from fairseq_ext.recipes.translation.stages import stages_of
+from fairseq_ext.text.cleaning.dictionary import Dictionary
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,7 +12,7 @@ import pytest
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from tests import toy
-from tests.engine.test_children import wait_until_gone
+from tests.base.test_children import wait_until_gone
 from tests.fork_server import PYTHON
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ import sentencepiece
 import torch
 from fairseq.models.transformer import TransformerModel
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.hub import DomainTranslator
-from fairseq_ext.inputs.errors import InputError
 from tests import toy, toy_systems
 from tests.convert.tiny_translation import write_pieces
 from tests.toy_systems import by_hand

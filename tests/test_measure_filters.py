@@ -5,13 +5,13 @@ import random
 import pytest
 
 from benchmarks.shared.noise import GOOD, TOGETHER, draw_examples, measure
-from fairseq_ext.cleaning.clean import FILTERS, Cleaning
-from fairseq_ext.cleaning.completeness import Completeness
-from fairseq_ext.cleaning.dictionary import Dictionary
-from fairseq_ext.cleaning.filters import Empty, Length
-from fairseq_ext.corpora.normalise import Normalise
-from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.metrics.tables import Table
+from fairseq_ext.experiments.metrics.tables import Table
+from fairseq_ext.text.cleaning.clean import FILTERS, Cleaning
+from fairseq_ext.text.cleaning.completeness import Completeness
+from fairseq_ext.text.cleaning.dictionary import Dictionary
+from fairseq_ext.text.cleaning.filters import Empty, Length
+from fairseq_ext.text.normalise import Normalise
+from fairseq_ext.text.text_files import Pair
 from tests.real_corpora import corpus
 
 LANGS = ("en", "pl")

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.base.domain_tree import names_of_paths, read_tree, single_tree
+from fairseq_ext.base.errors import InputError, line_of
 from fairseq_ext.classifiers.task_data import read_task_facts
-from fairseq_ext.corpora.blocks import load_index
 from fairseq_ext.data.word_vectors import read_word_vectors
-from fairseq_ext.inputs.domain_tree import names_of_paths, read_tree, single_tree
-from fairseq_ext.inputs.errors import InputError, line_of
-from fairseq_ext.metrics.comparison import read_comparisons
-from fairseq_ext.recipes.hierarchy.induce_tree import read_record
-from fairseq_ext.recipes.reranking.nbest import read_nbest
-from fairseq_ext.recipes.translation.gates import read_gates
+from fairseq_ext.experiments.hierarchy.induce_tree import read_record
+from fairseq_ext.experiments.metrics.comparison import read_comparisons
+from fairseq_ext.experiments.reranking.nbest import read_nbest
+from fairseq_ext.experiments.translation.gates import read_gates
+from fairseq_ext.text.blocks import load_index
+from tests.experiments.small_lm_experiment import TREE
 from tests.odd_files import LONGEST_LINE, changed, time_limit
-from tests.recipes.small_lm_experiment import TREE
 
 pytestmark = pytest.mark.slow
 EXAMPLES = int(os.environ.get("ODD_FILES", "200")) // 4  # of each file and kind of change

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.comparison import Comparison
-from fairseq_ext.metrics.records import Record, Records
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.experiments.metrics.comparison import Comparison
+from fairseq_ext.experiments.metrics.records import Record, Records
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"

@@ -48,7 +48,7 @@ def test_a_search_path_for_folders_does_not_mislead_the_scripts(project: Path) -
 
 
 def test_a_python_without_the_libraries_hands_over_to_the_projects_own(project: Path) -> None:
-    for name in ("__init__.py", "engine/__init__.py", "engine/own_python.py"):
+    for name in ("__init__.py", "base/__init__.py", "base/own_python.py"):
         (project / "fairseq_ext" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "fairseq_ext" / name, project / "fairseq_ext" / name)
     command = [sys.executable, "-S", "-I", "tools/write_schemas.py"]  # without site-packages

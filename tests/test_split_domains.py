@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.corpora.entries import folder_entries
+from fairseq_ext.text.entries import folder_entries
 
 SUBJECTS = {
     "law": ["court judge appeal", "tax income duty", "border visa asylum"],

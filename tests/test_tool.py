@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.engine.fairseq_cli import KEEP_MEMORY, USER_DIR, own_environment
+from fairseq_ext.base.fairseq_cli import KEEP_MEMORY, USER_DIR, own_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("true_processes")]
 SPAWNING = """

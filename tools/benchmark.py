@@ -9,14 +9,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.engine.own_python import use_own_python
+from fairseq_ext.base.own_python import use_own_python
 
 use_own_python()
 
 from benchmarks.shared.results import chosen_cases, measure, write_result
 from benchmarks.shared.tables import machine_line, table
 from benchmarks.shared.verbs import parse
-from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.base.errors import run_command
 
 
 def main() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.engine.own_python import use_own_python
+from fairseq_ext.base.own_python import use_own_python
 
 use_own_python()
 
-from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.base.errors import run_command
 
 BLOCK = 50
 
@@ -43,9 +43,9 @@ def _column(system: Path, splits: Path, names: list[str]) -> dict[str, tuple[flo
     """Return the score and translations of a system, by domain."""
     from sacrebleu.metrics import CHRF
 
-    from fairseq_ext.corpora.text_files import read_lines
-    from fairseq_ext.runtime.requests import Request
-    from fairseq_ext.runtime.translator import SystemTranslator
+    from fairseq_ext.serve.runtime.requests import Request
+    from fairseq_ext.serve.runtime.translator import SystemTranslator
+    from fairseq_ext.text.text_files import read_lines
 
     translator = SystemTranslator.load(system)
     source, target = translator.languages

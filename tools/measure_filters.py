@@ -19,15 +19,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.engine.own_python import use_own_python
+from fairseq_ext.base.own_python import use_own_python
 
 use_own_python()
 
 from benchmarks.shared.noise import choose_pairs, draw_examples, measure
-from fairseq_ext.corpora.blocks import load_index, num_blocks, read_block
-from fairseq_ext.corpora.text_files import Pair, read_parallel
-from fairseq_ext.inputs.errors import InputError, run_command
-from fairseq_ext.recipes.translation.config import Translation, load_config
+from fairseq_ext.base.errors import InputError, run_command
+from fairseq_ext.experiments.translation.config import Translation, load_config
+from fairseq_ext.text.blocks import load_index, num_blocks, read_block
+from fairseq_ext.text.text_files import Pair, read_parallel
 
 
 def read_imported(config: Translation, path: Path) -> list[list[Pair]]:

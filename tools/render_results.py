@@ -28,12 +28,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import yaml  # noqa: E402
 
-from fairseq_ext.inputs.errors import InputError, run_command  # noqa: E402
-from fairseq_ext.metrics.comparison import COMPARISONS_FILE, Comparison, mark, read_comparisons  # noqa: E402
-from fairseq_ext.metrics.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
-from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records  # noqa: E402
-from fairseq_ext.metrics.render import Plot  # noqa: E402
-from fairseq_ext.metrics.tables import Column, Table  # noqa: E402
+from fairseq_ext.base.errors import InputError, run_command  # noqa: E402
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, mark, read_comparisons  # noqa: E402
+from fairseq_ext.experiments.metrics.plots import COLOURS, GREY, draw_figure, heat_map, line_panels  # noqa: E402
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records  # noqa: E402
+from fairseq_ext.experiments.metrics.render import Plot  # noqa: E402
+from fairseq_ext.experiments.metrics.tables import Column, Table  # noqa: E402
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,17 +15,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_ext.engine.own_python import use_own_python
+from fairseq_ext.base.own_python import use_own_python
 
 use_own_python()
 
 import numpy as np
 
-from fairseq_ext.corpora.entries import entry_paths, folder_entries
-from fairseq_ext.corpora.parallel_files import read_parallel_files
-from fairseq_ext.corpora.text_files import write_parallel
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.base.errors import InputError, run_command
+from fairseq_ext.base.steps import atomic_write
+from fairseq_ext.text.entries import entry_paths, folder_entries
+from fairseq_ext.text.parallel_files import read_parallel_files
+from fairseq_ext.text.text_files import write_parallel
 
 _COLUMNS = 1 << 16  # number of hash buckets for words
 _DIMENSIONS = 50  # of the space in which sentences are clustered

@@ -16,19 +16,19 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from fairseq_ext.engine.own_python import use_own_python
+from fairseq_ext.base.own_python import use_own_python
 
 use_own_python()
 
-from fairseq_ext.inputs.errors import run_command
+from fairseq_ext.base.errors import run_command
 
 PAGE = ROOT / "docs" / "api.md"
 # The stable public interface.
 INTERFACE = {
     "fairseq_ext.hub": ["DomainTranslator"],
-    "fairseq_ext.runtime.translator": ["SystemTranslator"],
-    "fairseq_ext.runtime.requests": ["Request", "Answer", "Candidate"],
-    "fairseq_ext.inputs.errors": ["InputError"],
+    "fairseq_ext.serve.runtime.translator": ["SystemTranslator"],
+    "fairseq_ext.serve.runtime.requests": ["Request", "Answer", "Candidate"],
+    "fairseq_ext.base.errors": ["InputError"],
 }
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Shape", "Yields")
 

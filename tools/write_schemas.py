@@ -14,12 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from fairseq_ext.engine.own_python import use_own_python
+from fairseq_ext.base.own_python import use_own_python
 
 use_own_python()
 
-from fairseq_ext.inputs.errors import run_command
-from fairseq_ext.recipes.registry import schemas
+from fairseq_ext.base.errors import run_command
+from fairseq_ext.experiments.registry import schemas
 
 
 def main() -> None:

@@ -27,9 +27,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.domain_names import is_domain_name
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.domain_names import is_domain_name
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.steps import atomic_write
 
 SUFFIX = ".safetensors"
 _REMEDY = "export the adapters again with fairseq-ext adapters export"

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from fairseq_ext.adapters.new_text import TRAIN, VALID, Training
 from fairseq_ext.adapters.system import System
 from fairseq_ext.adapters.training import Bench, Scores, score
-from fairseq_ext.corpora.raw_text import canonical
-from fairseq_ext.corpora.split import stable_hash
-from fairseq_ext.corpora.text_files import Pair, read_lines
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import json_row
-from fairseq_ext.translators import exported
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.json_file import json_row
+from fairseq_ext.serve.graphs import exported
+from fairseq_ext.text.raw_text import canonical
+from fairseq_ext.text.split import stable_hash
+from fairseq_ext.text.text_files import Pair, read_lines
 
 _FEWEST = 10  # corrections of which some are held out
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from fairseq_ext.adapters.system import State, System
-from fairseq_ext.inputs.domain_names import RESERVED_NAMES, is_domain_name
-from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.domain_names import RESERVED_NAMES, is_domain_name
+from fairseq_ext.base.domain_tree import DomainTree, tree_from_json
+from fairseq_ext.base.errors import InputError
 
 # Initialisations of a new adapter, besides the name of a domain.
 NOTHING, MEAN, NEAREST = "nothing", "mean", "nearest"

@@ -26,8 +26,8 @@ from fairseq_ext.adapters.system import (
     kind_options,
     refuse_existing,
 )
-from fairseq_ext.inputs.domain_tree import DomainTree, tree_from_json
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.domain_tree import DomainTree, tree_from_json
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.adapter_names import GUARDED, NAMES
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS

@@ -8,9 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.corpora.normalise import normalise_lines
-from fairseq_ext.corpora.split import normalise_source, stable_hash
-from fairseq_ext.corpora.subwords import (
+from fairseq_ext.base.domain_names import DOMAINS_FILE, is_domain_tag
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.jobs import Engine
+from fairseq_ext.data.binarise import binarise_files
+from fairseq_ext.serve.runtime.manifest import Manifest
+from fairseq_ext.text.normalise import normalise_lines
+from fairseq_ext.text.split import normalise_source, stable_hash
+from fairseq_ext.text.subwords import (
     MODEL_FILE,
     copy_subwords,
     dictionary_pieces,
@@ -19,12 +24,7 @@ from fairseq_ext.corpora.subwords import (
     model_of,
     refuse_tags,
 )
-from fairseq_ext.corpora.text_files import Pair, read_parallel, write_lines
-from fairseq_ext.data.binarise import binarise_files
-from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, is_domain_tag
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import Manifest
+from fairseq_ext.text.text_files import Pair, read_parallel, write_lines
 
 TRAIN, VALID = "train", "valid"
 _MOST_HELD_OUT = 200

@@ -19,11 +19,11 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_ext import install
+from fairseq_ext.base.domain_names import DOMAINS_FILE
+from fairseq_ext.base.domain_tree import DomainTree, single_tree, tree_from_json
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.steps import atomic_write
 from fairseq_ext.convert.fairseq_model import build_without_weights
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.domain_tree import DomainTree, single_tree, tree_from_json
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import AdapterConfig, TranslationAdapterConfig
 from fairseq_ext.models.base_layout import FORM_OPTIONS
 from fairseq_ext.models.checkpoints import model_options
@@ -32,9 +32,9 @@ from fairseq_ext.modules.adapter_names import GUARDED, NAMES, names_entry, read_
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.patches.checkpoints import save_checkpoint
-from fairseq_ext.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
-from fairseq_ext.translators import exported
-from fairseq_ext.translators.shortlists import keep_lexicons
+from fairseq_ext.serve.graphs import exported
+from fairseq_ext.serve.graphs.shortlists import keep_lexicons
+from fairseq_ext.serve.runtime.manifest import CHECKPOINT_FILE, CLASSIFIER_FOLDER, Manifest, verify
 
 State = dict[str, Tensor]
 PLAIN, GATED = "transformer_domain_adapter", "transformer_gated_adapter"

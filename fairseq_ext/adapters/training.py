@@ -32,14 +32,14 @@ from fairseq_ext.adapters.new_text import (
     write_data,
 )
 from fairseq_ext.adapters.system import ADDED, GATED, PLAIN, State, System, refuse_existing
-from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.engine.fairseq_cli import as_arguments, run_training
-from fairseq_ext.engine.processes import distributed_arguments
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.fairseq_cli import as_arguments, run_training
+from fairseq_ext.base.processes import distributed_arguments
 from fairseq_ext.modules.adapter_names import GUARDED as GUARDED_ENTRY
-from fairseq_ext.runtime.manifest import BASE
-from fairseq_ext.runtime.requests import Request
-from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.serve.runtime.manifest import BASE
+from fairseq_ext.serve.runtime.requests import Request
+from fairseq_ext.serve.runtime.translator import SystemTranslator
+from fairseq_ext.text.text_files import Pair
 
 _BATCH_TOKENS = 4000
 _OPTIONS = {

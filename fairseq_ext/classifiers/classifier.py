@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 from pydantic import Field
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import LARGEST, Count, File, Number, Section, Several
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.sections import LARGEST, Count, File, Number, Section, Several
 
 MODEL_FOLDER = "model"
 # Maximum number of training sentences; of more, a sample is used, with the same share of each domain.

@@ -19,9 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from fairseq_ext.base.array_file import map_array
+from fairseq_ext.base.domain_names import BASE_ROUTE, DOMAINS_FILE, read_domain_names
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.jobs import JOBS_DIR, Engine, job_output, run_jobs
+from fairseq_ext.base.steps import atomic_write
 from fairseq_ext.classifiers.classifier import MODEL_FOLDER, Teacher, load_classifier, train_classifier
-from fairseq_ext.corpora.split import SPLITS, normalise_source, stable_hash
-from fairseq_ext.corpora.text_files import collapse, count_lines, stream_lines
 from fairseq_ext.data.teacher_labels import (
     DTYPE,
     as_labels,
@@ -31,11 +34,8 @@ from fairseq_ext.data.teacher_labels import (
     read_teacher_record,
     write_probs,
 )
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.engine.tasks import TASKS_DIR, Engine, run_tasks, task_output
-from fairseq_ext.inputs.array_file import map_array
-from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE, read_domain_names
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import SPLITS, normalise_source, stable_hash
+from fairseq_ext.text.text_files import collapse, count_lines, stream_lines
 
 _FOLDS, _MODELS, _LABELS, _BLOCK_FILE = "folds.npy", "models", "labels", "labels.npy"
 _BLOCK_SENTENCES = 200_000  # per task; a task loads the models and reads its first file up to the block
@@ -85,7 +85,7 @@ class Labelling:
 
     def model(self, number: int) -> Path:
         """Return the path of a trained model: one per fold, trained without it, and a last one trained on all text."""
-        return task_output(self.folder / _MODELS, number) / MODEL_FOLDER
+        return job_output(self.folder / _MODELS, number) / MODEL_FOLDER
 
     def folds(self, split: str) -> np.ndarray:
         """Return the number of the model that labels each sentence of a set."""
@@ -131,7 +131,7 @@ class Labelling:
         """Write the labels of all blocks to one file per domain and set."""
         for split, text in self.sets.items():
             numbers = [number for number, block in enumerate(self.blocks()) if block[0] == split]
-            paths = [task_output(self.folder / _LABELS, number) / _BLOCK_FILE for number in numbers]
+            paths = [job_output(self.folder / _LABELS, number) / _BLOCK_FILE for number in numbers]
             labels = np.concatenate([open_labels(path, self.num_classes).raw for path in paths])
             for file, rows in zip(text.files, np.split(labels, text.bounds[1:-1]), strict=True):
                 write_probs(label_path(teacher, file.parent.name, split), rows)
@@ -152,7 +152,7 @@ def train_and_label(
     if options.base_text:
         text, base = sets["train"], base_path(teacher.resolve(), lang)
         sets["train"] = TextFiles((*text.files, base), (*text.counts, count_lines(base)))
-    work = Labelling((teacher / TASKS_DIR).resolve(), sets, options, seed)
+    work = Labelling((teacher / JOBS_DIR).resolve(), sets, options, seed)
     _write_folds(work, [*domains, BASE_ROUTE])
     every, seen = sum(sets["train"].counts), len(work.training_rows(options.folds))
     if seen < every:
@@ -160,9 +160,9 @@ def train_and_label(
         print(f"teacher: {said}", file=sys.stderr, flush=True)
     # n-gram models train one per core. A network uses all cores or the device, so by default only one trains at a time.
     engine = engine if options.backend == "tfidf" else Engine(engine.workers or 1, engine.scheduler)
-    run_tasks(work.fit, work.folder / _MODELS, options.folds + 1, engine, "teacher: train", unit="model")
+    run_jobs(work.fit, work.folder / _MODELS, options.folds + 1, engine, "teacher: train", unit="model")
     sizes = [stop - start for _, start, stop in work.blocks()]
-    run_tasks(work.label, work.folder / _LABELS, len(sizes), engine, "teacher: label", sizes, unit="sentence")
+    run_jobs(work.label, work.folder / _LABELS, len(sizes), engine, "teacher: label", sizes, unit="sentence")
     work.write_labels(teacher)
     final = work.model(options.folds)
     if final.exists():  # otherwise already moved by an interrupted run

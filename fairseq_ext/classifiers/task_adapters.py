@@ -24,10 +24,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from fairseq_ext import install
-from fairseq_ext.engine.hashing import hash_path
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json, write_json
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.hashing import hash_path
+from fairseq_ext.base.json_file import read_json, write_json
+from fairseq_ext.base.steps import atomic_write
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.modules.task_parameters import SavedTask, is_of_task, task_names

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from fairseq_ext.inputs.json_file import read_typed, write_json
+from fairseq_ext.base.json_file import read_typed, write_json
 
 TASK_FILE = "task.json"
 # fairseq's ids of <s>, before the first text, and </s>, before the second, as in RoBERTa.

@@ -1,6 +1,6 @@
 """Disjoint sets of a task: the given ones, or parts of its training set.
 
-Texts are compared by :func:`~fairseq_ext.corpora.folded_text.fold`, with both texts of a pair together. Examples in the
+Texts are compared by :func:`~fairseq_ext.text.folded_text.fold`, with both texts of a pair together. Examples in the
 test set are removed from the validation and training sets, and examples in the validation set from the training set.
 """
 
@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.sections import Count, File, Number, Section, as_tuple
 from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts, write_task_facts
-from fairseq_ext.corpora.folded_text import fold
-from fairseq_ext.corpora.labelled_text import TABLES, Example, read_examples
-from fairseq_ext.corpora.split import HELD_OUT, SPLITS, stable_hash
-from fairseq_ext.corpora.text_files import stream_lines, write_lines
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.models import Count, File, Number, Section, as_tuple
+from fairseq_ext.text.folded_text import fold
+from fairseq_ext.text.labelled_text import TABLES, Example, read_examples
+from fairseq_ext.text.split import HELD_OUT, SPLITS, stable_hash
+from fairseq_ext.text.text_files import stream_lines, write_lines
 
 # Metrics by kind of task; the first is the default.
 METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("spearman", "pearson")}

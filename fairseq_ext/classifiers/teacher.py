@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, remove_jobs
 from fairseq_ext.classifiers.classifier import Teacher
 from fairseq_ext.classifiers.labelling import train_and_label
-from fairseq_ext.corpora.split import HELD_OUT, SPLITS, stable_hash
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     classes_of,
@@ -27,9 +29,7 @@ from fairseq_ext.data.teacher_labels import (
     write_probs,
     write_teacher_record,
 )
-from fairseq_ext.engine.tasks import TASKS_DIR, THIS_MACHINE, Engine, remove_tasks
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.split import HELD_OUT, SPLITS, stable_hash
 
 
 def train_teacher(
@@ -40,7 +40,7 @@ def train_teacher(
     Models and blocks of labels finished in an interrupted run are reused.
 
     Args:
-        splits: folder written by :func:`~fairseq_ext.corpora.split.write_splits`.
+        splits: folder written by :func:`~fairseq_ext.text.split.write_splits`.
         lang: language to classify, i.e. the source language.
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
@@ -51,7 +51,7 @@ def train_teacher(
     metrics = {split: summarise(count_labels(folder, facts, split), classes_of(facts)) for split in SPLITS}
     kept = {"has_base": True} if options.base_text else {}
     write_teacher_record(folder, domains, options.backend, metrics, sentences=sentences, **kept)
-    remove_tasks(folder / TASKS_DIR)  # the next run would start from scratch
+    remove_jobs(folder / JOBS_DIR)  # the next run would start from scratch
     scores = ", ".join(f"{each['micro_f1']:.3f} on {split}" for split, each in metrics.items())
     return f"F1 {scores}; see teacher.json for F1 by domain"
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.base.array_file import read_arrays
+from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.json_file import is_texts, read_json
 from fairseq_ext.classifiers.classifier import TfidfTeacher
-from fairseq_ext.corpora.subwords import MODEL_FILE, load_subwords
-from fairseq_ext.inputs.array_file import read_arrays
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.text.subwords import MODEL_FILE, load_subwords
 
 _ARRAYS_FILE, _NGRAMS_FILE = "tfidf.npz", "tfidf.json"
 _LENGTHS = {kind: f"{kind}_ngrams" for kind in ("word", "char", "subword")}  # option by kind of n-gram

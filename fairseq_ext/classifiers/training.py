@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.base.fairseq_cli import as_arguments, option_of
+from fairseq_ext.base.jobs import THIS_MACHINE
+from fairseq_ext.base.processes import this_process
 from fairseq_ext.classifiers.task_data import FIRST, SECOND, TASK_FILE, TaskFacts, read_task_facts
 from fairseq_ext.classifiers.task_split import LABEL, set_path
-from fairseq_ext.corpora.encoders import encode_texts
-from fairseq_ext.corpora.subwords import DICT_FILE
-from fairseq_ext.corpora.text_files import stream_lines, write_lines
 from fairseq_ext.data.binarise import binarise_files
-from fairseq_ext.engine.fairseq_cli import as_arguments, option_of
-from fairseq_ext.engine.processes import this_process
-from fairseq_ext.engine.tasks import THIS_MACHINE
+from fairseq_ext.text.encoders import encode_texts
+from fairseq_ext.text.subwords import DICT_FILE
+from fairseq_ext.text.text_files import stream_lines, write_lines
 
 SCHEDULER = "polynomial_decay"
 _WARM_UP = 0.1  # share of the updates: Houlsby et al. (2019) §3.1

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.json_file import read_json, write_json
+from fairseq_ext.base.sections import read_model
 from fairseq_ext.classifiers.classifier import TransformersTeacher
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import read_json, write_json
-from fairseq_ext.inputs.models import read_model
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio, load_pretrained
 
 hide_broken_torchaudio()

@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import Verb, number
-from fairseq_ext.inputs.errors import InputError
 
 if TYPE_CHECKING:
     from fairseq_ext.adapters.system import System
@@ -255,7 +255,7 @@ def _load_fairseq() -> None:
     """Import fairseq, and silence its messages and warnings of libraries."""
     import warnings
 
-    from fairseq_ext.engine.fairseq_cli import quieten_fairseq
+    from fairseq_ext.base.fairseq_cli import quieten_fairseq
 
     quieten_fairseq()
     warnings.simplefilter("ignore")

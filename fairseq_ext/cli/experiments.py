@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, add_jobs, engine_of, number
-from fairseq_ext.inputs.errors import InputError
 
 if TYPE_CHECKING:
-    from fairseq_ext.engine.steps import Step
-    from fairseq_ext.recipes.translation.config import Translation
+    from fairseq_ext.base.steps import Step
+    from fairseq_ext.experiments.translation.config import Translation
 
 
 def _init_options(parser: ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def _init_options(parser: ArgumentParser) -> None:
 
 
 def _init(options: Namespace) -> None:
-    from fairseq_ext.recipes.translation.init import init
+    from fairseq_ext.experiments.translation.init import init
 
     languages, limits = (options.source, options.target), (options.gpus, options.minutes)
     init(options.folder, options.output, *languages, *limits, is_paper=options.paper, base=options.base)
@@ -65,8 +65,8 @@ def _run_options(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> None:
-    from fairseq_ext.engine.stages import run_chosen
-    from fairseq_ext.recipes.registry import load_experiment
+    from fairseq_ext.base.stages import run_chosen
+    from fairseq_ext.experiments.registry import load_experiment
 
     recipe, experiment = load_experiment(options.config)
     run_chosen(
@@ -92,8 +92,8 @@ def _prepare_options(parser: ArgumentParser) -> None:
 
 
 def _prepare(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.registry import load_experiment
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.registry import load_experiment
 
     recipe, experiment = load_experiment(options.config)
     steps = recipe.prepare(experiment, engine_of(options))
@@ -110,9 +110,9 @@ def _teacher_options(parser: ArgumentParser) -> None:
 
 
 def _teacher(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.data import teacher_steps
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.translation.config import load_config
+    from fairseq_ext.experiments.translation.data import teacher_steps
 
     run_steps(teacher_steps(load_config(options.config), engine_of(options)), dry_run=options.dry_run)
 
@@ -131,9 +131,9 @@ def _train_options(parser: ArgumentParser) -> None:
 
 
 def _train(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.stages import training_steps
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.translation.config import load_config
+    from fairseq_ext.experiments.translation.stages import training_steps
 
     steps = training_steps(load_config(options.config), options.system, options.extra)
     run_steps(steps, dry_run=options.dry_run, jobs=options.jobs, scheduler=options.scheduler)
@@ -146,8 +146,8 @@ def _add_config_and_dry_run(parser: ArgumentParser) -> None:
 
 def _made(options: Namespace, step_of: Callable[[Translation], Step]) -> Path | None:
     """Run a step of a translation experiment and return its output, or None for a dry run."""
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.translation.config import load_config
 
     step = step_of(load_config(options.config))
     run_steps([step], dry_run=options.dry_run)
@@ -170,11 +170,11 @@ def _decode_options(parser: ArgumentParser) -> None:
 
 
 def _decode(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.decoding import translation_step
-    from fairseq_ext.recipes.translation.export import trained_outputs
-    from fairseq_ext.recipes.translation.extra_sets import extra_set_steps
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.translation.config import load_config
+    from fairseq_ext.experiments.translation.decoding import translation_step
+    from fairseq_ext.experiments.translation.export import trained_outputs
+    from fairseq_ext.experiments.translation.extra_sets import extra_set_steps
 
     config = load_config(options.config)
     runs = config.output_runs(options.outputs) if options.outputs else config.all_output_runs()
@@ -193,10 +193,10 @@ def _score_options(parser: ArgumentParser) -> None:
 
 
 def _score(options: Namespace) -> None:
-    from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.measurement import SIGNATURES_FILE, scoring_step
-    from fairseq_ext.recipes.translation.report import standing_of
-    from fairseq_ext.recipes.translation.standing import at_a_glance, recommend
+    from fairseq_ext.experiments.translation.config import load_config
+    from fairseq_ext.experiments.translation.measurement import SIGNATURES_FILE, scoring_step
+    from fairseq_ext.experiments.translation.report import standing_of
+    from fairseq_ext.experiments.translation.standing import at_a_glance, recommend
 
     if scores := _made(options, scoring_step):
         standing = standing_of(load_config(options.config))
@@ -209,7 +209,7 @@ def _score(options: Namespace) -> None:
 
 
 def _report(options: Namespace) -> None:
-    from fairseq_ext.recipes.translation.report import report
+    from fairseq_ext.experiments.translation.report import report
 
     if made := _made(options, report):
         print(made / "report.html")

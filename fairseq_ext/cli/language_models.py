@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fairseq_ext.cli.verbs import Verb
 
 if TYPE_CHECKING:
-    from fairseq_ext.inputs.models import Section
+    from fairseq_ext.base.sections import Section
 
     _Section = TypeVar("_Section", bound=Section)
 
@@ -23,13 +23,13 @@ def _add_fields(parser: ArgumentParser, model: type[Section]) -> None:
 
 def _read_fields(options: Namespace, model: type[_Section]) -> _Section:
     """Make a section from the options of :func:`_add_fields`; raises InputError if a value is out of range."""
-    from fairseq_ext.inputs.models import read_model
+    from fairseq_ext.base.sections import read_model
 
     return read_model(model, {name: getattr(options, name) for name in model.model_fields}, "options", {})
 
 
 def _induce_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.recipes.hierarchy.config import Induction
+    from fairseq_ext.experiments.hierarchy.config import Induction
 
     parser.description = (
         "Induce a domain tree from text: a language model encodes sequences of each domain, a Gaussian mixture "
@@ -45,10 +45,10 @@ def _induce_options(parser: ArgumentParser) -> None:
 
 
 def _induce(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.hierarchy.config import Induction
-    from fairseq_ext.recipes.hierarchy.induce_tree import describe_tree
-    from fairseq_ext.recipes.hierarchy.stages import tree_step
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.hierarchy.config import Induction
+    from fairseq_ext.experiments.hierarchy.induce_tree import describe_tree
+    from fairseq_ext.experiments.hierarchy.stages import tree_step
 
     chosen = _read_fields(options, Induction)
     run_steps([tree_step(options.output, options.checkpoint, options.data, chosen, cpu=options.cpu)])
@@ -56,7 +56,7 @@ def _induce(options: Namespace) -> None:
 
 
 def _paths_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.recipes.hierarchy.config import PathChoice
+    from fairseq_ext.experiments.hierarchy.config import PathChoice
 
     parser.description = (
         "Choose paths of an induced tree for the domains of a data directory. Sequences of each domain vote for "
@@ -73,10 +73,10 @@ def _paths_options(parser: ArgumentParser) -> None:
 
 
 def _paths(options: Namespace) -> None:
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.hierarchy.config import PathChoice
-    from fairseq_ext.recipes.hierarchy.induce_tree import describe_paths
-    from fairseq_ext.recipes.hierarchy.stages import paths_step
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.hierarchy.config import PathChoice
+    from fairseq_ext.experiments.hierarchy.induce_tree import describe_paths
+    from fairseq_ext.experiments.hierarchy.stages import paths_step
 
     chosen = _read_fields(options, PathChoice)
     run_steps([paths_step(options.output, options.checkpoint, options.tree, options.data, chosen, cpu=options.cpu)])

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from fairseq_ext import __version__
+from fairseq_ext.base.errors import InputError, run_command, shown
 from fairseq_ext.cli import adapters, experiments, language_models, models, serving, text
 from fairseq_ext.cli.verbs import Verb
-from fairseq_ext.inputs.errors import InputError, run_command, shown
 
 PROGRAM = "fairseq-ext"
 PURPOSES: Mapping[str, Mapping[str, Verb]] = {
@@ -24,7 +24,7 @@ VERBS = {name: verb for verbs in PURPOSES.values() for name, verb in verbs.items
 
 
 def main() -> None:
-    """Run the command line; for exit codes, see :func:`~fairseq_ext.inputs.errors.run_command`."""
+    """Run the command line; for exit codes, see :func:`~fairseq_ext.base.errors.run_command`."""
     # Child processes must not import from the current directory either.
     os.environ["PYTHONSAFEPATH"] = "1"
     run_command(lambda: run_verb(sys.argv[1:]))

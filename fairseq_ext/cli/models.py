@@ -31,7 +31,7 @@ def _import_checkpoint(options: Namespace) -> None:
 
 def _make(output: Path, inputs: Sequence[Path], build: Callable[[Path], None], **given: Any) -> None:
     """Make a directory atomically, unless it is up to date with inputs and options."""
-    from fairseq_ext.engine.steps import Step, run_steps
+    from fairseq_ext.base.steps import Step, run_steps
 
     run_steps([Step(output, inputs, {"version": 1, **given}, build)])
 
@@ -224,8 +224,8 @@ def _classify_options(parser: ArgumentParser) -> None:
 
 def _classify(options: Namespace) -> None:
     from fairseq_ext.classifiers.predictions import classify, load_model
-    from fairseq_ext.corpora.encoders import load_encoder
-    from fairseq_ext.corpora.text_files import stdin_lines
+    from fairseq_ext.text.encoders import load_encoder
+    from fairseq_ext.text.text_files import stdin_lines
 
     encode = load_encoder(options.subwords)
     model = load_model(options.checkpoint, options.subwords, cpu=options.cpu)

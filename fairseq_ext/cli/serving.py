@@ -7,20 +7,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import CONFIG, Verb, number
-from fairseq_ext.inputs.errors import InputError
 
 if TYPE_CHECKING:
-    from fairseq_ext.translators.lines import Wanted
+    from fairseq_ext.serve.documents.lines import Wanted
 
 _STREAM = "-"
 _TERMS = "terms with required translations: per line, a source and one or more targets, separated by tabs"
 
 
 def _translate_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.corpora.placeholders import ANY, DIALECTS
-    from fairseq_ext.translators.formats import FORMATS as DOCUMENTS
-    from fairseq_ext.translators.lines import FORMATS
+    from fairseq_ext.serve.documents.formats import FORMATS as DOCUMENTS
+    from fairseq_ext.serve.documents.lines import FORMATS
+    from fairseq_ext.text.placeholders import ANY, DIALECTS
 
     parser.description = (
         "Translate text with an exported system or a system of an experiment, line by line. Files are translated in "
@@ -60,8 +60,8 @@ def _translate_options(parser: ArgumentParser) -> None:
 
 
 def _translate(options: Namespace) -> None:
-    from fairseq_ext.runtime.manifest import ORACLE
-    from fairseq_ext.translators.translate import Job, translate
+    from fairseq_ext.serve.documents.translate import Job, translate
+    from fairseq_ext.serve.runtime.manifest import ORACLE
 
     if options.format == "text" and (options.candidates > 1 or options.gates or options.gates_by_token):
         raise InputError("--candidates, --gates and --gates-by-token: need --format jsonl; add it")
@@ -89,7 +89,7 @@ def _translate(options: Namespace) -> None:
 
 
 def _wanted(options: Namespace) -> Wanted:
-    from fairseq_ext.translators.lines import Wanted
+    from fairseq_ext.serve.documents.lines import Wanted
 
     gates = (options.gates, options.gates_by_token)
     return Wanted(options.format, options.candidates, options.beam, *gates, options.placeholders)
@@ -105,9 +105,9 @@ def _exported(source: Path, system: str | None) -> Path:
         if system is not None:
             raise InputError(f"--system {system}: {source} contains only one system; remove the option")
         return source
-    from fairseq_ext.engine.steps import run_steps
-    from fairseq_ext.recipes.translation.config import load_config
-    from fairseq_ext.recipes.translation.export import export_step, trained_run
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.translation.config import load_config
+    from fairseq_ext.experiments.translation.export import export_step, trained_run
 
     config = load_config(source)
     step = export_step(config, trained_run(config, system))
@@ -129,8 +129,8 @@ def _export_options(parser: ArgumentParser) -> None:
 
 
 def _export(options: Namespace) -> None:
-    from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-    from fairseq_ext.runtime.manifest import verify
+    from fairseq_ext.base.fairseq_cli import quieten_fairseq
+    from fairseq_ext.serve.runtime.manifest import verify
 
     quieten_fairseq()
     if options.verify is not None:
@@ -139,8 +139,8 @@ def _export(options: Namespace) -> None:
     elif options.directory is None:
         raise InputError("CONFIG, SYSTEM and DIRECTORY: give all three, or --verify DIRECTORY")
     else:
-        from fairseq_ext.recipes.translation.config import load_config
-        from fairseq_ext.recipes.translation.export import export_run, trained_run
+        from fairseq_ext.experiments.translation.config import load_config
+        from fairseq_ext.experiments.translation.export import export_run, trained_run
 
         config = load_config(options.config)
         export_run(config, trained_run(config, options.system), options.directory)
@@ -154,7 +154,7 @@ def _export(options: Namespace) -> None:
 
 
 def _serve_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.serving.limits import Limits
+    from fairseq_ext.serve.server.limits import Limits
 
     parser.description = "Serve an exported system over HTTP: a page at /, JSON at /translate. See docs/using.md."
     add = parser.add_argument
@@ -174,8 +174,8 @@ def _serve_options(parser: ArgumentParser) -> None:
 
 def _serve(options: Namespace) -> None:
     try:
-        from fairseq_ext.serving.limits import Limits
-        from fairseq_ext.serving.server import serve
+        from fairseq_ext.serve.server.limits import Limits
+        from fairseq_ext.serve.server.server import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("fairseq_ext"):
             raise
@@ -197,8 +197,8 @@ def _serve(options: Namespace) -> None:
 
 
 def _add_speed(parser: ArgumentParser | _ArgumentGroup) -> None:
-    from fairseq_ext.runtime.manifest import FLOAT32, PRECISIONS
-    from fairseq_ext.runtime.shortlist import NONE, SYSTEM
+    from fairseq_ext.serve.runtime.manifest import FLOAT32, PRECISIONS
+    from fairseq_ext.serve.runtime.shortlist import NONE, SYSTEM
 
     parser.add_argument(
         "--decoding-precision",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import Verb, add_config
-from fairseq_ext.inputs.errors import InputError
 
 
 def _corpora_options(parser: ArgumentParser) -> None:
-    from fairseq_ext.corpora.entries import FORMS
-    from fairseq_ext.corpora.files import SUFFIXES
-    from fairseq_ext.corpora.raw_text import MARKUP, ON_BAD_UTF8
+    from fairseq_ext.text.entries import FORMS
+    from fairseq_ext.text.files import SUFFIXES
+    from fairseq_ext.text.raw_text import MARKUP, ON_BAD_UTF8
 
     parser.description = "Convert corpora of any supported form to DOMAIN.SRC and DOMAIN.TGT, one sentence per line."
     add = parser.add_argument
@@ -40,8 +40,8 @@ def _corpora_options(parser: ArgumentParser) -> None:
 
 
 def _corpora(options: Namespace) -> None:
-    from fairseq_ext.corpora.import_corpora import write_domain
-    from fairseq_ext.corpora.languages import check_language
+    from fairseq_ext.text.import_corpora import write_domain
+    from fairseq_ext.text.languages import check_language
 
     langs = (options.source_lang, options.target_lang)
     for option, lang in zip(("--source-lang", "--target-lang"), langs, strict=True):
@@ -98,11 +98,11 @@ def _normalise_options(parser: ArgumentParser) -> None:
 def _normalise(options: Namespace) -> None:
     from collections import Counter
 
-    from fairseq_ext.corpora.normalise import normalise_lines
-    from fairseq_ext.corpora.raw_text import canonical
-    from fairseq_ext.corpora.text_files import stdin_lines
-    from fairseq_ext.inputs.domain_names import count_domain_tags
-    from fairseq_ext.recipes.translation.config import load_config
+    from fairseq_ext.base.domain_names import count_domain_tags
+    from fairseq_ext.experiments.translation.config import load_config
+    from fairseq_ext.text.normalise import normalise_lines
+    from fairseq_ext.text.raw_text import canonical
+    from fairseq_ext.text.text_files import stdin_lines
 
     config = load_config(options.config)
     for row, given in enumerate(stdin_lines(), start=1):

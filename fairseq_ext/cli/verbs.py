@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 
 if TYPE_CHECKING:
-    from fairseq_ext.engine.tasks import Engine
+    from fairseq_ext.base.jobs import Engine
 
 CONFIG = "experiment file (YAML), see configs/"
 
@@ -87,12 +87,12 @@ def add_config(parser: ArgumentParser) -> None:
 
 
 def add_dry_run(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Add ``--dry-run`` for :func:`~fairseq_ext.engine.steps.run_steps`."""
+    """Add ``--dry-run`` for :func:`~fairseq_ext.base.steps.run_steps`."""
     parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
 
 
 def add_jobs(parser: ArgumentParser) -> None:
-    """Add ``--jobs`` and ``--scheduler`` for :func:`~fairseq_ext.engine.steps.run_steps`."""
+    """Add ``--jobs`` and ``--scheduler`` for :func:`~fairseq_ext.base.steps.run_steps`."""
     parser.add_argument(
         "--jobs",
         type=number(1),
@@ -120,6 +120,6 @@ def _add_scheduler(parser: ArgumentParser) -> None:
 
 def engine_of(options: Namespace) -> Engine:
     """Return the engine for the options of :func:`add_engine`."""
-    from fairseq_ext.engine.tasks import Engine
+    from fairseq_ext.base.jobs import Engine
 
     return Engine(options.workers, options.scheduler)

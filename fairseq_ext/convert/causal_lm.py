@@ -6,10 +6,10 @@ from pathlib import Path
 
 from fairseq_ext.convert.fairseq_model import write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, save_weights, write_json
-from fairseq_ext.corpora.model_tokenizer import ModelTokenizer
 from fairseq_ext.models.causal_lm import checksum_of, order_of
 from fairseq_ext.modules.language_model_options import CAUSAL_LM
 from fairseq_ext.modules.pretrained import load_causal_model, plain_config, tokenizer_of
+from fairseq_ext.text.model_tokenizer import ModelTokenizer
 
 _BLOCK = 1024  # fairseq's default
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.translation_vocabulary import Vocabulary
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.models import OUTPUT_BIAS
 
 _OUTPUT = "decoder.output_projection.weight"

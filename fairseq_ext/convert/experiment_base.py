@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.fairseq_cli import quieten_fairseq
+from fairseq_ext.base.origin import ORIGIN, Origin
 from fairseq_ext.convert.added_symbols import add_symbols
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, Imported, write_checkpoint
@@ -16,14 +19,11 @@ from fairseq_ext.convert.marian_folder import find_files
 from fairseq_ext.convert.marian_models import import_marian_model
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
-from fairseq_ext.corpora.languages import base_language
-from fairseq_ext.corpora.lexicons import SHORTLIST_FILE
-from fairseq_ext.corpora.subwords import LANGUAGE_TOKENS_FILE, model_of, own_model_name
-from fairseq_ext.corpora.subwords import MODEL_FILE as SUBWORDS_FILE
 from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
-from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.origin import ORIGIN, Origin
+from fairseq_ext.text.languages import base_language
+from fairseq_ext.text.lexicons import SHORTLIST_FILE
+from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, model_of, own_model_name
+from fairseq_ext.text.subwords import MODEL_FILE as SUBWORDS_FILE
 
 Languages = tuple[str, str]
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from fairseq_ext import install
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.models.base_layout import POSITIONS, layout_of
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.patches.checkpoints import save_checkpoint

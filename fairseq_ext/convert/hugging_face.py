@@ -16,9 +16,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, WEIGHT_FILES, parts_of, read_json, weight_file
+from fairseq_ext.text.text_files import read_lines
 
 _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),

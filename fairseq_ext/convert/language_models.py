@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.fairseq_model import as_options, check_shapes, write_checkpoint
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
@@ -25,7 +26,6 @@ from fairseq_ext.convert.hugging_face import (
     read_size,
     weight_file,
 )
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.patches.checkpoints import check_weights
 
 # Unused rows of fairseq's table of positions, which are numbered after <pad>.

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_ext.base.array_file import DAMAGE
+from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.yaml_file import parse_yaml
 from fairseq_ext.convert.hugging_face import naming
-from fairseq_ext.inputs.array_file import DAMAGE
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.yaml_file import parse_yaml
 
 OPTIONS = "special:model.yml"
 _ZIP, _VERSION = b"PK", 1  # beginnings of .npz and .bin

@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
+from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.json_file import read_json
+from fairseq_ext.base.yaml_file import load_yaml
 from fairseq_ext.convert.translation_vocabulary import Side, Vocabulary, check_own_pieces, in_order, marian_vocabulary
-from fairseq_ext.corpora.subwords import parse_subwords
-from fairseq_ext.inputs.errors import InputError, shown
-from fairseq_ext.inputs.json_file import read_json
-from fairseq_ext.inputs.yaml_file import load_yaml
+from fairseq_ext.text.subwords import parse_subwords
 
 _PACKED = ".gz"
 _LARGEST = 1 << 33  # bytes of a file, unpacked

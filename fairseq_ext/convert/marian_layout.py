@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.base.errors import InputError, check_choice, shown
 from fairseq_ext.convert.hugging_face import check_fixed, read_size
-from fairseq_ext.inputs.errors import InputError, check_choice, shown
 from fairseq_ext.modules.transformer_options import ATTENTION, SSRU
 
 # Options for which only one value is supported.

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
 from fairseq_ext.convert.embedding_tables import Tables
 from fairseq_ext.convert.fairseq_model import as_options, read_transformer
@@ -26,9 +28,7 @@ from fairseq_ext.convert.marian_folder import find_files, read_file
 from fairseq_ext.convert.marian_layout import MarianLayout, read_layout
 from fairseq_ext.convert.marian_shortlists import read_shortlist
 from fairseq_ext.convert.translation_models import GENERATION_FILE
-from fairseq_ext.corpora.lexicons import BASE, SHORTLIST_FILE, write_lexicons
-from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.text.lexicons import BASE, SHORTLIST_FILE, write_lexicons
 
 # Multipliers of activations, for Marian's integer products.
 _UNUSED = "QuantMultA"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.translation_vocabulary import Side
-from fairseq_ext.corpora.lexicons import Lexicon
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.lexicons import Lexicon
 
 _MARK = 0xF11A48D5013417F5
 _HEADER = 6

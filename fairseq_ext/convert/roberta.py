@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, read_size, weight_file
 from fairseq_ext.convert.language_models import (
     Family,
@@ -27,7 +28,6 @@ from fairseq_ext.convert.language_models import (
     write_model,
 )
 from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import ENTRY, norm_eps_entry
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
 from fairseq_ext.modules.token_types import SECOND_TEXT

@@ -22,9 +22,9 @@ from sentencepiece.sentencepiece_model_pb2 import (  # type: ignore[attr-defined
     TrainerSpec,
 )
 
-from fairseq_ext.corpora.byte_level_bpe import FIRST, LAST
-from fairseq_ext.corpora.subwords import dictionary_pieces
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.text.byte_level_bpe import FIRST, LAST
+from fairseq_ext.text.subwords import dictionary_pieces
 
 XLMR_FILE = "sentencepiece.bpe.model"
 # Processing steps that both Hugging Face's tokenizer and SentencePiece support.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 
 WEIGHTS = (".bin", ".bin.gz", ".npz", ".pt", ".safetensors")  # ends of the names of files with weights
 _MODEL, _CONFIG = "model.pt", "config.json"

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.hugging_face import check_fixed, read_json, refuse_added_tokens
 from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
-from fairseq_ext.corpora.byte_level_bpe import (
+from fairseq_ext.text.byte_level_bpe import (
     DICT_FILE,
     MERGES_FILE,
     TOKENIZER_FILE,
@@ -23,16 +24,15 @@ from fairseq_ext.corpora.byte_level_bpe import (
     read_bpe,
     write_bpe,
 )
-from fairseq_ext.corpora.subwords import MODEL_FILE as PIECES_FILE
-from fairseq_ext.corpora.text_files import read_lines, write_lines
-from fairseq_ext.corpora.wordpiece import (
+from fairseq_ext.text.subwords import MODEL_FILE as PIECES_FILE
+from fairseq_ext.text.text_files import read_lines, write_lines
+from fairseq_ext.text.wordpiece import (
     LONGEST_WORD,
     PREFIX,
     WordPiece,
     check_wordpiece,
     write_wordpiece,
 )
-from fairseq_ext.inputs.errors import InputError
 
 VOCAB_TEXT_FILE, TOKENIZER_CONFIG_FILE = "vocab.txt", "tokenizer_config.json"
 # All possible subword files of a Hugging Face directory.

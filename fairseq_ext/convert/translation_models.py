@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
 from fairseq_ext.convert.embedding_tables import Tables
 from fairseq_ext.convert.fairseq_model import as_options, read_transformer
@@ -34,8 +36,6 @@ from fairseq_ext.convert.translation_vocabulary import (
     Vocabulary,
     read_vocabulary,
 )
-from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.inputs.errors import InputError, shown
 from fairseq_ext.patches.checkpoints import check_weights
 
 GENERATION_FILE = "generation.txt"

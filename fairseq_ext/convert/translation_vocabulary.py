@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.convert.hugging_face import read_json, refuse_added_tokens
 from fairseq_ext.convert.sentencepiece_models import bpe_of_tokenizer, unigram_of_tokenizer
-from fairseq_ext.corpora.subwords import MODEL_FILE, dictionary_pieces, load_subwords, parse_subwords
-from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.language_tokens import STYLES
-from fairseq_ext.inputs.errors import InputError, shown
+from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, load_subwords, parse_subwords
+from fairseq_ext.text.text_files import write_lines
 
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE = "tokenizer_config.json", "tokenizer.json", "vocab.json"
 TARGET_VOCAB_FILE, SOURCE_MODEL, TARGET_MODEL = "target_vocab.json", "source.spm", "target.spm"

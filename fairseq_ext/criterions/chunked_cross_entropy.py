@@ -8,7 +8,7 @@ from fairseq.criterions import register_criterion
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropyCriterionConfig
 from torch import Tensor
 
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.option import option
 from fairseq_ext.modules.language_model_options import CHUNKED_CRITERION
 from fairseq_ext.modules.topics import chunked_sum
 

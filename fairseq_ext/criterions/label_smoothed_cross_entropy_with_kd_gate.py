@@ -15,8 +15,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.option import option
 
 SIDES = ("encoder", "decoder")
 

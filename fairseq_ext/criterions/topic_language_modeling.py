@@ -14,8 +14,8 @@ from fairseq.logging import metrics
 from fairseq.logging.meters import MetersDict
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.option import option
 from fairseq_ext.modules.language_model_options import NO_TDM, TDM, TOPIC_CRITERION, TOPIC_MODEL
 
 # Log entry of the mean of π; fairseq does not print names that begin with an underscore.

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.corpora.split import SPLITS
-from fairseq_ext.corpora.subwords import copy_subwords, dictionary_of
-from fairseq_ext.engine.fairseq_cli import quieten_fairseq
-from fairseq_ext.engine.tasks import TASKS_DIR, Engine, move_outputs, run_tasks
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
+from fairseq_ext.base.fairseq_cli import quieten_fairseq
+from fairseq_ext.base.jobs import JOBS_DIR, Engine, move_outputs, run_jobs
+from fairseq_ext.text.split import SPLITS
+from fairseq_ext.text.subwords import copy_subwords, dictionary_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class BinariseFile:
 def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
     """Write a data directory: the binarised splits, the dictionaries, the subword model and the domains.
 
-    ``encoded`` contains pieces from :func:`~fairseq_ext.corpora.subwords.encode_splits`. Returns a message about the
+    ``encoded`` contains pieces from :func:`~fairseq_ext.text.subwords.encode_splits`. Returns a message about the
     rate of unknown pieces.
     """
     domains = read_domain_names(encoded / DOMAINS_FILE)
@@ -77,7 +77,7 @@ def binarise_files(
     """
     each = [path.resolve() for path in dictionaries] * (len(files) if len(dictionaries) == 1 else 1)
     task = BinariseFile(encoded.resolve(), each, files)
-    unknown = dict(run_tasks(task, folder / TASKS_DIR, len(files), engine, "binarise"))
-    move_outputs(folder / TASKS_DIR, len(files), folder)
+    unknown = dict(run_jobs(task, folder / JOBS_DIR, len(files), engine, "binarise"))
+    move_outputs(folder / JOBS_DIR, len(files), folder)
     most, worst = max((percent, name) for name, percent in unknown.items())
     return f"at most {most:.3f} % of pieces are unknown, in {worst}" if most else "no unknown pieces"

@@ -15,12 +15,12 @@ from typing import Any
 
 from fairseq import utils
 
-from fairseq_ext.corpora.subwords import MODEL_FILE
-from fairseq_ext.engine.hashing import hash_file
-from fairseq_ext.engine.provenance import check_contents, read_record
-from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE, read_domain_names
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.origin import ORIGIN, read_origin
+from fairseq_ext.base.domain_names import BASE_ROUTE, DOMAINS_FILE, read_domain_names
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.hashing import hash_file
+from fairseq_ext.base.origin import ORIGIN, read_origin
+from fairseq_ext.base.provenance import check_contents, read_record
+from fairseq_ext.text.subwords import MODEL_FILE
 
 _ENTRY = "vocabulary"  # key in a task's state in checkpoints
 

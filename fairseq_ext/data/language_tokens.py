@@ -11,7 +11,7 @@ import torch
 from fairseq.data import AppendTokenDataset, Dictionary, LanguagePairDataset, PrependTokenDataset
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 
-from fairseq_ext.corpora.model_tokenizer import read_model_tokenizer
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.option import option
+from fairseq_ext.text.model_tokenizer import read_model_tokenizer
 
 
 @dataclass
@@ -19,7 +19,7 @@ class ModelTokenizerConfig(FairseqDataclass):
 
 @register_bpe("model_tokenizer", dataclass=ModelTokenizerConfig)
 class ModelTokenizerBpe:
-    """fairseq's interface to :mod:`fairseq_ext.corpora.model_tokenizer`."""
+    """fairseq's interface to :mod:`fairseq_ext.text.model_tokenizer`."""
 
     def __init__(self, cfg: ModelTokenizerConfig) -> None:
         self._tokenizer = read_model_tokenizer(Path(cfg.tokenizer_file))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from fairseq.data import FairseqDataset
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 
 _MOST_INT32 = np.iinfo(np.int32).max
 

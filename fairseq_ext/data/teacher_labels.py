@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_ext.engine.hashing import hash_file
-from fairseq_ext.engine.steps import atomic_write
-from fairseq_ext.inputs.array_file import map_array
-from fairseq_ext.inputs.domain_names import BASE_ROUTE
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import is_texts, read_json
+from fairseq_ext.base.array_file import map_array
+from fairseq_ext.base.domain_names import BASE_ROUTE
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.hashing import hash_file
+from fairseq_ext.base.json_file import is_texts, read_json
+from fairseq_ext.base.steps import atomic_write
 
 TEACHER_FILE = "teacher.json"
 DTYPE = np.dtype(np.float16)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.corpora.files import DAMAGE, damage, open_binary
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.combinations import MISSING_CHOICES
+from fairseq_ext.text.files import DAMAGE, damage, open_binary
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors

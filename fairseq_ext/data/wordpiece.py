@@ -6,8 +6,8 @@ from pathlib import Path
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 
-from fairseq_ext.corpora.wordpiece import PREFIX, join_pieces, read_wordpiece, wordpiece_encoder
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.option import option
+from fairseq_ext.text.wordpiece import PREFIX, join_pieces, read_wordpiece, wordpiece_encoder
 
 
 @dataclass
@@ -19,7 +19,7 @@ class WordPieceConfig(FairseqDataclass):
 
 @register_bpe("wordpiece", dataclass=WordPieceConfig)
 class WordPieceBpe:
-    """fairseq's interface to :mod:`fairseq_ext.corpora.wordpiece`."""
+    """fairseq's interface to :mod:`fairseq_ext.text.wordpiece`."""
 
     def __init__(self, cfg: WordPieceConfig) -> None:
         self._encode = wordpiece_encoder(read_wordpiece(Path(cfg.wordpiece_file)))

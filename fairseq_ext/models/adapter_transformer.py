@@ -14,8 +14,8 @@ from fairseq.models.transformer.transformer_legacy import TransformerModel, base
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import names_in, option
+from fairseq_ext.base.errors import InputError, check_choice
+from fairseq_ext.base.option import names_in, option
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA, sized_by_base
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import RANDOM_BASE, SMALL, of_side, register_presets, sized

@@ -14,7 +14,7 @@ from fairseq.models.transformer.transformer_legacy import base_architecture
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.presets import Architecture
 from fairseq_ext.modules.freezing import BASE_RATES

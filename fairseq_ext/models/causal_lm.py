@@ -16,15 +16,15 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, FairseqIncrementalDecoder, Fair
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from torch import Tensor, nn
 
-from fairseq_ext.corpora.model_tokenizer import ModelTokenizer
-from fairseq_ext.engine.hashing import hash_file
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.hashing import hash_file
+from fairseq_ext.base.option import option
 from fairseq_ext.models.base_layout import BASE_MODEL, sized_by_base
 from fairseq_ext.modules.freezing import FrozenBase
 from fairseq_ext.modules.language_model_options import CAUSAL_LM
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter
 from fairseq_ext.modules.pretrained import GGUF, blocks_of, load_causal_model, tokenizer_of
+from fairseq_ext.text.model_tokenizer import ModelTokenizer
 
 _CACHE = "causal_lm_cache"  # entry of the incremental state
 _SPECIAL = 4  # symbols that begin every dictionary
@@ -49,7 +49,7 @@ class CausalDecoder(FairseqIncrementalDecoder):
     """A causal language model of Hugging Face with the interface of fairseq's decoder.
 
     Args:
-        dictionary: symbols of the model, see :mod:`fairseq_ext.corpora.model_tokenizer`.
+        dictionary: symbols of the model, see :mod:`fairseq_ext.text.model_tokenizer`.
         base: the model, with rows in the order of the dictionary.
 
     Attributes:

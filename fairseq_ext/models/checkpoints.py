@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.freezing import is_adapter_key
 
 

@@ -11,9 +11,9 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
 from torch import Tensor, nn
 
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.option import option
 from fairseq_ext.data.word_vectors import vectors_for
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
 from fairseq_ext.models.presets import register_presets, sized
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION, MISSING_CHOICES
 from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU

@@ -13,9 +13,9 @@ from fairseq.data import LanguagePairDataset
 from torch import Tensor
 
 from fairseq_ext import install
+from fairseq_ext.base.errors import InputError, check_choice
 from fairseq_ext.data.data_directory import subword_options
 from fairseq_ext.data.language_tokens import CutText
-from fairseq_ext.inputs.errors import InputError, check_choice
 
 
 class DomainTranslator(hub_utils.GeneratorHubInterface):

@@ -6,7 +6,7 @@ from typing import Any
 
 from fairseq.models import register_model_architecture
 
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.option import option
 
 Architecture = Callable[[Namespace], None]
 RANDOM_BASE: bool = option(

@@ -14,8 +14,8 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture, robert
 from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.errors import InputError, check_choice
+from fairseq_ext.base.option import option
 from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.bert import take_norm_eps
 from fairseq_ext.models.checkpoints import check_fit

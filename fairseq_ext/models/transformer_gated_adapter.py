@@ -8,8 +8,8 @@ import torch
 from fairseq.models import register_model
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import names_in, option
+from fairseq_ext.base.errors import InputError, check_choice
+from fairseq_ext.base.option import names_in, option
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,

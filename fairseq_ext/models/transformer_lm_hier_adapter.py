@@ -16,9 +16,9 @@ from fairseq.models.transformer_lm import (
 )
 from torch import Tensor
 
-from fairseq_ext.inputs.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
-from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import names_in, option
+from fairseq_ext.base.domain_tree import DomainTree, multi_tree, read_tree, single_tree, tree_from_json
+from fairseq_ext.base.errors import InputError, check_choice
+from fairseq_ext.base.option import names_in, option
 from fairseq_ext.models.adapter_transformer import AdapterConfig, multiply_without_time
 from fairseq_ext.models.base_layout import OF_DECODER, sized_by_base
 from fairseq_ext.models.causal_lm import BaseModelConfig, BlockAdapter, CausalDecoder, note_base

@@ -9,8 +9,8 @@ from fairseq.models.transformer import TransformerDecoder
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.option import option
 from fairseq_ext.models.causal_lm import BaseModelConfig, CausalDecoder, note_base
 from fairseq_ext.models.presets import RANDOM_BASE
 from fairseq_ext.models.transformer_lm_hier_adapter import register_language_model_sizes

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.routers import GateRouter
 from fairseq_ext.modules.source_gate import SourceGate

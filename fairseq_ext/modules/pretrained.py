@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from fairseq_ext.inputs import json_file
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import values_in
+from fairseq_ext.base import json_file
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.json_file import values_in
 
 CONFIG_FILE, GGUF = "config.json", ".gguf"
 # Larger than any existing model's sizes, and small enough to multiply.
@@ -45,7 +45,7 @@ def hide_broken_torchaudio() -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a Hugging Face directory; see :func:`fairseq_ext.inputs.json_file.read_json`."""
+    """Read a JSON file of a Hugging Face directory; see :func:`fairseq_ext.base.json_file.read_json`."""
     return json_file.read_json(path, "give the folder of a Hugging Face model")
 
 

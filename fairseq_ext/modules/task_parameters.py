@@ -15,8 +15,8 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.domain_names import is_domain_name
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.domain_names import is_domain_name
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.text_entry import read_text, text_entry
 
 # Keys are fairseq's names; swish is AdapterHub's default.

@@ -24,7 +24,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError, input_error_in, is_environment
+from fairseq_ext.base.errors import InputError, input_error_in, is_environment
 from fairseq_ext.patches import Patch, restoring
 from fairseq_ext.patches.options import KINDS, NotLiteralError, check_options, forget_starting_files, plain_options
 

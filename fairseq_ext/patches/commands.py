@@ -19,7 +19,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.distributed import utils as distributed_utils
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from fairseq_ext.inputs.errors import InputError, input_error_in, is_environment, line_of
+from fairseq_ext.base.errors import InputError, input_error_in, is_environment, line_of
 from fairseq_ext.patches import Patch
 
 _AS_TEXT = f"{InputError.__module__}.{InputError.__name__}: "

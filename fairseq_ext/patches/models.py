@@ -22,7 +22,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.option import option
 from fairseq_ext.modules.ssru import SSRU
 from fairseq_ext.modules.transformer_options import AUTOREGRESSIVE_LAYERS, TRANSFORMER_OPTIONS
 from fairseq_ext.modules.transformer_options import SSRU as SSRU_LAYER

@@ -16,8 +16,8 @@ from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.base import Node
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.json_file import values_in
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.json_file import values_in
 from fairseq_ext.patches import Patch, restoring
 
 _PACKAGES = {"fairseq", "fairseq_cli"}

@@ -25,9 +25,9 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig, open_dict
 
 from fairseq_ext import install
+from fairseq_ext.base.children import end_with_parent
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.data_directory import VocabularyMemory
-from fairseq_ext.engine.children import end_with_parent
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.freezing import FrozenBase
 from fairseq_ext.patches import Patch
 

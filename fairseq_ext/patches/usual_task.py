@@ -11,7 +11,7 @@ from typing import Any
 from fairseq import options, utils
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE
+from fairseq_ext.base.domain_names import DOMAINS_FILE
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK, TOPIC_MODEL
 from fairseq_ext.patches import Patch
 

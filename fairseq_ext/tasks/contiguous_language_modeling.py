@@ -12,9 +12,9 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import open_dict
 
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.option import option
 from fairseq_ext.data.data_directory import VocabularyMemory, check_vocabulary_files
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 
 

@@ -11,8 +11,8 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
+from fairseq_ext.base.domain_names import with_base
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES, TOKENS
-from fairseq_ext.inputs.domain_names import with_base
 
 
 class GateReport:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.node_bank import NodeBank
 

@@ -14,12 +14,12 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from omegaconf import DictConfig
 from torch import Tensor
 
+from fairseq_ext.base.domain_names import DOMAINS_FILE
+from fairseq_ext.base.domain_tree import DomainTree, names_of_paths
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.option import option
 from fairseq_ext.data.data_directory import split_directories
 from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks
-from fairseq_ext.inputs.domain_names import DOMAINS_FILE
-from fairseq_ext.inputs.domain_tree import DomainTree, names_of_paths
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
 from fairseq_ext.models.base_layout import size_by_base
 from fairseq_ext.models.causal_lm import note_base
 from fairseq_ext.models.checkpoints import check_fit

@@ -10,6 +10,8 @@ import numpy as np
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II
 
+from fairseq_ext.base.errors import InputError, check_choice
+from fairseq_ext.base.option import names_in, option
 from fairseq_ext.data.data_directory import (
     VocabularyMemory,
     check_directories,
@@ -18,8 +20,6 @@ from fairseq_ext.data.data_directory import (
     split_directories,
 )
 from fairseq_ext.data.multi_domain_dataset import MultiDomainDataset, upsampling_repetitions
-from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.tasks.domain_metrics import log_by_domain, mark_domain, unmarked
 from fairseq_ext.tasks.idle_rows import only_active_change
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig

@@ -15,7 +15,9 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask, load_l
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from fairseq_ext.corpora.subwords import LANGUAGE_TOKENS_FILE, encode_lines, load_subwords, own_model_name
+from fairseq_ext.base.domain_names import BASE_ROUTE, DOMAINS_FILE
+from fairseq_ext.base.errors import InputError, check_choice
+from fairseq_ext.base.option import names_in, option
 from fairseq_ext.data.data_directory import infer_languages, split_directories
 from fairseq_ext.data.domain_pairs import DomainPairs, PairCorpus, general_corpus
 from fairseq_ext.data.language_tokens import (
@@ -26,15 +28,13 @@ from fairseq_ext.data.language_tokens import (
     read_language_tokens,
 )
 from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels, read_teacher_probs
-from fairseq_ext.inputs.domain_names import BASE_ROUTE, DOMAINS_FILE
-from fairseq_ext.inputs.errors import InputError, check_choice
-from fairseq_ext.inputs.option import names_in, option
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER, ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
 from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
 from fairseq_ext.tasks.output_symbols import OutputSymbols, OutputSymbolsConfig
 from fairseq_ext.tasks.typed_domains import TypedDomains
+from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, encode_lines, load_subwords, own_model_name
 
 # Values of --domain-source.
 ORACLE, CLASSIFIER, SOFT, UNIFORM, NONE = "oracle", "classifier", "classifier-soft", "uniform", "none"

@@ -11,8 +11,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.option import option
 from fairseq_ext.modules.sampled_output import SampledOutput
 
 ALL, TEXT = "all", "text"

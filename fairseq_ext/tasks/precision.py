@@ -13,7 +13,7 @@ import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.option import option
 
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 PRECISIONS = (FLOAT32, BFLOAT16)  # choices of --cpu-precision auto

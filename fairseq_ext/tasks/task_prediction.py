@@ -8,7 +8,7 @@ from fairseq.data import FairseqDataset, SortDataset
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fairseq_ext.inputs.option import option
+from fairseq_ext.base.option import option
 from fairseq_ext.tasks.precision import Precision, PrecisionConfig
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from fairseq_ext.base.domain_names import BASE_ROUTE, domain_tag, is_domain_tag
+from fairseq_ext.base.errors import InputError, check_choice
 from fairseq_ext.data.language_tokens import LanguageDictionary
-from fairseq_ext.inputs.domain_names import BASE_ROUTE, domain_tag, is_domain_tag
-from fairseq_ext.inputs.errors import InputError, check_choice
 
 _TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
 

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.corpora.subwords import DICT_FILE, SentencePiece, train_sentencepiece
-from fairseq_ext.corpora.text_files import write_lines
-from fairseq_ext.translators.exported import Parts, writing
+from fairseq_ext.serve.graphs.exported import Parts, writing
+from fairseq_ext.text.subwords import DICT_FILE, SentencePiece, train_sentencepiece
+from fairseq_ext.text.text_files import write_lines
 from tests import toy, toy_systems
-from tests.translators import small_systems
+from tests.serve.graphs import small_systems
 
 
 @pytest.fixture(scope="session")

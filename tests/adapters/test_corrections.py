@@ -10,10 +10,10 @@ import torch
 from fairseq_ext.adapters import corrections
 from fairseq_ext.adapters.corrections import read_corrections
 from fairseq_ext.adapters.system import System
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import verify
-from fairseq_ext.runtime.requests import Request
-from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.serve.runtime.manifest import verify
+from fairseq_ext.serve.runtime.requests import Request
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from tests import toy
 from tests.verbs import verb
 

@@ -9,7 +9,7 @@ from fairseq import checkpoint_utils
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
 from fairseq_ext.adapters.system import System
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
 from fairseq_ext.adapters.system import System
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import verify
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.serve.runtime.manifest import verify
 from tests.adapters.test_files import assert_same_state
 
 pytestmark = pytest.mark.slow

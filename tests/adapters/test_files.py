@@ -15,7 +15,7 @@ from fairseq_ext.adapters.adapter_file import read_adapters, write_adapters
 from fairseq_ext.adapters.domains import remove_domain
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 
 
 def assert_same_state(one: System, other: System) -> None:

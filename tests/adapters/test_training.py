@@ -12,11 +12,11 @@ from fairseq_ext.adapters.domains import add_domain
 from fairseq_ext.adapters.new_text import Training, split_pairs
 from fairseq_ext.adapters.system import System
 from fairseq_ext.adapters.training import as_trained, train_domain
-from fairseq_ext.corpora.text_files import Pair
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import verify
-from fairseq_ext.runtime.requests import Request
-from fairseq_ext.runtime.translator import SystemTranslator
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.serve.runtime.manifest import verify
+from fairseq_ext.serve.runtime.requests import Request
+from fairseq_ext.serve.runtime.translator import SystemTranslator
+from fairseq_ext.text.text_files import Pair
 from tests import toy
 
 pytestmark = pytest.mark.slow

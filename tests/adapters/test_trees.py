@@ -8,7 +8,7 @@ import torch
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
 from fairseq_ext.adapters.files import attach_adapters, export_adapters
 from fairseq_ext.adapters.system import System
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy, toy_text
 from tests.adapters.test_domains import assert_same_rows
 from tests.adapters.test_files import assert_same_state

@@ -10,9 +10,9 @@ import pytest
 import torch
 from fairseq.data import indexed_dataset
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.predictions import ExampleSet, classify, load_model, logits_of, parameters_of, to_input
-from fairseq_ext.corpora import encoders
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text import encoders
 from tests import toy_task_data, toy_tasks
 from tests.toy_task_data import COUNTS, write_model, write_task
 from tests.verbs import verb

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.task_adapters import (
     MANIFEST_FILE,
     WEIGHTS_FILE,
@@ -17,7 +18,6 @@ from fairseq_ext.classifiers.task_adapters import (
     read_checkpoint,
     save_task,
 )
-from fairseq_ext.inputs.errors import InputError
 from tests import toy_tasks
 from tests.toy_tasks import PLAIN, logits, make_base, make_model, randomise, started_from, train, write_checkpoint
 from tests.verbs import verb

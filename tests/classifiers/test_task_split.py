@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts
 from fairseq_ext.classifiers.task_split import (
     ClassificationSplit,
@@ -13,10 +14,9 @@ from fairseq_ext.classifiers.task_split import (
     set_path,
     write_task_splits,
 )
-from fairseq_ext.corpora.split import SPLITS
-from fairseq_ext.corpora.text_files import read_lines
-from fairseq_ext.inputs.errors import InputError
-from tests.recipes.classification.small_experiment import write_tsv
+from fairseq_ext.text.split import SPLITS
+from fairseq_ext.text.text_files import read_lines
+from tests.experiments.classification.small_experiment import write_tsv
 
 Rows = list[tuple[str, ...]]
 FIFTHS = ClassificationSplit(task_valid=0.2, task_test=0.2)

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ext.base.jobs import Engine
 from fairseq_ext.classifiers import labelling
 from fairseq_ext.classifiers.classifier import TfidfTeacher
 from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, label_file, train_and_label
 from fairseq_ext.classifiers.teacher import summarise, train_teacher, with_noise, write_changed_labels
-from fairseq_ext.corpora.split import SPLITS
-from fairseq_ext.corpora.text_files import write_lines
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     as_labels,
@@ -27,10 +26,11 @@ from fairseq_ext.data.teacher_labels import (
     write_probs,
     write_teacher_record,
 )
-from fairseq_ext.engine.tasks import Engine
-from fairseq_ext.recipes.translation import measurement
-from fairseq_ext.recipes.translation.config import load_config
-from fairseq_ext.recipes.translation.extra_sets import with_guessed_domains
+from fairseq_ext.experiments.translation import measurement
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.extra_sets import with_guessed_domains
+from fairseq_ext.text.split import SPLITS
+from fairseq_ext.text.text_files import write_lines
 from tests.small_corpus import NOUNS, write_config, write_corpora
 from tests.verbs import verb
 
@@ -138,7 +138,7 @@ def test_labels_lie_in_the_order_of_the_text(tmp_path: Path) -> None:
     record = json.loads((teacher / "teacher.json").read_text())
     assert np.sum(record["metrics"]["train"]["confusion"]) == 160
     assert record["sentences"] == {"all": 160, "trained_on": 160}
-    assert not (teacher / ".tasks").exists()
+    assert not (teacher / ".jobs").exists()
 
 
 @pytest.mark.slow

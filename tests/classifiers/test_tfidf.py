@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse
 from scipy.special import softmax
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.classifier import TfidfTeacher, load_classifier, train_classifier
 from fairseq_ext.classifiers.tfidf import fit
-from fairseq_ext.corpora.subwords import MODEL_FILE, SentencePiece, train_sentencepiece
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.text.subwords import MODEL_FILE, SentencePiece, train_sentencepiece
 
 TOPICS = ["the account has credit", "a tree in the garden", "the court and the law"]
 NEW = ["Credit Account", "trees", "court", "a law in it", "völlig unbekannt", ""]

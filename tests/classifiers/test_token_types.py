@@ -9,13 +9,13 @@ import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.predictions import classify, to_input
 from fairseq_ext.classifiers.task_adapters import load_task, load_task_model, read_checkpoint, save_task
 from fairseq_ext.convert.fairseq_model import MODEL_FILE
-from fairseq_ext.corpora.wordpiece import read_imported_wordpiece
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.modules.token_types import SECOND_TEXT
+from fairseq_ext.text.wordpiece import read_imported_wordpiece
 from tests import toy_tasks
 from tests.convert.tiny_bert import make_bert
 from tests.verbs import verb

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.classifier import TransformersTeacher, load_classifier, train_classifier
-from fairseq_ext.inputs.errors import InputError
 from tests.convert.tiny_bert import make_bert
 
 # Transformers is slow to import.

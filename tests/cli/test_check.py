@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests.patches import hostile
 from tests.verbs import verb
 

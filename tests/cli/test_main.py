@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import fairseq_ext
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.main import PROGRAM, PURPOSES, VERBS, main, overview
-from fairseq_ext.inputs.errors import InputError
 from tests.verbs import verb
 
 PACKAGE = Path(fairseq_ext.__file__).parent

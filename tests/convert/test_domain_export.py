@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.checkpoints import unfold
 from fairseq_ext.convert.fairseq_model import Imported
-from fairseq_ext.inputs.errors import InputError
 from tests import toy
 from tests.verbs import verb
 

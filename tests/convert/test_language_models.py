@@ -14,12 +14,12 @@ from fairseq import checkpoint_utils
 from fairseq.models.roberta import RobertaModel
 from safetensors.torch import load_file, save_file
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.fairseq_model import MODEL_FILE
 from fairseq_ext.convert.roberta import import_roberta
 from fairseq_ext.convert.subwords import read_vocabulary
-from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.bert import BertModel
+from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.convert.damage import WEIGHTS, change_json, change_weight, hide_code, lead_astray
 from tests.convert.tiny_bert import make_bert
 from tests.convert.tiny_roberta import make_roberta

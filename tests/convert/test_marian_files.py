@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.marian_files import read_model
-from fairseq_ext.inputs.errors import InputError
 
 FLOAT, INT8, INT16, BYTES = 0x404, 0x4101, 0x4102, 0x101
 PATH = Path("model.bin")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.marian_folder import find_files
-from fairseq_ext.inputs.errors import InputError
 from tests.convert.tiny_marian import make_marian_folder
 from tests.convert.tiny_translation import write_pieces
 from tests.fork_server import PYTHON

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.marian_layout import read_layout
-from fairseq_ext.inputs.errors import InputError
 from tests.convert.tiny_marian import OPTIONS as USUAL
 
 OPTIONS = {**USUAL, "transformer-decoder-autoreg": "rnn"}

@@ -10,7 +10,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_ext.convert.marian_models import import_marian_model
-from fairseq_ext.corpora.subwords import load_subwords, model_of
+from fairseq_ext.text.subwords import load_subwords, model_of
 
 FOLDER = Path(__file__).resolve().parent / "marian"
 LANGUAGES = ("xx", "yy")

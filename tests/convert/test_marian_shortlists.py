@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.marian_shortlists import read_shortlist
 from fairseq_ext.convert.translation_vocabulary import Side
-from fairseq_ext.inputs.errors import InputError
 
 PATH = Path("lex.s2t.bin")
 # fairseq numbers <s>, <pad>, </s>, <unk> first, then the rest in their order.

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from fairseq.data import Dictionary, encoders
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.sentencepiece_models import read_unigram, unigram_of_tokenizer
 from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
-from fairseq_ext.corpora.encoders import fairseq_bpe_options, load_encoder
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
+from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.convert.tiny_roberta import make_bpe, make_pieces
 from tests.convert.tiny_translation import write_pieces
-from tests.corpora.odd_texts import ODD_TEXTS
+from tests.text.odd_texts import ODD_TEXTS
 
 # Hugging Face's tokeniser takes special symbols out of a text first.
 TEXTS = [text for text in ODD_TEXTS if "</s>" not in text]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.marian_models import import_marian_model
 from fairseq_ext.convert.translation_models import import_translation_model
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.runtime.manifest import FLOAT32, INT8, graph_files
-from fairseq_ext.translators.model_graphs import write_graphs
+from fairseq_ext.serve.graphs.model_graphs import write_graphs
+from fairseq_ext.serve.runtime.manifest import FLOAT32, INT8, graph_files
 from tests import toy
 from tests.convert import tiny_translation as tiny
 from tests.convert.tiny_marian import make_marian_folder

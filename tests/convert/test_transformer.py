@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.checkpoints import import_checkpoint
-from fairseq_ext.inputs.errors import InputError
 from tests import toy
 from tests.convert import others
 from tests.patches.hostile import Runs

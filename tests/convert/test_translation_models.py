@@ -11,11 +11,11 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.origin import Origin
 from fairseq_ext.convert.experiment_base import write_base
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.hub import DomainTranslator
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.inputs.origin import Origin
 from tests import toy
 from tests.convert import tiny_translation as tiny
 from tests.convert.damage import change_json, change_weight

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.provenance import Provenance, write_record
 from fairseq_ext.data.data_directory import check_vocabulary_files
-from fairseq_ext.engine.provenance import Provenance, write_record
-from fairseq_ext.inputs.errors import InputError
 from tests import toy
 
 

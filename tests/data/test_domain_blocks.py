@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairseq_ext.base.domain_tree import read_tree
 from fairseq_ext.data.domain_blocks import DomainBlocks
-from fairseq_ext.inputs.domain_tree import read_tree
 from tests import toy_text
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     as_labels,
@@ -14,7 +15,6 @@ from fairseq_ext.data.teacher_labels import (
     write_probs,
     write_teacher_record,
 )
-from fairseq_ext.inputs.errors import InputError
 
 DOMAINS = ["bank", "garden", "law"]
 FILE = "bank/train.npy"

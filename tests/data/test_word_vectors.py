@@ -10,8 +10,8 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.word_vectors import cut_vectors, vectors_for
-from fairseq_ext.inputs.errors import InputError
 
 ROWS = {"the": [1.0, 2.0, -3.0], "</s>": [0.5, 0.0, 0.0], "naïve": [0.25, -1.5, 4.0], "other": [9.0, 9.0, 9.0]}
 

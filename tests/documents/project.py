@@ -20,8 +20,8 @@ import yaml
 
 from tests.convert.tiny_marian import make_marian_folder
 from tests.convert.tiny_translation import make_marian
-from tests.corpora.test_entries import zipped
 from tests.fork_server import PYTHON, TOOLS
+from tests.text.test_entries import zipped
 
 ROOT = Path(__file__).resolve().parents[2]
 DOMAINS = ("cloud", "cms", "genealogy", "tickets", "translation")

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 import yaml
 
+from fairseq_ext.base.fairseq_options import first_mistake
 from fairseq_ext.cli.main import VERBS, run_verb
-from fairseq_ext.engine.fairseq_options import first_mistake
-from fairseq_ext.recipes.registry import schemas
+from fairseq_ext.experiments.registry import schemas
 from tests.documents.blocks import LANGUAGES, PAGES, REASONS, ROOT, Block, blocks_in, commands_in
 from tests.documents.project import make_project, run_block
-from tests.recipes.test_schema import unknown_keys
+from tests.experiments.test_schema import unknown_keys
 
 BLOCKS = [block for page in PAGES for block in blocks_in(page)]
 RUN = [page for page in PAGES if any(b.reason is None and b.language in ("sh", "python") for b in blocks_in(page))]

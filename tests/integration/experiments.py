@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.recipes.commands import run_experiment
+from tests.experiments.commands import run_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
 
 

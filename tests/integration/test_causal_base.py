@@ -13,17 +13,17 @@ import yaml
 from fairseq import checkpoint_utils
 from transformers import AutoTokenizer
 
-from fairseq_ext.corpora.downloads import fetch_packages
-from fairseq_ext.corpora.encoders import load_encoder
-from fairseq_ext.corpora.package_folder import unpack_file
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.records import RECORDS_FILE, Records, read_records
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.experiments.hierarchy.metric_names import loss
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records
 from fairseq_ext.modules.pretrained import load_causal_model
-from fairseq_ext.recipes.hierarchy.metric_names import loss
+from fairseq_ext.text.downloads import fetch_packages
+from fairseq_ext.text.encoders import load_encoder
+from fairseq_ext.text.package_folder import unpack_file
+from tests.experiments.small_lm_experiment import DOMAINS, TREE, UNSEEN, write_lm_experiment
 from tests.integration import experiments
 from tests.integration.test_command_lines import run_well
 from tests.models.tiny_causal import make_causal
-from tests.recipes.small_lm_experiment import DOMAINS, TREE, UNSEEN, write_lm_experiment
 from tests.verbs import verb
 
 pytestmark = pytest.mark.slow

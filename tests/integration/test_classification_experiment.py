@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.classification.small_experiment import write_short_classification_experiment
 from tests.integration import experiments
 from tests.integration.test_command_lines import weights
-from tests.recipes.classification.small_experiment import write_short_classification_experiment
 
 RUNS = {"base", "full@place", "full@size", "top@verb", "adapters@place", "adapters@same"}
 

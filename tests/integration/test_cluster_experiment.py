@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.base.test_children import is_running, wait_until_gone
 from tests.cluster import dask_cluster
-from tests.engine.test_children import is_running, wait_until_gone
+from tests.experiments.translation.small_translation_experiment import OUTPUTS, TRAIN, TRANSLATE
 from tests.integration.test_command_lines import weights
-from tests.recipes.translation.small_translation_experiment import OUTPUTS, TRAIN, TRANSLATE
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 from tests.waiting import SECONDS, wait_until

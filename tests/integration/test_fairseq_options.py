@@ -15,8 +15,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
 from fairseq_cli import generate, interactive, validate
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.hub import DomainTranslator
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingTask
 from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationTask
 from tests import toy, toy_systems

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairseq_ext.engine.hashing import hash_path
+from fairseq_ext.base.hashing import hash_path
 from tests.fork_server import PYTHON
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def _was_killed_midway(command: list[str], output: Path) -> bool:
     """Start a run and kill it at its first finished block."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
-            if list((output.parent / ".clean.step" / "unfinished" / ".tasks").glob("0*")):
+            if list((output.parent / ".clean.step" / "unfinished" / ".jobs").glob("0*")):
                 process.kill()
             time.sleep(0.001)
     return not output.exists()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.records import Record, read_records
+from fairseq_ext.experiments.metrics.records import Record, read_records
+from tests.experiments.recurrent.small_experiment import write_word_lm_experiment
 from tests.integration import experiments
 from tests.integration.test_command_lines import run_well
-from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
 
 RUNS = ("kneser-ney", "standard", "fixed", "dagru@1", "dagru@2")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.records import read_records
+from fairseq_ext.experiments.metrics.records import read_records
+from tests.experiments.translation.small_translation_experiment import TRAIN, write_translation_experiment
 from tests.integration import experiments
-from tests.recipes.translation.small_translation_experiment import TRAIN, write_translation_experiment
 from tests.verbs import verb
 
 pytestmark = pytest.mark.slow

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.records import RECORDS_FILE, read_records
-from fairseq_ext.recipes.hierarchy.metric_names import loss
+from fairseq_ext.experiments.hierarchy.metric_names import loss
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, read_records
+from tests.experiments.small_lm_experiment import DOMAINS, UNSEEN, write_lm_experiment
 from tests.integration import experiments
-from tests.recipes.small_lm_experiment import DOMAINS, UNSEEN, write_lm_experiment
 
 
 def losses(work: Path, name: str) -> dict[str, dict[str, float]]:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.records import read_records
+from fairseq_ext.experiments.metrics.records import read_records
+from tests.experiments.reranking.small_experiment import TRANSLATION, write_file
+from tests.experiments.translation.small_translation_experiment import TRAIN, TRANSLATE
 from tests.integration import experiments
-from tests.recipes.reranking.small_experiment import TRANSLATION, write_file
-from tests.recipes.translation.small_translation_experiment import TRAIN, TRANSLATE
 from tests.small_corpus import write_config, write_corpora
 
 DOMAINS = ("bank", "garden")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.comparison import read_comparisons
-from fairseq_ext.metrics.records import read_records
-from tests.recipes.translation.small_translation_experiment import PLAIN, TRAIN
+from fairseq_ext.experiments.metrics.comparison import read_comparisons
+from fairseq_ext.experiments.metrics.records import read_records
+from tests.experiments.translation.small_translation_experiment import PLAIN, TRAIN
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.metrics.records import read_records
+from fairseq_ext.experiments.metrics.records import read_records
+from tests.experiments.topics.small_experiment import SYSTEMS, write_topic_experiment
 from tests.integration import experiments
-from tests.recipes.topics.small_experiment import SYSTEMS, write_topic_experiment
 
 
 @pytest.mark.slow

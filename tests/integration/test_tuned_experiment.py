@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.commands import kill_in_every_step
+from tests.experiments.recurrent.small_experiment import COMMON, write_file, write_word_lm_experiment
 from tests.integration import experiments
-from tests.recipes.commands import kill_in_every_step
-from tests.recipes.recurrent.small_experiment import COMMON, write_file, write_word_lm_experiment
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from fairseq.data import data_utils
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import OmegaConf
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.adapter_names import NAMES, read_names
 from tests import toy
 

@@ -7,7 +7,7 @@ import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy, toy_text
 
 AD, GAD = "transformer_domain_adapter", "transformer_gated_adapter"

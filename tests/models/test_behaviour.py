@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests.models.every_model import SUBJECTS, Subject, stored_name
 from tests.threads import in_threads
 

@@ -16,12 +16,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from fairseq_ext.corpora.model_tokenizer import ModelTokenizer
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.models.causal_lm import CausalLMConfig, order_of
 from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
 from fairseq_ext.models.transformer_lm_topic import TopicConfig
 from fairseq_ext.modules.pretrained import tokenizer_of
+from fairseq_ext.text.model_tokenizer import ModelTokenizer
 from tests.models.tiny_causal import KINDS, TEXT, make_causal
 
 ARCHS: dict[str, Any] = {

@@ -5,7 +5,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.combinations import COMBINATIONS
 from tests import toy, toy_stream
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel, data_labels
 from tests import toy_tasks
 from tests.toy_tasks import copy_of, logits, make_base, make_model, randomise, started_from, tokens_of, train

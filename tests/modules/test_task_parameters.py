@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.task_parameters import HoulsbyAdapter, TaskDescription, check_task_name
 
 H, B = 12, 5

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.adapter_names import read_names
 from fairseq_ext.modules.text_entry import read_text, text_entry
 

@@ -15,7 +15,7 @@ from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 
 LINE = "data/domains.txt: not found; write it"
 

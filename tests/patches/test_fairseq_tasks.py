@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairseq_ext.engine.fairseq_cli import USER_DIR, own_environment
+from fairseq_ext.base.fairseq_cli import USER_DIR, own_environment
 from tests.patches import fairseq_tasks
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("true_processes")]

@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.models.transformer import TransformerModel
 from fairseq_cli import train
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy
 from tests.patches import hostile
 

@@ -8,7 +8,7 @@ from typing import Any
 import fairseq
 import pytest
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.patches.options import evaluate_literal, read_values_as_literals
 
 PWN = "__import__('os').mkdir('PWN')"

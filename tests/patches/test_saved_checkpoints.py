@@ -13,7 +13,7 @@ from fairseq.data.encoders.gpt2_bpe import GPT2BPEConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.patches.checkpoints import check_checkpoint
 from fairseq_ext.patches.options import check_options, forget_starting_files
 from tests.patches import hostile

@@ -15,7 +15,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.patches import training
 from fairseq_ext.patches.checkpoints import _restoring
 from fairseq_ext.patches.training import count_processes, settle_precision

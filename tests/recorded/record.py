@@ -5,11 +5,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.recipes.classification.small_experiment import write_short_classification_experiment
-from tests.recipes.recurrent.small_experiment import write_word_lm_experiment
-from tests.recipes.small_lm_experiment import write_lm_experiment
-from tests.recipes.topics.small_experiment import write_topic_experiment
-from tests.recipes.translation.small_translation_experiment import write_translation_experiment
+from tests.experiments.classification.small_experiment import write_short_classification_experiment
+from tests.experiments.recurrent.small_experiment import write_word_lm_experiment
+from tests.experiments.small_lm_experiment import write_lm_experiment
+from tests.experiments.topics.small_experiment import write_topic_experiment
+from tests.experiments.translation.small_translation_experiment import write_translation_experiment
 from tests.recorded import HERE, results_of
 from tests.verbs import verb
 

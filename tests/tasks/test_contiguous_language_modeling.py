@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.tasks.contiguous_language_modeling import ContiguousSegments
 from tests import toy_stream
 from tests.integration.test_command_lines import run_well, weights

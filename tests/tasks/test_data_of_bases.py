@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 from fairseq.data import Dictionary
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy
 from tests.convert.tiny_translation import TEXT, write_pieces
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy
 
 ARCH = "transformer_gated_adapter_tiny"

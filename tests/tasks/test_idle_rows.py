@@ -10,7 +10,7 @@ from fairseq.optim.adam import FairseqAdamConfig
 from omegaconf import OmegaConf
 from torch import nn
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.modules.adapter_bank import AdapterBank
 from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.tasks.idle_rows import only_active_change

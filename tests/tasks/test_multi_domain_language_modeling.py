@@ -10,7 +10,7 @@ import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.logging import metrics
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from tests import toy, toy_text
 
 PAD = 1

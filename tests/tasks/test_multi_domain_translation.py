@@ -10,8 +10,8 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
 
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.teacher_labels import read_teacher_probs
-from fairseq_ext.inputs.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from tests import toy
 

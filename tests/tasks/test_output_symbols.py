@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.tasks import output_symbols
 from fairseq_ext.tasks.output_symbols import sampled_output, symbol_counts
 from tests import toy

@@ -119,8 +119,8 @@ def _random(system: Path, shape: str, out: Path) -> Path:
 
     import fairseq_ext
     from fairseq_ext.patches.checkpoints import check_checkpoint, save_checkpoint
-    from fairseq_ext.runtime.manifest import read_manifest
-    from fairseq_ext.translators.exported import Parts, writing
+    from fairseq_ext.serve.graphs.exported import Parts, writing
+    from fairseq_ext.serve.runtime.manifest import read_manifest
 
     fairseq_ext.install()
     symbols, shape_options = SHAPES[shape]
@@ -159,8 +159,8 @@ def _enlarge_dictionaries(data: Path, languages: Sequence[str], symbols: int) ->
 def _runtime(
     system: Path, route: str, precision: str, threads: int, shortlist: str
 ) -> Callable[[int, Sequence[str]], list[str]]:
-    from fairseq_ext.runtime.requests import Request
-    from fairseq_ext.runtime.translator import SystemTranslator
+    from fairseq_ext.serve.runtime.requests import Request
+    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
     translator = SystemTranslator.load(system, decoding_precision=precision, threads=threads, shortlist=shortlist)
 
@@ -186,7 +186,7 @@ def _firefox(options: Namespace) -> Translate:
 
 def _networks(system: Path, lines: Sequence[str], threads: int) -> dict[str, Translate]:
     """Return encoders that classify the lines, segmented as in the system."""
-    from fairseq_ext.runtime.translator import SystemTranslator
+    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
     text = SystemTranslator.load(system).text
     lengths = sorted(min(len(text.pieces(line)), 500) for line in lines)
@@ -227,7 +227,7 @@ def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Tran
     import ctranslate2  # type: ignore[import-not-found]
 
     import fairseq_ext
-    from fairseq_ext.runtime.translator import SystemTranslator
+    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
     fairseq_ext.install()
     system = SystemTranslator.load(base)

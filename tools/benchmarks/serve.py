@@ -129,8 +129,8 @@ async def client(port: int, work: Any, tally: Tally, expected: dict[tuple[str, s
 
 def offline(options: Namespace, work: Sequence[tuple[str, str]]) -> tuple[dict[tuple[str, str], Any], float]:
     """Return the answers of a single offline call, and sentences per second of computing time."""
-    from fairseq_ext.runtime.requests import Request
-    from fairseq_ext.runtime.translator import SystemTranslator
+    from fairseq_ext.serve.runtime.requests import Request
+    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
     system = SystemTranslator.load(options.exported, threads=options.threads)
     start = time.process_time()

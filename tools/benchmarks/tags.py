@@ -27,8 +27,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def measure(options: Namespace) -> dict[str, Any]:
-    from fairseq_ext.corpora.placeholders import count
-    from fairseq_ext.runtime.translator import SystemTranslator
+    from fairseq_ext.serve.runtime.translator import SystemTranslator
+    from fairseq_ext.text.placeholders import count
 
     translator, rng = SystemTranslator.load(options.system, decoding_precision=options.precision), random.Random(1)
     lines, references = (path.read_text(encoding="utf-8").splitlines() for path in (options.text, options.references))
@@ -44,8 +44,8 @@ def measure(options: Namespace) -> dict[str, Any]:
 
 def _made_up(translator: Any, lines: Sequence[str], rng: random.Random, number: int) -> dict[str, int]:
     """Return how many texts with one to three placeholders of one family keep them, and how."""
-    from fairseq_ext.corpora.placeholders import DIALECTS, NONE, count, families, keeps
-    from fairseq_ext.runtime.requests import IN_PARTS, UNTRANSLATED, Request
+    from fairseq_ext.serve.runtime.requests import IN_PARTS, UNTRANSLATED, Request
+    from fairseq_ext.text.placeholders import DIALECTS, NONE, count, families, keeps
 
     texts = [line for line in lines if "%" not in line and "|" not in line and not count(line)]
     requests = []
@@ -86,8 +86,8 @@ def _tagged(line: str, rng: random.Random) -> str:
 def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     import sacrebleu
 
-    from fairseq_ext.corpora.placeholders import ANY, NONE
-    from fairseq_ext.runtime.requests import Request
+    from fairseq_ext.serve.runtime.requests import Request
+    from fairseq_ext.text.placeholders import ANY, NONE
 
     def chrf(texts: Sequence[str]) -> float:
         texts = [" ".join(_TAG.sub("", text).split()) for text in texts]
@@ -118,8 +118,8 @@ def _figures(translator: Any, lines: Sequence[str], references: Sequence[str]) -
 
 def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts between marks, which are translated separately."""
-    from fairseq_ext.corpora.placeholders import parts
-    from fairseq_ext.runtime.tags import PLAIN, cut
+    from fairseq_ext.serve.runtime.tags import PLAIN, cut
+    from fairseq_ext.text.placeholders import parts
 
     for outer, is_outside in cut(PLAIN.markup, line):
         for number, part in enumerate(parts(outer) if is_outside else ["", outer]):
@@ -129,7 +129,7 @@ def _cut_up(line: str) -> Iterator[tuple[str, bool]]:
 
 def _is_kept(source: str, found: str) -> bool:
     """Return whether each mark occurs as often as in the source, and tags are nested."""
-    from fairseq_ext.corpora.placeholders import keeps
+    from fairseq_ext.text.placeholders import keeps
 
     tags, depth = [Counter(_TAG.findall(text)) for text in (source, found)], 0
     for tag in _TAG.findall(found):

@@ -32,9 +32,9 @@ def add_options(parser: ArgumentParser) -> None:
 def measure(options: Namespace) -> dict[str, Any]:
     import sacrebleu
 
-    from fairseq_ext.runtime.requests import Request
-    from fairseq_ext.runtime.terms import Glossary, Term
-    from fairseq_ext.runtime.translator import SystemTranslator
+    from fairseq_ext.serve.runtime.requests import Request
+    from fairseq_ext.serve.runtime.terms import Glossary, Term
+    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
     pairs = list(zip(*(_lines(path) for path in (options.text, options.references)), strict=True))
     pairs = [(pair, found) for pair, found in zip(pairs, _terms(pairs, options.training), strict=True) if found]

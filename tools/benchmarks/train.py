@@ -150,7 +150,7 @@ def _prepare(
 def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[str]:
     """Return arguments of fairseq-train, without data, device and batch."""
     import fairseq_ext
-    from fairseq_ext.engine.fairseq_cli import USER_DIR
+    from fairseq_ext.base.fairseq_cli import USER_DIR
     from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 
     fairseq_ext.install()

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.base.errors import InputError, run_command
 
 WHEELS = ROOT / "runs" / "wheels"
 MOST_MIB = 60

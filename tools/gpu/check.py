@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from benchmarks.shared import results
 from benchmarks.shared.tables import machine_line, table
 from benchmarks.shared.verbs import parse
-from fairseq_ext.inputs.errors import InputError, run_command
+from fairseq_ext.base.errors import InputError, run_command
 
 _MARK = "mark.gpu"
 # Time limits of the parts in seconds: less than 15 minutes in total.

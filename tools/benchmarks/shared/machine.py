@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.engine.processes import cores
+from fairseq_ext.base.processes import cores
 
 _UNITS = ("avx512_bf16", "amx_bf16", "amx_int8", "avx512_vnni", "bf16")
 

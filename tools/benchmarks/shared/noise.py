@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.cleaning.clean import Cleaning, normalise_pairs
-from fairseq_ext.cleaning.filters import Batch, Filter, run_filters
-from fairseq_ext.cleaning.learn import has_to_learn, learn_from_pairs
-from fairseq_ext.corpora.text_files import Pair, collapse
-from fairseq_ext.inputs.errors import InputError
-from fairseq_ext.metrics.tables import Column, Table
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.experiments.metrics.tables import Column, Table
+from fairseq_ext.text.cleaning.clean import Cleaning, normalise_pairs
+from fairseq_ext.text.cleaning.filters import Batch, Filter, run_filters
+from fairseq_ext.text.cleaning.learn import has_to_learn, learn_from_pairs
+from fairseq_ext.text.text_files import Pair, collapse
 
 GOOD = "good pairs, lost"
 TOGETHER = "all together"

@@ -13,7 +13,7 @@ from benchmarks.shared.cases import Case
 from benchmarks.shared.machine import commit_of, machine_facts
 from benchmarks.shared.runner import checkouts, measure_cases
 from benchmarks.shared.verbs import verb_module
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base.errors import InputError
 
 
 def chosen_cases(options: Namespace) -> list[Case]:

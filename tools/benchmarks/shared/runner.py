@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.shared.cases import Case
-from fairseq_ext.engine import children
-from fairseq_ext.inputs.errors import InputError
+from fairseq_ext.base import children
+from fairseq_ext.base.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE, BEFORE = "here", "before"

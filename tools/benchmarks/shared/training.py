@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from benchmarks.shared.cases import Figures
-from fairseq_ext.engine.children import end_with_parent
+from fairseq_ext.base.children import end_with_parent
 
 _CLOCK = os.sysconf("SC_CLK_TCK")
 

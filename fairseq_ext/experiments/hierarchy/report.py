@@ -1,0 +1,282 @@
+"""Report of the hierarchy recipe: tables and figures of Chronopoulou et al. (2022).
+
+*Efficient Hierarchical Domain Adaptation for Pretrained Language Models*, NAACL 2022. Averages over domains are
+perplexities of mean losses, as in the paper's Table 2; the paper's other tables average perplexities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fairseq_ext.base.domain_tree import DomainTree, read_tree
+from fairseq_ext.base.json_file import read_json
+from fairseq_ext.base.steps import Step
+from fairseq_ext.experiments.hierarchy.config import (
+    MULTI,
+    PATHS_FILE,
+    RECORD_FILE,
+    SINGLE,
+    TREE,
+    UNIFORM,
+    VOTES_FILE,
+    Hierarchy,
+)
+from fairseq_ext.experiments.hierarchy.measurement import all_records, perplexity_steps
+from fairseq_ext.experiments.hierarchy.metric_names import (
+    ALL,
+    BEST_PATH,
+    CHOOSING_LOSS,
+    FLOPS,
+    MEAN_PATH,
+    NONE,
+    OWN,
+    PATH,
+    VOTES,
+    chosen,
+    loss,
+)
+from fairseq_ext.experiments.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
+from fairseq_ext.experiments.metrics.comparison import Comparison
+from fairseq_ext.experiments.metrics.records import Mean, Record, Records
+from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
+from fairseq_ext.experiments.metrics.tables import Column, Table
+from fairseq_ext.experiments.report import compare_systems, records_files, report_step, training_files, tuning_tables
+
+_VERSION = 8
+_PAPER = "{} in Chronopoulou et al. (2022)."
+PERPLEXITY = "perplexity"  # metric of comparisons
+_AVERAGE = "average"
+_AVERAGES = "The average is the perplexity of the mean loss."
+
+# System and routing by the name of a row.
+Rows = Mapping[str, tuple[str, str]]
+
+
+def report(experiment: Hierarchy) -> Step:
+    """Return the step that writes the report."""
+    sources = records_files(perplexity_steps(experiment))
+    for name in experiment.tree:
+        tree, paths = experiment.tree_file(name), experiment.paths_dir(name)
+        sources += [tree, tree.parent / RECORD_FILE, paths / PATHS_FILE, paths / VOTES_FILE]
+    sources += training_files(experiment)
+
+    return report_step(experiment, sources, _VERSION, partial(all_records, experiment), partial(page, experiment))
+
+
+def page(experiment: Hierarchy, records: Records) -> Page:
+    """Create the report from records."""
+    files = {name: experiment.tree_file(name) for name in experiment.tree if experiment.systems_on(name)}
+    setups = [Setup(experiment, name, records, read_tree(path)) for name, path in files.items() if path.is_file()]
+    sections: Sections = {
+        "Cost": [costs(records, [name for setup in setups for name in setup.systems])],
+        **{f"Tree: {setup.name}": setup.blocks() for setup in setups},
+        "Tuning": tuning_tables(records),
+    }
+    summary = (
+        f"Hierarchical adapters: perplexity of {len(experiment.systems)} systems, "
+        f"{len(records.domains(loss(ALL)))} unseen domains."
+    )
+    comparisons = [comparison for setup in setups for comparison in setup.comparisons()]
+    return Page(experiment.work_dir.name, summary, sections, list(dict.fromkeys(comparisons)))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A tree of an experiment and the systems that use it."""
+
+    experiment: Hierarchy
+    name: str
+    records: Records
+    tree: DomainTree
+
+    @property
+    def is_induced(self) -> bool:
+        """Whether the tree is induced from text."""
+        return self.name in self.experiment.induced_trees
+
+    @property
+    def systems(self) -> Mapping[str, str]:
+        """Names of the systems on the tree, with their kind of adapters."""
+        return self.experiment.systems_on(self.name)
+
+    @property
+    def base(self) -> str:
+        """The base system that the systems on the tree start from."""
+        starts = [self.experiment.systems[name].start for name in self.systems]
+        return next((start for start in starts if start and start not in self.systems), "")
+
+    @property
+    def unseen(self) -> Sequence[str]:
+        """Unseen domains: the only domains with scores over all paths."""
+        return self.records.domains(loss(ALL))
+
+    def rows_in_domain(self) -> Rows:
+        """Return the rows of tables on the domains of the tree."""
+        return {self.base: (self.base, NONE), **{name: (name, OWN) for name in self.systems}}
+
+    def rows_unseen(self) -> Rows:
+        """Return the rows of tables on unseen domains."""
+        rows, counts = {self.base: (self.base, NONE)}, self.experiment.evaluate.num_paths
+        for name, adapters in self.systems.items():
+            if adapters == SINGLE:
+                rows[f"{name}: mean"] = name, MEAN_PATH
+                continue
+            if adapters == MULTI:
+                rows[name] = name, ALL
+                continue
+            for count in counts:
+                for weights in self.experiment.path_weights(self.name, count):
+                    rows[f"{name}: {_paths(count, weights)}"] = name, chosen(count, weights)
+            rows[f"{name}: all paths"] = name, ALL
+        return rows
+
+    def blocks(self) -> list[Table | Plot]:
+        """Return the tables and figures of the tree."""
+        in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
+        title, title_unseen = f"Perplexity in domain: {self.name}", f"Perplexity on unseen domains: {self.name}"
+        note, note_unseen = (_PAPER.format(f"Table {number}") for number in (in_domain, unseen))
+        every_path = self.experiment.evaluate.every_path
+        return [
+            tree_figure(self.name, self.tree, self.is_induced),
+            *([self._clusters()] if self.is_induced else []),
+            perplexities(self.records, title, self.rows_in_domain(), sorted(self.tree.domains), note=note),
+            perplexities(self.records, title_unseen, self.rows_unseen(), self.unseen, note=note_unseen),
+            *(self._every_path(name) for name, own in self.systems.items() if name in every_path or own == SINGLE),
+            *self._chosen_paths(),
+        ]
+
+    def _clusters(self) -> Plot:
+        """Create Figure 4: clusters of the blocks of each domain."""
+        path = self.experiment.tree_dir(self.name) / RECORD_FILE
+        svg = draw_domains_by_cluster(self.tree, read_json(path, "induce the tree again"))
+        note = "In percent of each domain's blocks, in the order of the tree. Clusters without a domain are dropped. "
+        note += _PAPER.format("Figure 4")
+        return Plot(f"clusters-{self.name}", f"Domains by cluster: {self.name}", svg, note)
+
+    def _every_path(self, name: str) -> Table:
+        """Create Table 4 (a tree) or 6 (single adapters): results for each path."""
+        routings = [each.metric.removeprefix(loss("")) for each in self.records if each.system == name]
+        shown = [routing for routing in routings if routing.startswith((PATH, BEST_PATH, MEAN_PATH))]
+        rows = {routing.removeprefix(PATH): (name, routing) for routing in shown}
+        number, what = ("6", "Single adapters") if self.systems[name] == SINGLE else ("4", "Different paths")
+        note = f"The best path is chosen separately for each test set. {_PAPER.format(f'Table {number}')}"
+        return perplexities(self.records, f"{what} on unseen domains: {name}", rows, self.unseen, note=note, best=None)
+
+    def _chosen_paths(self) -> list[Table]:
+        """Create Table 9: one for an induced tree, because systems share its clusters; otherwise one per system."""
+        trees = [name for name, adapters in self.systems.items() if adapters == TREE]
+        metric, names = (VOTES, [self.name] if trees else []) if self.is_induced else (CHOOSING_LOSS, trees)
+        count = max(self.experiment.evaluate.num_paths)
+        return [chosen_paths(self.records, name, metric, self.tree, count) for name in names]
+
+    def comparisons(self) -> list[Comparison]:
+        """Compare the perplexity of each row, averaged over domains, with that of its baselines."""
+        in_domain = self._compare(self.rows_in_domain(), sorted(self.tree.domains), f"in domain: {self.name}")
+        return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
+
+    def _compare(self, rows: Rows, domains: Sequence[str], where: str) -> list[Comparison]:
+        averages = [
+            Record(system=row, run=run, domain=where, metric=PERPLEXITY, value=value)
+            for row, scored in rows.items()
+            for run, value in perplexity(self.records, *scored, domains).items()
+        ]
+        pairs = {
+            row: [other for other, (name, _) in rows.items() if name in self._baselines(system)]
+            for row, (system, _) in rows.items()
+        }
+        return compare_systems(Records(averages), pairs, PERPLEXITY, [where])
+
+    def _baselines(self, system: str) -> Sequence[str]:
+        """Return the baselines of a system: by default the base, and for trees also the other kinds of adapters."""
+        if self.experiment.compare:
+            return self.experiment.compare.get(system, ())
+        if system == self.base:
+            return ()
+        others = [name for name, adapters in self.systems.items() if adapters != TREE]
+        return [self.base, *(others if self.systems[system] == TREE else [])]
+
+
+# Tables
+
+
+def perplexity(records: Records, system: str, routing: str, domains: Sequence[str]) -> dict[str, float]:
+    """Return the perplexity of the mean loss over domains, by run. Runs not measured on all domains are omitted."""
+    losses = records.by_run(system, loss(routing), *domains) if domains else {}
+    return {run: math.exp(value) for run, value in losses.items()}
+
+
+def perplexities(
+    records: Records,
+    title: str,
+    rows: Rows,
+    domains: Sequence[str],
+    note: str = "",
+    best: Callable[..., Any] | None = min,
+) -> Table:
+    """Create a table of perplexities by domain and their average. Rows without measurements are omitted."""
+
+    def mean(domains: Sequence[str], row: str) -> Mean | None:
+        return Mean.of(perplexity(records, *rows[row], domains).values())
+
+    columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
+    columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
+    found = [row for row in rows if any(column.of(row) for column in columns)]
+    return Table(title, "Domain", found, columns, [*([note] if note else []), _AVERAGES], across=True)
+
+
+def costs(records: Records, systems: Sequence[str]) -> Table:
+    """Create Table 1: parameters and training of the adapters."""
+    measured = [name for name in systems if records.mean(name, "added")]
+
+    def column(heading: str, metric: str, form: str = ",.0f") -> Column:
+        return Column(heading, lambda system: records.value(system, metric), form)
+
+    columns = [
+        column("Adapter size", "bottleneck_dim"),
+        column("Adapters", "num_adapters"),
+        column("Mean path", "mean_path_length", ".1f"),
+        column("Base model", "base"),
+        column("Added", "added"),
+        column("Active", "active"),
+        column("FLOPs", FLOPS, "+.0%"),
+        column("Updates: root", "updates"),
+        column("Updates: leaf", "leaf_updates"),
+    ]
+    notes = [
+        "Base model, Added and Active are numbers of parameters. Active: the adapters on a path of mean length and the "
+        "shared layer norms. FLOPs per token are relative to the base model's 2N, where N excludes embeddings. "
+        "Updates: leaf is the number of updates divided by the number of leaves.",
+        _PAPER.format("Table 1"),
+    ]
+    return Table("Parameters and training of the adapters", "System", measured, columns, notes)
+
+
+def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, count: int) -> Table:
+    """Create Table 9: the leaves chosen for each unseen domain, best first, with the domains they were trained on.
+
+    ``metric`` is the criterion of the choice: votes for a tree, or the loss of a system over each path.
+    """
+    found = [record for record in records if record.system == name and record.metric.startswith(f"{metric}, ")]
+    choices: dict[str, list[str]] = {}
+    for record in found:
+        if record.run == found[0].run:
+            leaf = record.metric.split(", ", 1)[1]
+            share = f"{record.value / (record.n or 1):.0%}"
+            support = share if metric == VOTES else f"{math.exp(record.value):.2f}"
+            choices.setdefault(record.domain, []).append(f"{leaf} ({support}){others_on(tree, leaf)}")
+    most = max((record.n or 0 for record in found), default=0)
+    what = "share of the votes of" if metric == VOTES else "perplexity with this path on"
+    note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown. "
+    note += _PAPER.format("Table 9")
+    heading = "Leaves, and what they were trained on"
+    leaves = Column(heading, lambda domain: "; ".join(choices[domain][:count]), is_text=True)
+    return Table(f"Chosen paths: {name}", "Unseen domain", list(choices), [leaves], [note])
+
+
+def _paths(count: int, weights: str) -> str:
+    number = "1 path" if count == 1 else f"{count} paths"
+    return f"{number}, uniform" if weights == UNIFORM else number

@@ -1,0 +1,200 @@
+"""Perplexities of language models, by domain and tree path, or on contiguous text.
+
+The task cuts and batches text as for ``fairseq-eval-lm``. Routing is set here for each batch, so that one process can
+measure several routings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from fairseq import checkpoint_utils, utils
+from torch import Tensor
+from tqdm import tqdm
+
+from fairseq_ext import install
+from fairseq_ext.base.domain_tree import DomainTree, Paths
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.modules.autocast import chosen_device
+from fairseq_ext.tasks.multi_domain_language_modeling import (
+    MultiDomainLanguageModelingConfig,
+    MultiDomainLanguageModelingTask,
+)
+from fairseq_ext.text.split import stable_hash
+
+Batch = dict[str, Any]
+
+
+@dataclass
+class Likelihood:
+    """Likelihood of a text."""
+
+    nats: float = 0.0  # negative log-likelihood
+    tokens: int = 0
+
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
+    def add(self, losses: Tensor) -> None:
+        """Add token losses."""
+        # Sum in double precision, because there may be millions of tokens.
+        self.nats += losses.double().sum().item()
+        self.tokens += losses.numel()
+
+
+@dataclass(frozen=True)
+class LanguageModelScorer:
+    """A language model, and the text of a data directory in blocks."""
+
+    model: Any  # fairseq model, in evaluation mode, on its device
+    task: Any  # ``multi_domain_language_modeling`` with the data
+    max_tokens: int  # per batch; at least one block
+
+    @classmethod
+    def load(
+        cls,
+        checkpoint: Path,
+        data: Path,
+        *,
+        tokens_per_sample: int,
+        max_tokens: int = 4096,
+        cpu: bool = False,
+        by_line: bool = False,
+    ) -> LanguageModelScorer:
+        """Load a checkpoint and a data directory. With ``by_line``, each line is a block, truncated if too long."""
+        install()
+        task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
+        (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
+        if tokens_per_sample > model.max_positions():
+            raise InputError(
+                f"tokens-per-sample: {tokens_per_sample} is too long for {checkpoint}; set at most "
+                f"{model.max_positions()}"
+            )
+        if task.tree is not None:
+            # Routing weights are set here, and the task has none for domains outside the tree.
+            task.cfg.paths = "none"
+        return cls(model.to(chosen_device(cpu)).eval(), task, max(max_tokens, tokens_per_sample))
+
+    @property
+    def tree(self) -> DomainTree | None:
+        """Tree of the model, or None if it has no adapters."""
+        tree: DomainTree | None = self.task.tree
+        return tree
+
+    def over(self, paths: Paths) -> Tensor:
+        """Return the N routing weights that average these paths."""
+        assert self.tree is not None
+        return torch.from_numpy(self.tree.path_weights(paths))
+
+    def batches(self, domain: str, split: str) -> list[Batch]:
+        """Return all blocks of a domain's set, in the batches of the task."""
+        iterator = self.task.eval_lm_dataloader(
+            self._load(domain, split),
+            max_tokens=self.max_tokens,
+            max_positions=utils.resolve_max_positions(self.model.max_positions()),
+            num_workers=0,
+        )
+        return list(iterator)
+
+    def drawn_batches(self, domain: str, split: str, count: int, seed: int) -> tuple[list[Batch], int]:
+        """Sample up to ``count`` blocks of a domain's set, and return their batches and their number."""
+        dataset = self._load(domain, split)
+        drawn = np.sort(np.random.default_rng(stable_hash(seed, "paths", domain)).permutation(len(dataset))[:count])
+        return self._collate(dataset, drawn), len(drawn)
+
+    def chosen_batches(self, domain: str, split: str, numbers: np.ndarray) -> list[Batch]:
+        """Return the blocks of a domain's set with these indices, grouped by length."""
+        dataset = self._load(domain, split)
+        return self._collate(dataset, numbers[np.argsort(dataset.num_tokens_vec(numbers), kind="stable")])
+
+    def _load(self, domain: str, split: str) -> Any:
+        name = f"{split}:{domain}"
+        self.task.load_dataset(name)
+        return self.task.dataset(name)
+
+    def _collate(self, dataset: Any, numbers: np.ndarray) -> list[Batch]:
+        size = max(1, self.max_tokens // int(dataset.sizes.max()))
+        parts = [numbers[start : start + size].tolist() for start in range(0, len(numbers), size)]
+        return [dataset.collater([dataset[index] for index in part]) for part in parts]
+
+    def score(self, batches: Sequence[Batch], weights: Tensor | None = None) -> Likelihood:
+        """Compute the likelihood of blocks; ``weights`` are N routing weights, None for a model without adapters."""
+        likelihood = Likelihood()
+        pad, device = self.task.target_dictionary.pad(), next(self.model.parameters()).device
+        for batch in batches:
+            tokens, target = batch["net_input"]["src_tokens"].to(device), batch["target"].to(device)
+            routed = {} if weights is None else {"node_weights": weights.to(device).expand(len(tokens), -1)}
+            with torch.inference_mode():
+                logits, _ = self.model(tokens, **routed)
+                likelihood.add(token_losses(logits, target)[target.ne(pad)])
+        return likelihood
+
+
+@dataclass(frozen=True)
+class ContiguousScorer:
+    """A recurrent model, and contiguous text that it reads from beginning to end."""
+
+    model: Any  # fairseq model, in evaluation mode, on its device
+    task: Any  # ``contiguous_language_modeling`` with the data, in one row
+
+    @classmethod
+    def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> ContiguousScorer:
+        """Load a checkpoint and a data directory, on the GPU if there is one and ``cpu`` is false."""
+        install()
+        # With one row, all text but the very first has its preceding context.
+        one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)
+        return cls(model.to(chosen_device(cpu)).eval(), task)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of trained parameters, without general-domain word vectors."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def score(self, split: str) -> Likelihood:
+        """Return the likelihood of a set."""
+        likelihood, segments = Likelihood(), self.task.load_dataset(split)
+        device = next(self.model.parameters()).device
+        for index in tqdm(range(len(segments)), desc=split, unit="segment", disable=None):
+            batch = utils.move_to_cuda(segments[index], device) if device.type == "cuda" else segments[index]
+            with torch.inference_mode():
+                logits, _ = self.model(**batch["net_input"])
+                losses = token_losses(logits, batch["target"])
+            likelihood.add(losses[batch["target"].ne(self.task.dictionary.pad())])
+        return likelihood
+
+
+def token_losses(logits: Tensor, target: Tensor) -> Tensor:
+    """Return ``−log softmax(logits)[target]`` in nats, including padding: B×T×V, B×T → B×T."""
+    # Flattened, because a softmax over any dimension but the last is slow.
+    return F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
+
+
+def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:
+    """Return the task's options, including those that the command line would copy from other groups."""
+    return MultiDomainLanguageModelingConfig(
+        data=str(data),
+        tokens_per_sample=tokens_per_sample,
+        sample_break_mode="eos" if by_line else "none",
+        shorten_method="truncate" if by_line else "none",
+        train_subset="train",
+        valid_subset="valid",
+        num_shards=1,
+        shard_id=0,
+        seed=1,
+        batch_size=None,
+        batch_size_valid=None,
+        dataset_impl=None,
+        data_buffer_size=0,
+        tpu=False,
+        use_plasma_view=False,
+        plasma_path="",
+    )

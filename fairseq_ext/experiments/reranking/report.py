@@ -1,0 +1,60 @@
+"""Report of the reranking recipe: Table 5 of Zhang et al. (2016) over all domains, and language model perplexities.
+
+*Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairseq_ext.base.steps import Step
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison
+from fairseq_ext.experiments.metrics.corpus_metrics import bleu_tokenizer
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records
+from fairseq_ext.experiments.metrics.render import Page
+from fairseq_ext.experiments.metrics.tables import Table
+from fairseq_ext.experiments.report import comparisons_in, metric_column, report_step
+from fairseq_ext.experiments.reranking.config import LIST, Reranking
+from fairseq_ext.experiments.reranking.evaluation import score_tables
+from fairseq_ext.experiments.reranking.measurement import PERPLEXITY
+
+_VERSION = 3
+
+
+def report(config: Reranking) -> Step:
+    """Return the step that writes the report."""
+    sources = [config.work_dir / "reranked" / name for name in (RECORDS_FILE, COMPARISONS_FILE)]
+
+    def measured() -> Records:
+        return read_records(sources[0]) if sources[0].is_file() else Records()
+
+    def make(records: Records) -> Page:
+        return page(config, records, comparisons_in(sources[1]))
+
+    return report_step(config, sources, _VERSION, measured, make)
+
+
+def page(config: Reranking, records: Records, comparisons: Sequence[Comparison]) -> Page:
+    """Create the report from records and comparisons."""
+    given = config.translation
+    notes = [
+        f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model. "
+        "The rows below it also use a language model of the domain's target side. Weights are tuned for BLEU on the "
+        "validation set of each domain."
+    ]
+    if given.outputs:
+        notes.append(
+            f"{', '.join(given.outputs)}: translations of {given.work_dir.name} without re-ranking, with its beam size."
+        )
+    notes.append("Table 5 in Zhang et al. (2016).")
+    columns = [metric_column(records, name, PERPLEXITY, name, best=min) for name in records.domains(PERPLEXITY)]
+    note = "Per subword and end of sentence; each sentence is scored separately."
+    perplexities = Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, [note])
+    sections = {
+        "Scores": score_tables(records, bleu_tokenizer(given.target_lang), notes),
+        "Language models": [perplexities],
+    }
+    summary = (
+        f"Translations by {given.run} of {given.work_dir.name}, chosen from {given.nbest} hypotheses per sentence."
+    )
+    return Page(config.work_dir.name, summary, sections, comparisons)

@@ -1,0 +1,165 @@
+"""Tune feature weights for corpus BLEU by coordinate ascent with exact line search.
+
+Och (2003), *Minimum Error Rate Training in Statistical Machine Translation*, §5. The score of a hypothesis is linear
+in the weight γ of a feature, and the best hypothesis of a sentence is on the upper envelope of these lines. The choice
+therefore changes only at a few thresholds, and BLEU is computed for each interval between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from tqdm import tqdm
+
+from fairseq_ext.base.sections import Section
+from fairseq_ext.base.steps import atomic_write
+from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice, bleu_of_sums
+from fairseq_ext.experiments.reranking.nbest import MODEL, SCORE, NBest
+
+# Shorter intervals of γ (relative to its value) are ignored, because rounding could change the choice of hypotheses.
+_SHORTEST = 1e-9
+# Gains in BLEU up to this value may be due to rounding.
+_NO_GAIN = 1e-9
+
+
+class Weights(Section):
+    """Feature weights, and the format of their file."""
+
+    weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+    """Weights by feature."""
+    sources: dict[str, str] = Field(default_factory=dict)
+    """Fingerprints of the language models, by feature."""
+    about: dict[str, Any] = Field(default_factory=dict)
+    """Details of the tuning."""
+
+    def write(self, path: Path) -> None:
+        """Write the weights as JSON."""
+        with atomic_write(path) as temporary:
+            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    def in_order(self, names: Sequence[str]) -> np.ndarray:
+        """Return the weights of the named features, 0 for features without a weight: F."""
+        return np.array([self.weights.get(name, 0.0) for name in names])
+
+
+# Coordinate ascent
+
+
+def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]) -> Weights:
+    """Find the weights with the highest BLEU of several ascents, from the list's order and from random weights.
+
+    Features are scaled to the same spread within a sentence during tuning, so that random weights, uniform in −1 to 1,
+    give each of them the same influence. The absolute values of weights times these spreads sum to one. ``sources``
+    has the fingerprints of the language models by feature.
+
+    Shape:
+        counts: S×K×10, statistics of BLEU
+    """
+    spread = feature_spread(nbest)
+    scaled = replace(nbest, features=nbest.features / spread)
+    drawn = np.random.default_rng(seed).uniform(-1, 1, size=(restarts, len(spread)))
+    total = SCORE if SCORE in nbest.names else MODEL
+    best, best_score = np.array([float(name == total) for name in nbest.names]), -1.0
+    for start in tqdm([best * spread, *drawn], desc="tune", unit="start", disable=None):
+        weights, score = ascend(scaled, counts, start)
+        if score > best_score + _NO_GAIN:
+            best, best_score = weights, score
+    values = best / max(np.abs(best).sum(), np.finfo(float).tiny) / spread
+    choices = {"first_best": np.zeros(len(counts), dtype=int), "tuned": nbest.best(values)}
+    scores = {name: round(bleu_of_choice(counts, choice), 4) for name, choice in choices.items()}
+    about = {"BLEU": scores, "restarts": restarts, "seed": seed}
+    return Weights(weights=dict(zip(nbest.names, values.tolist(), strict=True)), sources=dict(sources), about=about)
+
+
+def feature_spread(nbest: NBest) -> np.ndarray:
+    """Compute the spread of each feature within a sentence; 1 for constant features: F."""
+    mask = nbest.is_hypothesis[..., None]
+    lengths = mask.sum(axis=1)
+    means = nbest.features.sum(axis=1) / lengths
+    deviations = (nbest.features - means[:, None]) * mask
+    spread: np.ndarray = np.sqrt(((deviations**2).sum(axis=1) / lengths).mean(axis=0))
+    # Rounding errors of constant features do not count as variation.
+    is_constant = spread <= 1e-12 * (1 + np.abs(nbest.features).max(axis=(0, 1)))
+    return np.where(is_constant, 1.0, spread)
+
+
+def ascend(nbest: NBest, counts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Repeatedly change the weight with the largest gain, until there is no gain. Return weights and BLEU."""
+    score = bleu_of_choice(counts, nbest.best(weights))
+    while True:
+        candidates = [weights.copy() for _ in weights]
+        for index, candidate in enumerate(candidates):
+            candidate[index] = best_weight(nbest, counts, weights, index)
+        # Scores are recomputed from the weights, so that rounding in the search cannot cause a loss.
+        scores = [bleu_of_choice(counts, nbest.best(candidate)) for candidate in candidates]
+        best = int(np.argmax(scores))
+        if scores[best] <= score + _NO_GAIN:
+            return weights, score
+        weights, score = candidates[best], scores[best]
+
+
+# Line search
+
+
+def best_weight(nbest: NBest, counts: np.ndarray, weights: np.ndarray, index: int) -> float:
+    """Find the weight of one feature with the highest corpus BLEU: the centre of the best interval.
+
+    The feature's current weight is ignored.
+
+    Shape:
+        counts: S×K×10; weights: F
+    """
+    others = np.where(np.arange(len(weights)) == index, 0, weights)
+    first, changes = upper_envelopes(nbest.features @ others, nbest.features[..., index], nbest.is_hypothesis)
+    thresholds, sentences, before, after = changes
+    order = np.argsort(thresholds, kind="stable")
+    inner = thresholds[order]
+    # BLEU is constant beyond the outermost thresholds, and everywhere if there are none.
+    lowest, highest = (inner[0], inner[-1]) if len(inner) else (0.0, 0.0)
+    reach = 1 + highest - lowest
+    lows, highs = np.append(lowest - reach, inner), np.append(inner, highest + reach)
+    start = counts[np.arange(len(counts)), first].sum(axis=0, keepdims=True)
+    differences = (counts[sentences, after] - counts[sentences, before])[order]
+    sums = np.concatenate([start, start + differences.cumsum(axis=0)])
+    is_long = highs - lows > _SHORTEST * np.maximum(1, np.abs(lows))
+    best = int(np.where(is_long, bleu_of_sums(sums), -1).argmax())
+    return float((lows[best] + highs[best]) / 2)
+
+
+def upper_envelopes(
+    intercepts: np.ndarray, slopes: np.ndarray, is_line: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Find where the highest line ``intercept + γ·slope`` of each sentence changes as γ grows. Ties go to the first.
+
+    Each step moves, in all sentences, to the steeper line with the nearest intersection.
+
+    Shape:
+        intercepts, slopes, is_line: S×K, with at least one line in each row
+
+    Returns:
+        The highest line of each sentence at γ = −∞, S; and for C changes, unsorted, four arrays: γ, sentence, line
+        before the change, line after it.
+    """
+    rows = np.arange(len(slopes))
+    lowest = np.where(is_line, slopes, np.inf).min(axis=1, keepdims=True)
+    current = np.where(is_line & (slopes == lowest), intercepts, -np.inf).argmax(axis=1)
+    first, found, reached = current, [], np.full(len(rows), -np.inf)
+    while len(rows):
+        rise = slopes[rows] - slopes[rows, current][:, None]
+        drop = intercepts[rows, current][:, None] - intercepts[rows]
+        is_steeper = is_line[rows] & (rise > 0)
+        crossings = np.where(is_steeper, drop / np.where(is_steeper, rise, 1), np.inf)
+        nearest = crossings.min(axis=1)
+        following = np.where(crossings == nearest[:, None], rise, -np.inf).argmax(axis=1)
+        goes_on = np.isfinite(nearest)
+        # Rounding may place a crossing slightly before the previous one.
+        reached = np.maximum(reached, nearest)[goes_on]
+        rows, current, following = rows[goes_on], current[goes_on], following[goes_on]
+        found.append((reached, rows, current, following))
+        current = following
+    return first, [np.concatenate(parts) for parts in zip(*found, strict=True)]

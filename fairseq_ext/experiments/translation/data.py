@@ -1,0 +1,251 @@
+"""Steps that prepare the data of an experiment and the labels of its domain classifier.
+
+The data are in ``corpora``, ``clean``, ``splits``, ``subwords``, ``encoded`` and ``data-bin``. ``teacher`` has the
+domain classifier and its labels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from fairseq_ext.base.domain_names import domain_tag
+from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, move_outputs, run_jobs
+from fairseq_ext.base.steps import Step, versions
+from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher
+from fairseq_ext.convert.steps import base_files
+from fairseq_ext.data.binarise import binarise
+from fairseq_ext.experiments.base import BASE
+from fairseq_ext.experiments.train import BEST_CHECKPOINT, system_dir
+from fairseq_ext.experiments.translation.cleaning_report import write_cleaning_report
+from fairseq_ext.experiments.translation.config import Translation
+from fairseq_ext.experiments.translation.sections import Corpora
+from fairseq_ext.text.blocks import index_path
+from fairseq_ext.text.cleaning.clean import Cleaning, clean_corpora
+from fairseq_ext.text.cleaning.dictionary import Dictionary
+from fairseq_ext.text.cleaning.language_id import SAMPLE, check_sides
+from fairseq_ext.text.cleaning.learn import has_to_learn, learn_from_corpora
+from fairseq_ext.text.entries import check_entries, entry_paths, fetch_entries, folder_entries
+from fairseq_ext.text.import_corpora import import_domain
+from fairseq_ext.text.normalise import normalise_lines
+from fairseq_ext.text.raw_text import canonical
+from fairseq_ext.text.split import write_splits
+from fairseq_ext.text.subwords import MODEL_FILE, encode_splits, take_subwords, train_subwords
+from fairseq_ext.text.text_files import Pair, stream_lines, write_lines
+
+# The results of cleaning may depend on the versions of these packages.
+_CLEANERS = ("sacremoses", "regex", "langid", "py3langid", "ftfy")
+
+
+def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
+    """Return the data preparation steps in order. All write below ``config.work_dir``."""
+    corpora, subwords = corpus_steps(config, engine), _subword_steps(config)
+    # Import the base first, so that an unusable one is reported early.
+    first = [*subwords, *corpora] if config.base else [*corpora, *subwords]
+    langs, here, vocabulary = config.langs, Engine(engine.workers), config.subwords_dir
+    splits, encoded = config.work_dir / "splits", config.work_dir / "encoded"
+    return [
+        *first,
+        Step(
+            encoded,
+            [splits, vocabulary],
+            {"langs": langs},
+            lambda folder: encode_splits(folder, splits, vocabulary, langs),
+        ),
+        Step(
+            config.work_dir / "data-bin",
+            [encoded, vocabulary],
+            {"langs": langs},
+            lambda folder: binarise(folder, encoded, vocabulary, langs, here),
+            resumable=True,
+        ),
+    ]
+
+
+def base_step(config: Translation) -> Step:
+    """Return the step that imports the pretrained base, with its vocabulary, as the system ``base``."""
+    base = config.base
+    assert base is not None
+    told, downloads = (base.source_lang, base.target_lang), config.work_dir / "downloads"
+    tags = [domain_tag(name) for name in config.domains] if config.has_tags else []
+
+    def build(folder: Path) -> None:
+        # Imported here because it loads fairseq.
+        from fairseq_ext.convert.experiment_base import write_base
+
+        vocabulary = folder / config.subwords_dir.name
+        with base.opened(downloads) as (source, origin):
+            write_base(source, folder / BEST_CHECKPOINT, vocabulary, config.langs, told, origin, tags)
+
+    files = [] if base.path is None else base_files(base.path)
+    options = {"version": 2, "langs": config.langs, "told": told, **base.recorded, **({"tags": tags} if tags else {})}
+    return Step(system_dir(config, BASE), files, options, build, results=[BEST_CHECKPOINT])
+
+
+def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
+    """Return the steps up to ``splits``."""
+    langs, cleaning = config.langs, config.cleaning
+    domains: Mapping[str, Sequence[str]] | None = config.corpora.domains
+    if domains is None:
+        domains = folder_entries(Path(config.corpora.folder or ""), langs)
+    names = sorted(domains)
+    corpora, clean, learned = (config.work_dir / name for name in ("corpora", "clean", "learned"))
+    imported, cleaned = ([folder / f"{name}.{lang}" for name in names for lang in langs] for folder in (corpora, clean))
+    recorded = {"domains": names, "langs": langs, **cleaning.recorded}
+    learns = [learned] if has_to_learn(cleaning.filters) else []
+    learn = Step(
+        learned,
+        [*imported, *_word_lists(cleaning)],
+        recorded,
+        lambda folder: learn_from_corpora(folder, corpora, names, langs, cleaning),
+    )
+    files = {name: (clean / f"{name}.{langs[0]}", clean / f"{name}.{langs[1]}") for name in names}
+    return [
+        _import_step(config, domains, engine),
+        *([learn] if learns else []),
+        Step(
+            clean,
+            # The report of cleaning includes the counts of the import.
+            [*imported, *(index_path(corpora, name) for name in names), *learns],
+            {**recorded, "with": versions(*_CLEANERS)},
+            lambda folder: _clean(folder, corpora, names, langs, cleaning, engine, learned if learns else None),
+            resumable=True,
+        ),
+        Step(
+            config.work_dir / "splits",
+            cleaned,
+            {**config.split.model_dump(), "seed": config.seed, "domains": names, "langs": langs},
+            lambda folder: write_splits(folder, files, langs, options=config.split, seed=config.seed),
+        ),
+    ]
+
+
+def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engine: Engine) -> Step:
+    langs, downloads, corpora = config.langs, config.work_dir / "downloads", config.corpora
+    import_one = partial(_import_one, domains, corpora, langs, downloads)
+    # Runs locally: reading is cheap, and paths are relative to the current directory.
+    here = Engine(engine.workers)
+
+    def build(folder: Path) -> str:
+        config.cleaning.check(langs)
+        fetch_entries([entry for name in sorted(domains) for entry in domains[name]], langs, downloads)
+        run_jobs(import_one, folder / JOBS_DIR, len(domains), here, "import")
+        move_outputs(folder / JOBS_DIR, len(domains), folder)
+        pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
+        return f"{pairs:,} pairs of {len(domains)} domains"
+
+    names = {
+        name: [Path(entry).name if entry_paths(entry, langs) else entry for entry in entries]
+        for name, entries in domains.items()
+    }
+    options = {"domains": names, "langs": langs, "on_bad_utf8": corpora.on_bad_utf8, "markup": corpora.markup}
+    # Downloads are pinned, so they are identified by name; local files are identified by content.
+    return Step(config.work_dir / "corpora", check_entries(domains, langs), options, build, resumable=True)
+
+
+def _import_one(
+    domains: Mapping[str, Sequence[str]],
+    corpora: Corpora,
+    langs: tuple[str, str],
+    downloads: Path,
+    index: int,
+    output: Path,
+) -> None:
+    """Import the domain with this index. All arguments must be picklable."""
+    name, on_bad_utf8, markup = sorted(domains)[index], corpora.on_bad_utf8, corpora.markup
+    import_domain(output, name, domains[name], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
+    sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in langs)
+    check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], langs, name)
+
+
+def _clean(
+    folder: Path,
+    corpora: Path,
+    names: Sequence[str],
+    langs: tuple[str, str],
+    cleaning: Cleaning,
+    engine: Engine,
+    learned: Path | None,
+) -> str:
+    """Clean the corpora, write the report, and return a summary."""
+    tallies = clean_corpora(folder, corpora, names, langs, cleaning, engine, learned)
+    write_cleaning_report(folder, langs, cleaning, tallies)
+    kept, pairs = (sum(tally.counts[key] for tally in tallies.values()) for key in ("kept", "pairs"))
+    return f"kept {kept:,} of {pairs:,} pairs; report.html says what was dropped, and why"
+
+
+def _word_lists(clean: Cleaning) -> list[Path]:
+    dictionary = clean.filters.get("dictionary")
+    assert dictionary is None or isinstance(dictionary, Dictionary)
+    return [Path(dictionary.word_list)] if dictionary and dictionary.word_list else []
+
+
+def _subword_steps(config: Translation) -> list[Step]:
+    """Return the steps that make the subwords; none if those of another experiment are reused."""
+    langs, splits, output, options = config.langs, config.work_dir / "splits", config.subwords_dir, config.subwords
+    if config.base:
+        return [base_step(config)]
+    if options.reuse:
+        return []
+    if options.base:
+        model = Path(options.base)
+        return [Step(output, [model], {}, lambda folder: take_subwords(folder, model))]
+    counted = options.model_dump(exclude={"reuse", "base"})
+    given = {"langs": langs, "seed": config.seed, **counted, "with": versions("sentencepiece")}
+    build = partial(train_subwords, splits=splits, langs=langs, options=options, seed=config.seed)
+    return [Step(output, [splits], given, build)]
+
+
+# The domain classifier
+
+
+def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
+    """Return the steps up to ``teacher``, including those that make the sets."""
+    # Imported here because scikit-learn takes a second to load.
+    from fairseq_ext.classifiers.classifier import input_files
+
+    splits, options = config.work_dir / "splits", _with_subwords(config)
+
+    def build(folder: Path) -> str:
+        from fairseq_ext.classifiers.labelling import base_path
+        from fairseq_ext.classifiers.teacher import train_teacher
+
+        if options.base_text:
+            write_lines(base_path(folder, config.source_lang), base_text(config))
+        return train_teacher(folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine)
+
+    teacher = Step(
+        config.work_dir / "teacher",
+        inputs=[splits, *input_files(options)],
+        options={"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)},
+        build=build,
+        resumable=True,
+    )
+    needed = [] if options == config.teacher else _subword_steps(config)
+    return [*corpus_steps(config, engine), *needed, teacher]
+
+
+def base_text(config: Translation) -> list[str]:
+    """Return the classifier's text of no domain, normalised as the corpora."""
+    lines = [canonical(line, Counter()) for path in config.teacher.base_text for line in stream_lines(path)]
+    normalise = config.cleaning.normalise
+    normal = normalise_lines(lines, config.source_lang, normalise) if normalise else lines
+    return [line for line in normal if line]
+
+
+def _with_subwords(config: Translation) -> Teacher:
+    """Return the classifier's options. The subword model defaults to the experiment's."""
+    options = config.teacher
+    if isinstance(options, TfidfTeacher) and options.subword_ngrams and options.subword_model is None:
+        return options.model_copy(update={"subword_model": str((config.subwords_dir / MODEL_FILE).resolve())})
+    return options
+
+
+def _options_that_count(options: Teacher) -> Mapping[str, Any]:
+    """Return the options; texts count by their content, as inputs."""
+    return options.model_dump() | {"base_text": tuple(path.name for path in options.base_text)}

@@ -1,0 +1,126 @@
+"""Gate weights by layer and domain, and their agreement with the classifier and with the true domain."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names, with_base
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.steps import Step
+from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
+from fairseq_ext.data.teacher_labels import classes_of, label_path, open_labels, read_teacher_record
+from fairseq_ext.experiments.metrics.records import Record
+from fairseq_ext.experiments.report import measure_step
+from fairseq_ext.experiments.translation.config import Translation
+from fairseq_ext.experiments.translation.decoding import GATES_FILE, translation_dir
+from fairseq_ext.text.text_files import stream_lines
+
+# Metrics.
+AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
+CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
+ALONE = ("states", "source")  # inputs, for gates with several
+OVER_LAYERS = "mean"  # name of the mean over layers
+_VERSION = 2
+
+
+class Labels(NamedTuple):
+    """True and predicted domains of all test sentences, in the order of the test sets."""
+
+    domains: list[str]  # D names
+    true: np.ndarray  # index of the true domain: N
+    guessed: np.ndarray  # index of the domain that the classifier predicts: N
+
+
+def read_labels(splits: Path, teacher: Path) -> Labels:
+    """Read ``domains.txt`` from ``splits`` and ``DOMAIN/test.npy`` from ``teacher``."""
+    domains = read_domain_names(splits / DOMAINS_FILE)
+    num_classes = len(classes_of(read_teacher_record(teacher)))
+    files = [open_labels(label_path(teacher, name, "test"), num_classes) for name in domains]
+    probs = [labels[:][:, : len(domains)] for labels in files]
+    true = np.repeat(np.arange(len(domains)), [len(rows) for rows in probs])
+    return Labels(domains, true, np.concatenate(probs).argmax(-1))
+
+
+def gates_step(config: Translation) -> Step:
+    """Return the step that analyses the gates of all decoding runs with ``gates: true``."""
+    runs = {name: translation_dir(config, name) / GATES_FILE for name in config.gated_runs}
+    splits, teacher = config.work_dir / "splits", config.work_dir / "teacher"
+
+    def measure() -> Iterator[Record]:
+        labels = read_labels(splits, teacher)
+        for run, path in runs.items():
+            yield from gate_records(run, path, labels)
+
+    inputs, options = [splits / DOMAINS_FILE, teacher, *runs.values()], {"version": _VERSION, "runs": list(runs)}
+    return measure_step(config.work_dir / "analysis/gates", inputs, options, measure)
+
+
+def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Read the gates written by :class:`~fairseq_ext.tasks.gate_report.GateReport`.
+
+    Returns:
+        names of the L layers, ``encoder 1`` first, and weights by name. ``""`` has the weights of the gates, N×L×D,
+        with decoder layers averaged over target positions. If gates have several inputs, ``"states"`` has the weights
+        from the layer's states only, N×L×D, and ``"source"`` those from the source words only, N×1×D.
+    """
+    rows: dict[int, dict[str, np.ndarray]] = {}
+    sizes: list[int] = []
+    for number, line in enumerate(stream_lines(path), start=1):
+        try:
+            entry = json.loads(line)
+            sizes = [len(entry[side]) for side in SIDES]
+            rows[int(entry["id"])] = _weights_of(entry, sum(sizes), num_domains)
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+            raise InputError(
+                f"{path}, line {number}: is not a line of gates of {num_domains} domains ({error}); translate again"
+            ) from None
+    if rows.keys() != set(range(num_sentences)):
+        raise InputError(f"{path}: does not match the {num_sentences} sentences of the test sets; translate them again")
+    layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
+    names = [name for name in rows[0] if all(name in found for found in rows.values())]
+    return layers, {name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names}
+
+
+def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
+    """Return the weights of a sentence, and those from each input alone if gates have several: L×D (source: 1×D)."""
+    found = {}
+    for name, sides in {"": SIDES, "states": STATES, "source": (SOURCE,)}.items():
+        if not name or sides[0] in entry:
+            found[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
+            if found[name].shape != (1 if name == "source" else num_layers, num_domains):
+                raise ValueError(f"expected {num_domains} weights per layer")
+    return found
+
+
+def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
+    """Yield how often a run's largest gate is the classifier's choice or the true domain, and mean weights by domain.
+
+    Shares are given by layer and averaged over layers. If gates have several inputs, shares of each input alone follow.
+    """
+    layers, weights = read_gates(path, len(labels.true), len(labels.domains))
+    of = partial(Record, system=run.split("@")[0], run=run)
+    for name, found in weights.items():
+        choices, suffix = found.argmax(-1), f", {name} alone" if name else ""  # N×L
+        for metric, right in ((AGREES, labels.guessed), (CORRECT, labels.true)):
+            shares = [round(float(share), 4) for share in (choices == right[:, None]).mean(0)]
+            by_layer = {} if name == "source" else dict(zip(layers, shares, strict=True))
+            for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares)}.items():
+                yield of(domain=layer, metric=f"{metric}{suffix}", value=100 * share)
+    yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((labels.guessed == labels.true).mean()), 4))
+    for number, domain in enumerate(labels.domains):
+        means = weights[""][labels.true == number].mean(0).round(5).astype(float)  # L×D
+        columns = [statistics.fmean(round(each, 5) for each in column) for column in means.T.tolist()]
+        for gate, share in with_base(dict(zip(labels.domains, columns, strict=True))).items():
+            yield of(domain=domain, metric=weight_of(gate), value=share)
+
+
+def weight_of(domain: str) -> str:
+    """Return the name of a metric: the mean weight of a domain's gate over layers."""
+    return f"weight of the gate of {domain}"

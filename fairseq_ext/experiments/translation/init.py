@@ -1,0 +1,269 @@
+"""Write an experiment file for a folder of corpora, with suitable model sizes and an explanation of every key.
+
+The time estimate assumes 2,450 target subwords per second and process, plus a quarter for everything besides training.
+It was calibrated on configs/mdmt/products-small.yaml, which took 15.5 minutes (estimate: 16) on two cores of an AMD
+EPYC with bfloat16 units. With a pretrained base, it assumes that the speed is inversely proportional to the
+parameters, and 1,170 subwords per second for the 17 million of the quickstart's. The memory estimate is the memory of
+two processes of the small model with 3,000 tokens each (docs/speed.md), the same amount kept for the next batch
+(base/fairseq_cli.py), and the order of an epoch of millions of pairs. For GPUs, both estimates are calculated, not
+measured.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.processes import cores
+from fairseq_ext.base.steps import atomic_write
+from fairseq_ext.experiments.base import BASE
+from fairseq_ext.experiments.translation.chosen_base import WHERE, ChosenBase, choose_base
+from fairseq_ext.text.cleaning.language_id import SAMPLE, check_sides
+from fairseq_ext.text.entries import Corpora, find_corpora
+from fairseq_ext.text.languages import has_spaces
+
+TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
+_NVIDIA = Path("/proc/driver/nvidia/gpus")
+_SUBWORDS_PER_WORD = 1.6
+_FILLED = 0.75  # share of max-tokens that a batch fills
+_MINUTES_BESIDES = 1  # besides training: held-out sentences, steps and reports
+_LEAST_PAIRS = 100
+_LEAST_PASSES, _MOST_PASSES = 10, 60  # over the text, for a good base
+# Training runs of the same length as for adapters: the continued base, plain adapters, gated adapters, and all
+# fine-tuned models together. For a single domain, the first two.
+_RUNS, _RUNS_OF_ONE_DOMAIN = 4, 2
+_LEAST_UPDATES = 20  # for a model fine-tuned on one domain
+_FEW_PAIRS = 50_000  # below this, use the sizes of the quickstart
+_MANY_PAIRS = 300_000  # from this, use the paper's model if there is a GPU
+# With a pretrained base: passes over the text, limits of the number of updates, and the product of a model's parameters
+# and of the subwords that a process trains it on in a second, without and with a GPU.
+_PASSES, _LEAST_ADAPTED, _MOST_ADAPTED = 1, 300, 4000
+_WORK_A_SECOND = {False: 2e10, True: 1e12}
+_LR_ON_BASE = 0.002  # of adapters
+_BYTES_A_PARAMETER = 16  # weight, gradient, and two averages of the optimiser
+_BYTES_A_PAIR = 27  # for the order of an epoch
+_KEPT = 2  # on a CPU, bytes kept for each byte that a batch needs
+# Vocabulary size by upper limit of the number of pairs; 32,000 above the last limit.
+_VOCABULARIES = {1000: 500, 10_000: 2000, 50_000: 4000, 300_000: 8000, 3_000_000: 16_000}
+
+
+@dataclass(frozen=True)
+class Size:
+    """Model size, with its training schedule and costs."""
+
+    arch: str  # suffix of the architecture names
+    about: str  # description of the model
+    lr: tuple[float, float]  # of the base, and of models that continue it
+    warmup: tuple[int, int]  # warm-up updates of the base, and of other models
+    updates: int  # of adapters, and of the continued base, which is their control
+    subwords: float  # minimum number of target subwords that a good base is trained on
+    subwords_a_second: float  # training speed of one process
+    gigabytes: float  # memory of one process
+
+
+_TINY = Size("_small", "3+2 pre-norm layers, width 192", (0.002, 0.0002), (300, 30), 240, 7e6, 2450, 0.73)
+_SMALL = replace(_TINY, updates=320)
+_GIVEN = Size("", "the base's", (0.0, 0.0005), (0, 30), 0, 0, 0, 0)
+_PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000, 1000), 10_000, 2e9, 20_000, 6)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings and estimates that depend on the size of the corpora and on the machine."""
+
+    size: Size
+    held_out: int  # pairs per domain, both for validation and for test
+    vocab_size: int
+    max_tokens: int  # per batch and process
+    gpus: int  # for training; 0 trains on CPU cores
+    processes: int  # of one training run
+    base_updates: int
+    passes: int  # over the text, for this base
+    good_passes: int  # over the text, for a good base
+    minutes: float  # total time
+    good_minutes: float  # total time with a good base
+    gigabytes: float  # memory for training, per GPU if there are any
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the base is trained for as many passes as a good base."""
+        return self.passes >= self.good_passes
+
+    @property
+    def estimate(self) -> str:
+        """Sentence about time and memory."""
+        cores = "one core" if self.processes == 1 else f"{self.processes} cores"
+        on_cores = f"{cores} with bfloat16 units; several times as long on others."
+        gpus = "one GPU" if self.gpus == 1 else f"each of {self.gpus} GPUs"
+        on_gpus = f"{gpus} (calculated, not measured)."
+        machine = on_gpus if self.gpus else on_cores
+        return f"About {_time(self.minutes)} and {self.gigabytes:.1f} GB of memory on {machine}"
+
+
+def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
+    """Choose the sizes of the quickstart (28,000 pairs), the small English-Polish experiment (118,000) or the paper.
+
+    Without ``gpus``, training runs on CPU cores. If ``minutes``, a limit for the total time, is too short, the base is
+    trained for fewer passes.
+    """
+    for domain, pairs in corpora.pairs.items():
+        if pairs < _LEAST_PAIRS:
+            raise InputError(f"{corpora.folder}: {domain} has {pairs} pairs; each domain needs at least {_LEAST_PAIRS}")
+    is_tiny = corpora.total < _FEW_PAIRS
+    size = _TINY if is_tiny else _PAPER if gpus and corpora.total >= _MANY_PAIRS else _SMALL
+    held_out = max(20, min(200 if is_tiny else 1000, min(corpora.pairs.values()) // 20))
+    train = corpora.total - 2 * held_out * len(corpora.pairs)
+    subwords = train * corpora.words * _SUBWORDS_PER_WORD
+    max_tokens = 750 if is_tiny else 1500 if size is _SMALL else 4096
+    processes = gpus or min(2, cores)
+    batch = _FILLED * max_tokens * processes
+    runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
+    a_minute = 60 * size.subwords_a_second * processes / 1.25  # subwords, including everything besides training
+    besides = runs * size.updates * batch / a_minute + _MINUTES_BESIDES
+    a_pass = subwords / a_minute
+    good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
+    passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
+    if passes < 1:
+        raise InputError(f"--minutes: {minutes:g} is too short; set at least {besides + a_pass:.0f} for this text")
+    # On CPU cores, a parent process waits for the training processes.
+    on_cores = _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9
+    vocab_size = next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000)
+    return Plan(
+        size,
+        held_out,
+        vocab_size,
+        max_tokens,
+        gpus,
+        processes,
+        passes * max(1, round(subwords / batch)),
+        passes,
+        good_passes,
+        passes * a_pass + besides,
+        good_passes * a_pass + besides,
+        size.gigabytes if gpus else on_cores,
+    )
+
+
+def plan_with_base(corpora: Corpora, base: ChosenBase, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
+    """Choose the number of updates for systems on a pretrained base; see :func:`plan_for`."""
+    plan = plan_for(corpora, cores, gpus)
+    speed = _WORK_A_SECOND[gpus > 0] / base.parameters
+    batch = _FILLED * plan.max_tokens * plan.processes
+    subwords = (corpora.total - 2 * plan.held_out * len(corpora.pairs)) * corpora.words * _SUBWORDS_PER_WORD
+    runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
+    an_update = runs * batch * 1.25 / (60 * speed * plan.processes)  # minutes
+    updates = min(max(round(_PASSES * subwords / batch), _LEAST_ADAPTED), _MOST_ADAPTED)
+    if minutes is not None:
+        updates = min(updates, int((minutes - _MINUTES_BESIDES) / an_update))
+    if updates < 2 * _GIVEN.warmup[1]:
+        least = 2 * _GIVEN.warmup[1] * an_update + _MINUTES_BESIDES
+        raise InputError(f"--minutes: {minutes:g} is too short; set at least {least:.0f} for this base")
+    time, size = updates * an_update + _MINUTES_BESIDES, replace(_GIVEN, updates=updates)
+    memory = (plan.processes if not gpus else 1) * (1 + _BYTES_A_PARAMETER * base.parameters / 1e9)
+    return replace(plan, size=size, minutes=time, good_minutes=time, good_passes=plan.passes, gigabytes=memory)
+
+
+def write_experiment(
+    corpora: Corpora,
+    plan: Plan,
+    path: Path,
+    work_dir: str,
+    *,
+    is_paper: bool = False,
+    base: ChosenBase | None = None,
+) -> None:
+    """Write the experiment file, which must not exist yet; see :func:`init`."""
+    _refuse_existing(path)
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    environment.filters |= {"pad": lambda value, width: f"{value:<{width - 1}} ", "quoted": _quoted}
+    domain_updates = max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES)
+    values = {
+        **vars(plan.size),
+        **vars(plan),
+        "base_warmup": min(plan.size.warmup[0], plan.base_updates // 4),
+        "domain_updates": domain_updates,
+        "domain_warmup": min(plan.size.warmup[1] // 2, domain_updates // 4),
+        "is_good": plan.is_good,
+        "domains": list(corpora.pairs),
+        "pairs": corpora.total,
+        "spaces": all(map(has_spaces, corpora.langs)),
+        "source": corpora.langs[0],
+        "target": corpora.langs[1],
+        "folder": _quoted(corpora.folder),
+        "entries": {_quoted(domain): [_quoted(entry) for entry in each] for domain, each in corpora.entries.items()},
+        "work_dir": _quoted(work_dir),
+        "estimate": plan.estimate,
+        "is_paper": is_paper,
+        "good": _time(plan.good_minutes),
+        "base": base,
+        "start": BASE if base else "mix",
+        "baseline": BASE if base else "mix-continued",
+        "adapter_lr": _LR_ON_BASE if base else 0.004 if plan.size.arch else 0.0005,
+    }
+    text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def init(
+    folder: Path,
+    output: Path,
+    source: str | None = None,
+    target: str | None = None,
+    gpus: int | None = None,
+    minutes: float | None = None,
+    *,
+    is_paper: bool = False,
+    base: str | None = None,
+) -> None:
+    """Write an experiment file for a folder of corpora, and print the estimated time and memory.
+
+    Args:
+        source: source language (default: English if the corpora have it).
+        target: target language (default: the other language).
+        gpus: GPUs for training (default: those of the machine).
+        minutes: limit for the total time (default: as long as a good base takes).
+        is_paper: whether gates have the settings of the paper.
+        base: what :func:`~fairseq_ext.experiments.translation.chosen_base.choose_base` found; None to train one.
+    """
+    corpora, work_dir = find_corpora(folder, source, target), f"runs/{output.stem}"
+    for domain, sample in corpora.samples.items():
+        check_sides(sample[:SAMPLE], corpora.langs, domain)
+    if gpus is None:
+        # Counts NVIDIA GPUs only; torch also knows others, but takes seconds to import.
+        gpus = sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
+    _refuse_existing(output)
+    chosen = choose_base(base, Path(work_dir) / "downloads") if base else None
+    given = (cores(), gpus, minutes)
+    plan = plan_with_base(corpora, chosen, *given) if chosen else plan_for(corpora, *given)
+    write_experiment(corpora, plan, output, work_dir, is_paper=is_paper, base=chosen)
+    for domain, pairs in corpora.pairs.items():
+        print(f"{domain:<20}{pairs:>12,} pairs")
+    source, target = corpora.langs
+    print(f"{output}: from {source} to {target} (--source {target} for the other direction)")
+    passes = f"base: {base}, not trained." if base else f"mix: {plan.passes} passes over the text."
+    print(f"{passes} {plan.estimate}")
+    if not base:
+        print(*WHERE, sep="\n")
+    if not plan.is_good:
+        good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
+        print(f"A good mix takes {good}: omit --minutes before you compare systems or deploy one.")
+    print(f"Next: fairseq-ext run {output}")
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise InputError(f"{path}: already exists; move it, or choose another file with --output")
+
+
+def _time(minutes: float) -> str:
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
+def _quoted(path: Path | str) -> str:
+    """Return the path as a YAML string."""
+    return json.dumps(str(path), ensure_ascii=False)

@@ -1,0 +1,273 @@
+"""Terms with required translations: matching in the source, and constrained beam search.
+
+The beam is divided as in dynamic beam allocation (Post and Vilar 2018, section 3): hypotheses that lack the same number
+of constraint tokens form a bank, and the banks choose in turn, starting with the one that lacks fewest. Unlike in the
+paper, a term may have several translations, and a constraint is checked in the text of a hypothesis, so it is met under
+any subword segmentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.serve.runtime.search import Found, Hypothesis, Search
+from fairseq_ext.text.text_files import read_lines
+
+Decode = Callable[[Sequence[int]], str]
+_SPARE = 3  # extra tokens allowed beyond the unconstrained translation and the terms
+_WORD = re.compile(r"\w+|[^\w\s]")
+_MOST_WORDS = 32  # of a term
+
+
+@dataclass(frozen=True)
+class Term:
+    """A source term and its translations, one of which the target must contain."""
+
+    source: str
+    targets: tuple[str, ...]
+
+
+class Glossary:
+    """A collection of terms. Terms with the same source are merged, and any of their targets is accepted."""
+
+    def __init__(self, terms: Iterable[Term] = ()) -> None:
+        self._terms: dict[tuple[str, ...], Term] = {}
+        for term in terms:
+            words = tuple(_WORD.findall(term.source))
+            known = self._terms.get(words, term)
+            self._terms[words] = Term(known.source, tuple(dict.fromkeys((*known.targets, *term.targets))))
+        self._by_lower: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        self._lengths: dict[str, list[int]] = {}  # by first word, the longest first
+        for words in sorted(self._terms, key=len, reverse=True):
+            lower = tuple(word.lower() for word in words)
+            self._by_lower.setdefault(lower, []).append(words)
+            lengths = self._lengths.setdefault(lower[0], [])
+            lengths += [len(words)] if len(words) not in lengths else []
+
+    @classmethod
+    def read(cls, path: Path) -> Glossary:
+        """Read a file with one term per line: the source and one or more targets, separated by tabs."""
+        terms = []
+        for number, line in enumerate(read_lines(path), start=1):
+            fields = [field.strip() for field in line.split("\t")]
+            if any(fields):
+                terms.append(make_term(fields[0], fields[1:], f"{path}, line {number}"))
+        return cls(terms)
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self._terms.values())
+
+    def found_in(self, text: str) -> list[Term]:
+        """Return the terms in a text, each once. If terms overlap, the first one wins, then the longest.
+
+        Lowercase words of a term match any case; words with a capital match exactly.
+        """
+        words = _WORD.findall(text) if self._terms else []
+        found: dict[str, Term] = {}
+        start = 0
+        while start < len(words):
+            own = self._at(words, start)
+            if own:
+                found[self._terms[own].source] = self._terms[own]
+            start += max(len(own), 1)
+        return list(found.values())
+
+    def _at(self, words: Sequence[str], start: int) -> tuple[str, ...]:
+        """Return the words of the longest term at a place, or an empty tuple."""
+        for length in self._lengths.get(words[start].lower(), []):
+            here = words[start : start + length]
+            for own in self._by_lower.get(tuple(word.lower() for word in here), []):
+                if _are_alike(own, here):
+                    return own
+        return ()
+
+
+def make_term(source: str, targets: Iterable[str], where: str) -> Term:
+    """Create a term from user input.
+
+    Args:
+        where: location of the term, for error messages.
+
+    Raises:
+        InputError: if the source has no word or too many, or there is no target.
+    """
+    targets = tuple(filter(str.strip, targets))
+    if len(_WORD.findall(source)) > _MOST_WORDS:
+        raise InputError(f"{where}: is longer than {_MOST_WORDS} words; give shorter terms")
+    if not _WORD.search(source) or not targets:
+        raise InputError(f"{where}: is not a term; give a source and at least one target")
+    return Term(source, targets)
+
+
+def _are_alike(own: Sequence[str], words: Sequence[str]) -> bool:
+    return all(one == other or (one.islower() and one == other.lower()) for one, other in zip(own, words, strict=True))
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint on a translation: it must contain one of several forms."""
+
+    forms: list[list[int]]  # tokens of each form
+    first_forms: list[list[int]]  # the same with an initial capital, for the beginning of the translation
+    pattern: re.Pattern[str]  # matches text that meets the constraint
+
+    @classmethod
+    def of(cls, targets: Sequence[str], encode: Callable[[str], list[int]], *, has_spaces: bool) -> Constraint:
+        """Return the constraint that a translation contains one of the targets.
+
+        Args:
+            targets: normalised texts.
+            encode: function that returns the tokens of a text; an empty list if the model cannot produce it.
+            has_spaces: whether the language separates words by blanks, so that only whole words match.
+        """
+        capitals = [target[0].upper() + target[1:] for target in targets]
+        forms, first_forms = ([tokens for each in texts if (tokens := encode(each))] for texts in (targets, capitals))
+        anywhere, begins = ("|".join(map(re.escape, texts)) for texts in (targets, capitals))
+        before, after = (r"(?<!\w)", r"(?!\w)") if has_spaces else ("", "")
+        return cls(forms, first_forms, re.compile(rf"{before}({anywhere}){after}|^\W*({begins}){after}"))
+
+    @classmethod
+    def exactly(cls, text: str, count: int, tokens: list[int]) -> Constraint:
+        """Return the constraint that a translation contains a text exactly ``count`` times."""
+        own = re.escape(text) + (r"(?!\w)" if text[-1:].isalnum() else "")
+        other = f"(?:(?!{own}).)*"
+        return cls([tokens], [], re.compile(rf"\A{other}(?:{own}{other}){{{count}}}\Z", re.DOTALL))
+
+    @property
+    def longest(self) -> int:
+        """Number of tokens of the longest form."""
+        return max(map(len, self.forms), default=0)
+
+    def found_in(self, text: str) -> str | None:
+        """Return the form that a translation contains, or None."""
+        found = self.pattern.search(text)
+        return found and found[found.lastindex or 0]
+
+    def missing(self, tokens: list[int], text: str) -> int:
+        """Return how many tokens a hypothesis lacks to meet the constraint."""
+        if self.pattern.search(text):
+            return 0
+        return min((len(form) - size for form, size in self._begun(tokens)), default=0)
+
+    def next_tokens(self, tokens: list[int]) -> set[int]:
+        """Return the tokens that bring a hypothesis closer to meeting the constraint."""
+        return {form[size] for form, size in self._begun(tokens) if size < len(form)}
+
+    def _begun(self, tokens: list[int]) -> Iterator[tuple[list[int], int]]:
+        """Yield the forms that may continue a hypothesis, each with the number of tokens already generated."""
+        yield from ((form, _overlap(tokens, form)) for form in self.forms)
+        yield from ((form, len(tokens)) for form in self.first_forms if tokens == form[: len(tokens)])
+
+
+def _overlap(tokens: list[int], form: list[int]) -> int:
+    """Return the length of the longest prefix of a form that ends the hypothesis."""
+    sizes = range(min(len(tokens), len(form)), 0, -1)
+    return next((size for size in sizes if form[size - 1] == tokens[-1] and tokens[-size:] == form[:size]), 0)
+
+
+class TermSearch(Search):
+    """Search that prefers translations that meet constraints; see :class:`Search`.
+
+    Args:
+        constraints: constraints of each sentence.
+        lengths: length of each sentence's translation without constraints, in tokens. It limits the length with
+            constraints: a long translation can have the better mean score, since forced tokens weigh less in it.
+        decode: function that returns the text of tokens.
+        banned: tokens that no translation may contain.
+    """
+
+    def __init__(
+        self,
+        *given: Any,
+        constraints: Sequence[Sequence[Constraint]],
+        lengths: Sequence[int],
+        decode: Decode,
+        banned: np.ndarray | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*given, **options)
+        self._constraints, self._lengths, self._decode, self._banned = constraints, lengths, decode, banned
+        longest = [
+            length + _SPARE + sum(each.longest for each in own)
+            for length, own in zip(lengths, constraints, strict=True)
+        ]
+        self.limits = np.minimum(self.limits, longest)
+
+    def run(self) -> list[Found]:
+        """Search, and return the hypotheses of each sentence; those that lack the fewest tokens come first."""
+        found = super().run()
+        for own, constraints, length in zip(found, self._constraints, self._lengths, strict=True):
+            own.hypotheses.sort(key=lambda each: self._rank(each, constraints, length))  # noqa: B023
+        return found
+
+    def _rank(self, hypothesis: Hypothesis, constraints: Sequence[Constraint], length: int) -> tuple[int, float]:
+        own, power = len(hypothesis.tokens), self.options.lenpen
+        lacks = _lacks(constraints, hypothesis.tokens[:-1].tolist(), self._decode)
+        return lacks, -hypothesis.score * (own / min(own, length)) ** power
+
+    def _wanted(self) -> np.ndarray:
+        rows, width = self.scores.shape
+        wanted = [self._next_tokens(row, tokens) for row, tokens in self._hypotheses()]
+        self._num_wanted = max(map(len, wanted))
+        padded = np.full((rows * width, self._num_wanted), self.vocabulary.pad, np.int64)
+        for own, next_tokens in zip(padded, wanted, strict=True):
+            own[: len(next_tokens)] = next_tokens
+        return padded.reshape(rows, width, self._num_wanted)
+
+    def _order(self, totals: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """Let banks choose in turn among the best overall, the best of each hypothesis, and constraint tokens."""
+        lacks = np.array([self._lacks(row, own) for row, own in self._hypotheses()]).reshape(self.scores.shape)
+        may_not_end = (lacks > 0) & (self.step < self.limits)[:, None]
+        totals[may_not_end[:, :, None] & (tokens == self.vocabulary.last)] = -np.inf
+        if self._banned is not None:
+            totals[np.isin(tokens, self._banned)] = -np.inf
+        is_wanted = np.arange(totals.shape[2]) >= totals.shape[2] - self._num_wanted
+        is_looked_at = is_wanted | (totals == totals.max(2, keepdims=True))
+        orders = super()._order(totals, tokens)
+        return np.stack(
+            [
+                self._shared_out(row, totals[row].ravel(), tokens[row].ravel(), [*order, *np.flatnonzero(is_seen)])
+                for row, (order, is_seen) in enumerate(zip(orders, is_looked_at, strict=True))
+            ]
+        )
+
+    def _shared_out(self, row: int, totals: np.ndarray, tokens: np.ndarray, places: Sequence[int]) -> np.ndarray:
+        """Return the indices of continuations, in the order in which banks choose them."""
+        size = len(totals) // self.scores.shape[1]
+        banks: dict[int, list[int]] = {}
+        for place in sorted(dict.fromkeys(places), key=lambda place: -totals[place]):
+            hypothesis = self.tokens[row, place // size, 1:].tolist()
+            is_end = tokens[place] == self.vocabulary.last or not np.isfinite(totals[place])
+            lacks = self._lacks(row, hypothesis if is_end else [*hypothesis, int(tokens[place])])
+            banks.setdefault(lacks, []).append(place)
+        # Half of the beam is for hypotheses that lack nothing; with less, they would never end.
+        complete = banks.get(0, [])[: self.options.beam // 2]
+        in_turn = [place for turn in zip_longest(*(banks[lacks] for lacks in sorted(banks))) for place in turn]
+        chosen = [place for place in (*complete, *in_turn) if place is not None and np.isfinite(totals[place])]
+        return np.array([*dict.fromkeys((*chosen, *places))][: 2 * self.options.beam])
+
+    def _hypotheses(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield the row and tokens of each hypothesis."""
+        return ((row, tokens) for row, own in enumerate(self.tokens[:, :, 1:].tolist()) for tokens in own)
+
+    def _lacks(self, row: int, tokens: list[int]) -> int:
+        """Return how many constraint tokens a hypothesis lacks."""
+        return _lacks(self._constraints[self.sentences[row]], tokens, self._decode)
+
+    def _next_tokens(self, row: int, tokens: list[int]) -> list[int]:
+        text = self._decode(tokens)
+        lacking = [each for each in self._constraints[self.sentences[row]] if each.missing(tokens, text)]
+        return sorted({token for each in lacking for token in each.next_tokens(tokens)})
+
+
+def _lacks(constraints: Sequence[Constraint], tokens: list[int], decode: Decode) -> int:
+    text = decode(tokens)
+    return sum(each.missing(tokens, text) for each in constraints)

@@ -1,0 +1,89 @@
+"""Scores are sacrebleu's, the oracle is not below any choice, and differences are tested on paired resamples."""
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from fairseq_ext.experiments.metrics.corpus_metrics import bleu_metric
+from fairseq_ext.experiments.metrics.records import Records
+from fairseq_ext.experiments.reranking.evaluation import (
+    bleu_of_choice,
+    bleu_of_sums,
+    choose,
+    count_hypotheses,
+    evaluate,
+    oracle_choice,
+)
+from fairseq_ext.experiments.reranking.nbest import Hypothesis, NBest
+from tests.experiments.reranking.made_up import make_list
+
+WEIGHTS = {"one": np.array([0.0, 1.0, -0.5]), "same": np.array([0.0, 0.0, 0.0])}
+PAIRS = [("same", "first-best"), ("one", "other")]
+
+
+def test_scores_are_sacrebleus_and_differences_tested_on_every_set() -> None:
+    nbest, references, counts = make_list(seed=6, sentences=40)
+    chosen = {name: nbest.chosen(choice) for name, choice in choose(nbest, counts, WEIGHTS).items()}
+    others = {"other": [text.replace("w1", "w2") for text in chosen["first-best"]]}
+    groups = {"odd": np.arange(1, 40, 2), "few": np.arange(3)}
+    found, comparisons = evaluate(
+        chosen, references, others=others, groups=groups, pairs=PAIRS, tokenizer="13a", resamples=50, seed=1
+    )
+    records = Records(found)
+    assert records.systems("BLEU") == ["first-best", "other", "one", "same", "oracle"]
+    for name, kind in (("BLEU", BLEU), ("chrF", CHRF)):
+        for group, rows in (("all", range(40)), ("odd", range(1, 40, 2))):
+            score = kind().corpus_score([chosen["one"][r] for r in rows], [[references[r] for r in rows]]).score
+            [record] = records.of("one", name, group)
+            assert (record.value, record.n) == (pytest.approx(score), len(rows))
+    scores = {row: records.of(row, "BLEU", "all")[0].value for row in records.systems("BLEU")}
+    assert max(scores.values()) == scores["oracle"]
+    assert {(each.difference, each.p) for each in comparisons if each.system == "same"} == {(0, 1), (0, None)}
+    pairs = {(each.metric, each.domain): each for each in comparisons if each.system == "one"}
+    assert list(pairs) == [(metric, group) for metric in ("BLEU", "chrF") for group in ("all", "odd", "few")]
+    for (metric, group), each in pairs.items():
+        gap = records.of("one", metric, group)[0].value - records.of("other", metric, group)[0].value
+        assert each.difference == pytest.approx(gap)
+    assert [each.p is None for each in pairs.values()] == [False, True, True] * 2  # 40, 20 and 3 sentences
+
+
+def test_sums_give_sacrebleus_corpus_score() -> None:
+    nbest, references, counts = make_list(seed=1, sentences=9)
+    generator = np.random.default_rng(2)
+    sums, expected = [], []
+    for _ in range(60):
+        choice = np.array([generator.integers(len(own)) for own in nbest.texts])
+        rows = generator.permutation(9)[: generator.integers(1, 10)]
+        texts = nbest.chosen(choice)
+        sums.append(counts[rows, choice[rows]].sum(axis=0))
+        expected.append(BLEU().corpus_score([texts[r] for r in rows], [[references[r] for r in rows]]).score)
+    assert len(set(expected)) > 30
+    assert bleu_of_sums(np.stack(sums)) == pytest.approx(np.array(expected), rel=1e-12)
+
+
+def test_odd_sums_are_scored_as_by_sacrebleu() -> None:
+    pairs = {
+        "a b c d": "a b x d",  # no 3-gram and no 4-gram matches
+        "e f g h": "a b c d",  # nothing does
+        "a b c": "a b c",  # too short for 4-grams
+        "": "a b c",
+        "a b c e": "a b c e f g",
+    }
+    nbest = NBest.of([[Hypothesis(text, {"model": 0.0})] for text in pairs])
+    counts = count_hypotheses(bleu_metric("13a"), nbest, list(pairs.values()))
+    expected = [BLEU().corpus_score([text], [[reference]]).score for text, reference in pairs.items()]
+    assert bleu_of_sums(counts[:, 0]) == pytest.approx(expected, rel=1e-12, abs=1e-300)
+
+
+def test_oracle_is_not_below_any_choice_it_was_given() -> None:
+    nbest, _, counts = make_list(seed=2)
+    generator = np.random.default_rng(2)
+    others = [nbest.best(generator.normal(size=3)) for _ in range(5)]
+    choice = oracle_choice(counts, nbest.is_hypothesis, others)
+    score = bleu_of_choice(counts, choice)
+    assert score >= max(bleu_of_choice(counts, other) for other in others)
+    for sentence, own in enumerate(nbest.texts):
+        for number in range(len(own)):
+            changed = np.where(np.arange(len(choice)) == sentence, number, choice)
+            assert bleu_of_choice(counts, changed) <= score + 1e-9

@@ -1,0 +1,76 @@
+"""Line searches miss no value, ascents end where no weight gains, and files of weights fit their lists."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice
+from fairseq_ext.experiments.reranking.nbest import Hypothesis, NBest
+from fairseq_ext.experiments.reranking.tuning import (
+    Weights,
+    ascend,
+    best_weight,
+    feature_spread,
+    find_weights,
+    upper_envelopes,
+)
+from tests.experiments.reranking.made_up import make_list
+
+
+def test_envelopes_by_hand() -> None:
+    # −γ, 1 and γ − 1 cross at −1 and 2, 0.5 is never on top; three lines through one point; equal ones and no line.
+    intercepts = np.array([[0.0, 0.5, 1.0, -1.0], [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 9.0, 0.0]])
+    slopes = np.array([[-1.0, 0.0, 0.0, 1.0], [0.0, -1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    is_line = np.array([[True] * 4, [True] * 4, [True, True, False, True]])
+    first, changes = upper_envelopes(intercepts, slopes, is_line)
+    assert first.tolist() == [0, 1, 0]
+    assert sorted(zip(*changes, strict=True)) == [(-1, 0, 0, 2), (0, 1, 1, 2), (2, 0, 2, 3)]
+
+
+def test_a_feature_that_says_nothing_gets_no_weight() -> None:
+    nbest, _, counts = make_list(seed=3)
+    same = nbest.with_features({"constant": np.full(len(nbest.all_texts()), 7.0)})
+    assert best_weight(same, counts, np.array([1.0, 0.5, 0.25, 2.0]), 3) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_ascent_ends_where_no_single_weight_gains(seed: int) -> None:
+    nbest, _, counts = make_list(seed, sentences=20)
+    start = np.array([1.0, 0.0, 0.0])
+    weights, score = ascend(nbest, counts, start)
+    assert score == bleu_of_choice(counts, nbest.best(weights)) >= bleu_of_choice(counts, nbest.best(start))
+    for index in range(3):
+        # No value at which two hypotheses are equal: there, their order in the list would choose.
+        for value in np.linspace(-10.01, 10.02, 81):
+            changed = np.where(np.arange(3) == index, value, weights)
+            assert bleu_of_choice(counts, nbest.best(changed)) <= score + 1e-9
+
+
+def test_a_feature_that_knows_the_best_is_found() -> None:
+    nbest, _, counts = make_list(seed=4, sentences=30)
+    matches = counts[..., 2:6].sum(axis=2)[nbest.is_hypothesis].astype(float)
+    told = nbest.with_features({"told": 1e-4 * matches})  # of another size than the others
+    start = np.array([1.0, 0.0, 0.0, 0.0])
+    weights = find_weights(told, counts, restarts=3, seed=1, sources={}).in_order(told.names)
+    found = bleu_of_choice(counts, told.best(weights))
+    assert found >= bleu_of_choice(counts, told.best(np.array([0.0, 0.0, 0.0, 1.0])))
+    assert found > bleu_of_choice(counts, told.best(start)) + 5
+    assert np.abs(weights * feature_spread(told)).sum() == pytest.approx(1)
+
+
+def test_spread_is_that_within_sentences() -> None:
+    listed = [[Hypothesis("a", {"f": 100.0, "g": 5.0}), Hypothesis("b", {"f": 102.0, "g": 5.0})],
+              [Hypothesis("c", {"f": 0.0, "g": -5.0})]]  # fmt: skip
+    assert feature_spread(NBest.of(listed)).tolist() == pytest.approx([np.sqrt(0.5), 1.0])
+
+
+def test_weights_are_written_exactly_and_follow_the_list(tmp_path: Path) -> None:
+    nbest, _, _ = make_list(seed=1)
+    path = tmp_path / "weights.json"
+    weights = Weights(weights={"f2": 0.1 + 0.2, "model": -1e-17}, sources={"f2": "this"}, about={"seed": 1})
+    weights.write(path)
+    assert json.loads(path.read_text(encoding="utf-8")) == weights.model_dump()
+    assert nbest.names == ["model", "f1", "f2"]
+    assert weights.in_order(nbest.names).tolist() == [-1e-17, 0, 0.1 + 0.2]

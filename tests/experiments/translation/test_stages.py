@@ -1,0 +1,93 @@
+"""Stages and steps of an experiment: which there are, with which options, and what translations are made of."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.steps import print_plan, run_step
+from fairseq_ext.experiments.translation.config import load_config
+from fairseq_ext.experiments.translation.decoding import decoding, write_hypotheses
+from fairseq_ext.experiments.translation.stages import training_steps
+from tests.small_corpus import write_config, write_corpora
+from tests.verbs import verb
+
+MIX = {"arch": "transformer_tiny"}
+GAD = {"from": "mix", "uses_teacher": True, "arch": "transformer_gated_adapter_tiny"}
+
+
+def experiment_file(root: Path, **changes: Any) -> Path:
+    changes = {"train": {"systems": {"mix": MIX, "gad": GAD}}, **changes}
+    return write_config(root / "c.yaml", write_corpora(root / "corpora"), **changes)
+
+
+def test_mistakes_in_late_stages_are_named_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"NEWS: nowhere.en: not found"):
+        verb("run")([str(experiment_file(tmp_path, evaluate={"ood": {"NEWS": "nowhere.{lang}"}})), "--to", "translate"])
+    tests = {"MINE": {"corpus": "m.{lang}", "domain": "law"}}
+    with pytest.raises(InputError, match="evaluate: tests: MINE: domain: 'law' is unknown"):
+        verb("run")([str(experiment_file(tmp_path, evaluate={"tests": tests}))])
+    assert not (tmp_path / "work").exists()
+
+
+def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path) -> None:
+    one = {"domains": {"bank": [f"{tmp_path / 'corpora'}/bank.{{lang}}"]}}
+    ad = {"from": "mix", "arch": "transformer_domain_adapter_tiny"}
+
+    def path(systems: dict[str, Any], **output: Any) -> str:
+        outputs = {"mix": {"system": "mix", **output}}
+        return str(experiment_file(tmp_path, corpora=one, train={"systems": systems}, translate={"outputs": outputs}))
+
+    verb("run")([path({"mix": MIX, "ad": ad}), "--dry-run"])
+    with pytest.raises(InputError, match="translate: outputs: mix: needs a domain classifier"):
+        verb("run")([path({"mix": MIX}, **{"domain-source": "classifier"})])
+    with pytest.raises(InputError, match="train: systems: gad: needs a domain classifier"):
+        verb("run")([path({"mix": MIX, "gad": GAD})])
+    assert not (tmp_path / "work").exists()
+
+
+def test_options_of_a_command_line_count_for_that_run_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_config(experiment_file(tmp_path))
+    (tmp_path / "work/data-bin").mkdir(parents=True)
+    [step] = training_steps(config, "mix", ["--fp16"])
+    run_step(replace(step, build=lambda folder: (folder / "checkpoint_best.pt").touch()))
+    print_plan(training_steps(config, "mix", ["--fp16"]))
+    print_plan(training_steps(config, "mix"))
+    assert capsys.readouterr().out.splitlines() == [
+        f"up to date  {step.output}",
+        f'build       {step.output} (command line was "--fp16", is "")',
+    ]
+
+
+def test_a_run_of_a_tuned_system_comes_after_the_trials_that_choose_for_it(tmp_path: Path) -> None:
+    tuned = {**GAD, "seeds": [3, 4], "tune": {"lr": [1, 2]}}
+    config = load_config(experiment_file(tmp_path, train={"systems": {"mix": MIX, "gad": tuned}}))
+    steps = training_steps(config, "gad@4", ["--bf16"])
+    assert [step.output.name for step in steps] == ["mix", "gad.lr=1", "gad.lr=2", "gad@3", "gad@4"]
+    _, one, two, _, last = steps
+    assert [step.options["system"]["lr"] for step in (one, two)] == [1, 2]
+    assert [step.options["extra"] for step in (one, two, last)] == [["--bf16"]] * 3
+    # What the second seed is trained with is not known before.
+    assert ("lr" in last.options["system"], last.inputs[-1].name) == (False, "chosen.json")
+    assert [step.output.name for step in training_steps(config, "gad")] == [step.output.name for step in steps]
+
+
+def test_systems_with_tags_are_translated_with_tags(tmp_path: Path) -> None:
+    outputs = {"tag": {"system": "tag"}, "same": {"system": "tag", "domain-tags": True}, "mix": {"system": "mix"}}
+    systems = {"mix": MIX, "tag": {**MIX, "domain-tags": True}}
+    config = load_config(experiment_file(tmp_path, train={"systems": systems}, translate={"outputs": outputs}))
+    tags = [decoding(config, run)[1].arguments.count("--domain-tags") for run in config.all_output_runs()]
+    assert tags == [1, 1, 0]
+
+
+def test_hypotheses_are_split_by_domain_and_an_untranslated_sentence_is_named(tmp_path: Path) -> None:
+    printed = tmp_path / "generate.txt"
+    second = "S-1\tb\nH-1\t-0.5\tB .\nD-1\t-0.5\tB.\nD-1\t-0.9\tsecond best\nP-1\t-0.1\n"
+    printed.write_text(f"{second}D-0\t-0.5\tA\twith a tab\nD-2\t-0.5\t\n")
+    write_hypotheses(tmp_path, printed, {"law": 1, "med": 2}, "pl")
+    assert (tmp_path / "law.pl").read_text() == "A\twith a tab\n"
+    assert (tmp_path / "med.pl").read_text() == "B.\n\n"
+    with pytest.raises(InputError, match="sentence 3 of med was not translated"):
+        write_hypotheses(tmp_path, printed, {"law": 1, "med": 3}, "pl")
