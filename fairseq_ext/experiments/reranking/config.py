@@ -6,7 +6,6 @@ Each system is a ``dagru_lm*`` model, trained once per domain, only on text of t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -95,9 +94,8 @@ class Reranking(Experiment[Model]):
     """Additional n-gram models; none by default."""
     rerank: Annotated[Rerank, EMPTY_AS_DEFAULTS] = Rerank()
 
-    @cached_property
-    def systems(self) -> Mapping[str, Model]:
-        """Language models by name, each trained once per domain."""
+    def listed_systems(self) -> Mapping[str, Model]:
+        """Return the language models, each trained once per domain."""
         return {name: system.model_copy(update={"per_domain": True}) for name, system in self.train.systems.items()}
 
     def runs_of(self, name: str) -> list[Run]:

@@ -27,16 +27,15 @@ def curve_records(config: Translation) -> Iterator[Record]:
             yield of(metric=UPDATES, value=max(curve))
             yield of(metric=BITS, value=min(curve.values()))
             for update, bits in curve.items():
-                yield of(domain=str(update), metric=BITS_BY_UPDATE, value=bits)
+                yield of(metric=BITS_BY_UPDATE, value=bits, dims={"update": update})
 
 
 def curves_of(records: Records) -> dict[str, dict[int, float]]:
     """Return the validation loss by update of each run."""
-    found: dict[str, dict[int, float]] = {}
-    for record in records:
-        if record.metric == BITS_BY_UPDATE:
-            found.setdefault(record.run, {})[int(record.domain)] = record.value
-    return found
+    curves: dict[str, dict[int, float]] = {}
+    for record in records.select(BITS_BY_UPDATE):
+        curves.setdefault(record.run, {})[int(record.dims["update"])] = record.value
+    return curves
 
 
 def warnings_of(config: Translation, records: Records) -> list[str]:

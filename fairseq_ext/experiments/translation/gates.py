@@ -25,9 +25,10 @@ from fairseq_ext.text.text_files import stream_lines
 # Metrics.
 AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
 CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
+WEIGHT = "gate weight"  # mean over layers
 ALONE = ("states", "source")  # inputs, for gates with several
 OVER_LAYERS = "mean"  # name of the mean over layers
-_VERSION = 2
+_VERSION = 3
 
 
 class Labels(NamedTuple):
@@ -106,21 +107,16 @@ def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
     """
     layers, weights = read_gates(path, len(labels.true), len(labels.domains))
     of = partial(Record, system=run.split("@")[0], run=run)
-    for name, found in weights.items():
-        choices, suffix = found.argmax(-1), f", {name} alone" if name else ""  # N×L
+    for name, by_layer in weights.items():
+        choices, alone = by_layer.argmax(-1), {"alone": name} if name else {}  # N×L
         for metric, right in ((AGREES, labels.guessed), (CORRECT, labels.true)):
             shares = [round(float(share), 4) for share in (choices == right[:, None]).mean(0)]
-            by_layer = {} if name == "source" else dict(zip(layers, shares, strict=True))
-            for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares)}.items():
-                yield of(domain=layer, metric=f"{metric}{suffix}", value=100 * share)
+            named = {} if name == "source" else dict(zip(layers, shares, strict=True))
+            for layer, share in {**named, OVER_LAYERS: statistics.fmean(shares)}.items():
+                yield of(metric=metric, value=100 * share, dims={"layer": layer, **alone})
     yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((labels.guessed == labels.true).mean()), 4))
     for number, domain in enumerate(labels.domains):
         means = weights[""][labels.true == number].mean(0).round(5).astype(float)  # L×D
         columns = [statistics.fmean(round(each, 5) for each in column) for column in means.T.tolist()]
         for gate, share in with_base(dict(zip(labels.domains, columns, strict=True))).items():
-            yield of(domain=domain, metric=weight_of(gate), value=share)
-
-
-def weight_of(domain: str) -> str:
-    """Return the name of a metric: the mean weight of a domain's gate over layers."""
-    return f"weight of the gate of {domain}"
+            yield of(domain=domain, metric=WEIGHT, value=share, dims={"gate": gate})

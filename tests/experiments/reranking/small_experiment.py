@@ -43,7 +43,7 @@ def write_file(folder: Path, **changes: Any) -> Path:
 
 def load(folder: Path, **changes: Any) -> Reranking:
     """The experiment of a file."""
-    _, experiment = load_experiment(write_file(folder, **changes))
+    experiment = load_experiment(write_file(folder, **changes)).experiment
     assert isinstance(experiment, Reranking)
     return experiment
 

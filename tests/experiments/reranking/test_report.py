@@ -9,7 +9,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.experiments.metrics.records import read_records
 from fairseq_ext.experiments.reranking.config import Reranking
-from fairseq_ext.experiments.reranking.stages import stages_of
+from fairseq_ext.experiments.reranking.stages import RerankingRecipe
 from fairseq_ext.text.text_files import write_lines
 from tests.experiments.reranking.small_experiment import TRANSLATION, load, write_made_up_lists
 
@@ -24,7 +24,7 @@ GOLDEN = {
 
 
 def run(config: Reranking, *names: str) -> None:
-    for stage in stages_of(config):
+    for stage in RerankingRecipe(config).stages():
         if stage.name in names:
             run_steps(stage.steps())
 
@@ -63,6 +63,6 @@ def test_without_the_translation_experiment_the_file_and_key_are_named(tmp_path:
     config = load(tmp_path)
     with pytest.raises(InputError, match=r"reranking\.yaml: translation: work_dir: .*fairseq-ext run"):
         _ = config.domains
-    [translate] = [stage for stage in stages_of(config) if stage.name == "translate"]
+    [translate] = [stage for stage in RerankingRecipe(config).stages() if stage.name == "translate"]
     with pytest.raises(InputError, match=r"reranking\.yaml: translation: run: 'mix'"):
         translate.steps()
