@@ -24,13 +24,13 @@ class Recipe(ABC, Generic[ExperimentT]):
     """An experiment, and what is done with it. The subclass ``RECIPE`` of ``KIND/stages.py`` is the kind ``KIND``.
 
     Attributes:
-        config: model of the experiment file.
+        experiment_type: model of the experiment file.
         measuring: name of the stage that measures.
         page_version: increase it when the page of the same records changes.
         experiment: content of the experiment file.
     """
 
-    config: ClassVar[type[Experiment]]
+    experiment_type: ClassVar[type[Experiment]]
     measuring: ClassVar[str] = "evaluate"
     page_version: ClassVar[int] = 1
 

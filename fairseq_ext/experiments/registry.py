@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fairseq_ext import experiments
-from fairseq_ext.base.errors import InputError, check_choice
+from fairseq_ext.base.errors import check_choice
 from fairseq_ext.base.stages import check_stage_names
 from fairseq_ext.base.yaml_file import load_yaml
-from fairseq_ext.experiments.config import Experiment, read_experiment
+from fairseq_ext.experiments.config import read_experiment
 from fairseq_ext.experiments.recipe import Recipe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DEFAULT = "translation"  # for files without ``kind``
-
-
-ExperimentT = TypeVar("ExperimentT", bound=Experiment)
-
-
-def load_as(name: str, model: type[ExperimentT], path: Path) -> ExperimentT:
-    """Read an experiment file for a command of one kind. A file without ``kind`` is read as this kind."""
-    content = dict(load_yaml(path))
-    kind = content.pop("kind", None) or name
-    if kind != name:
-        raise InputError(f"{path}: kind: this command supports {name} only, not {kind!r}; use fairseq-ext run")
-    return read_experiment(model, content, path)
 
 
 def recipe_names() -> list[str]:
@@ -40,7 +28,7 @@ def load_experiment(path: Path) -> Recipe[Any]:
     name = content.pop("kind", None) or DEFAULT
     check_choice(name, recipe_names(), f"{path}: kind")
     kind = load_recipe(name)
-    recipe = kind(read_experiment(kind.config, content, path))
+    recipe = kind(read_experiment(kind.experiment_type, content, path))
     check_stage_names(recipe.stages(), f"{path}: train: systems")
     return recipe
 
@@ -57,7 +45,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _schema_of(name: str) -> dict[str, Any]:
-    schema = load_recipe(name).config.json_schema()
+    schema = load_recipe(name).experiment_type.json_schema()
     properties = {"kind": {"enum": [name]}, **schema.pop("properties")}
     required = ([] if name == DEFAULT else ["kind"]) + schema.pop("required")
     return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}

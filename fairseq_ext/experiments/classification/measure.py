@@ -121,8 +121,8 @@ def comparison_steps(config: Classification) -> list[Step]:
             labels = read_task_facts(task).labels
             numbers = [labels.index(label) for label in read_lines(set_path(task, LABEL, "test"))]
             hits[run.system.name, task.name].append(predicted_labels(np.load(path, allow_pickle=False)) == numbers)
-        found = compare_accuracies(hits, pairs, list(config.tasks), config.seed)
-        write_comparisons(folder / COMPARISONS_FILE, found)
+        comparisons = compare_accuracies(hits, pairs, list(config.tasks), config.seed)
+        write_comparisons(folder / COMPARISONS_FILE, comparisons)
 
     options = {"version": _COMPARISON_VERSION, "pairs": pairs, "seed": config.seed, "runs": [run.name for run in runs]}
     return [Step(comparisons_file(config).parent, [*logits, *tasks], options, build)]
@@ -141,16 +141,16 @@ def compare_accuracies(
         counts = np.stack(runs).sum(axis=0)
         sums = resampled_sums(counts[:, None], RESAMPLES, [seed, *task.encode()])[:, 0]
         accuracies[system, task] = 100 * sums / (len(counts) * len(runs))
-    found = []
+    comparisons = []
     for system, baseline in pairs:
         compare = partial(compare_resamples, system, baseline, ACCURACY)
         shared = [task for task in tasks if (system, task) in hits and (baseline, task) in hits]
         differences = [accuracies[system, task] - accuracies[baseline, task] for task in shared]
         sizes = [len(hits[system, task][0]) for task in shared]
         if len(shared) == len(tasks) > 1:
-            found.append(compare("", average(differences), sum(sizes)))
-        found += map(compare, shared, differences, sizes)
-    return found
+            comparisons.append(compare("", average(differences), sum(sizes)))
+        comparisons += map(compare, shared, differences, sizes)
+    return comparisons
 
 
 def _predictions(config: Classification, run: Run) -> Path:

@@ -55,7 +55,7 @@ _PIECES = ".pieces"  # temporary folder of encoded text
 class ClassificationRecipe(Recipe[Classification]):
     """Classifiers on one encoder."""
 
-    config = Classification
+    experiment_type = Classification
     page_version = 6
 
     def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:

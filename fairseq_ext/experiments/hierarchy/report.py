@@ -202,8 +202,8 @@ def perplexities(
 
     columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
     columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
-    found = [row for row in rows if any(column.of(row) for column in columns)]
-    return Table(title, "Domain", found, columns, [*([note] if note else []), _AVERAGES], across=True)
+    measured = [row for row in rows if any(column.of(row) for column in columns)]
+    return Table(title, "Domain", measured, columns, [*([note] if note else []), _AVERAGES], across=True)
 
 
 def costs(records: Records, systems: Sequence[str]) -> Table:

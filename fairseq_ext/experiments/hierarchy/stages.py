@@ -40,7 +40,7 @@ _INDUCTION_VERSION, _CHOICE_VERSION, _MEASUREMENT_VERSION = 1, 2, 5
 class HierarchyRecipe(LanguageModelRecipe[Hierarchy]):
     """Language models with adapters on domain trees."""
 
-    config = Hierarchy
+    experiment_type = Hierarchy
     page_version = 8
 
     def training_stages(self) -> list[Stage]:

@@ -48,7 +48,7 @@ _TRAINING_VECTORS_VERSION = 2  # version 1 read the original file
 class RecurrentRecipe(Recipe[Recurrent]):
     """Recurrent language models on words."""
 
-    config = Recurrent
+    experiment_type = Recurrent
     page_version = 9
 
     def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:

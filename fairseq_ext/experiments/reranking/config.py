@@ -16,11 +16,11 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
 from fairseq_ext.experiments.config import Experiment, Measuring, OptionName, OptionValue, Run, expand
 from fairseq_ext.experiments.dagru import ARPA_FILE, KNESER_NEY, Ngrams, RecurrentModel
-from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
+from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, WORDS
 
 LIST_FILE = "nbest.txt"
 LIST = "list"  # row of lists re-ranked without a language model
-_RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, SCORE, MODEL, MODEL_SUM)
+_RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, MODEL, MODEL_SUM)
 
 
 class Translations(Section):

@@ -42,7 +42,7 @@ _VERSION = 1
 class RerankingRecipe(Recipe[Reranking]):
     """Re-ranking of n-best lists by language models."""
 
-    config = Reranking
+    experiment_type = Reranking
     measuring = "rerank"
     page_version = 3
 

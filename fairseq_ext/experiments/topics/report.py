@@ -129,8 +129,8 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
     ]
 
 
-def _topic_table(run: str, found: Sequence[Mapping[str, Any]]) -> Table:
-    topics = {str(number): topic for number, topic in enumerate(found)}
+def _topic_table(run: str, listed: Sequence[Mapping[str, Any]]) -> Table:
+    topics = {str(number): topic for number, topic in enumerate(listed)}
 
     def words(way: str) -> Column:
         return Column(WAYS[way], lambda row: ", ".join(topics[row][way][:_SHOWN_WORDS]), is_text=True)

@@ -30,7 +30,7 @@ _OF_BASELINES = {"baselines", "baseline_topics", "coherence", "lines", "min_coun
 class TopicsRecipe(LanguageModelRecipe[Topics]):
     """Topic models that adapt a language model."""
 
-    config = Topics
+    experiment_type = Topics
     measuring = "topics"
     page_version = 8
 

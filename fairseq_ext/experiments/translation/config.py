@@ -9,12 +9,12 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.base.errors import check_choice
+from fairseq_ext.base.errors import InputError, check_choice
 from fairseq_ext.base.fairseq_cli import option_of
+from fairseq_ext.base.yaml_file import load_yaml
 from fairseq_ext.classifiers.classifier import TfidfTeacher
 from fairseq_ext.experiments.base import BASE, ExperimentOnBase
-from fairseq_ext.experiments.config import Run, Train, expand, named_run
-from fairseq_ext.experiments.registry import load_as
+from fairseq_ext.experiments.config import Run, Train, expand, named_run, read_experiment
 from fairseq_ext.experiments.translation.sections import (
     UNIFORM,
     AnyTeacher,
@@ -191,8 +191,8 @@ class Translation(ExperimentOnBase[TranslationSystem]):
         If that model was itself trained from another one, it is the decoding run of the latter.
         """
         systems = [*map(self.origin_of, self.base_systems), *self.base_systems]
-        found = [name for system in systems for name, output in self.outputs.items() if output.system.name == system]
-        return next((name for name in found if not self.outputs[name].uses_oracle), "")
+        names = [name for system in systems for name, output in self.outputs.items() if output.system.name == system]
+        return next((name for name in names if not self.outputs[name].uses_oracle), "")
 
     @property
     def main(self) -> list[str]:
@@ -247,4 +247,7 @@ class Translation(ExperimentOnBase[TranslationSystem]):
 
 def load_config(path: Path) -> Translation:
     """Read and check a translation experiment file."""
-    return load_as("translation", Translation, path)
+    content = dict(load_yaml(path))
+    if (kind := content.pop("kind", None)) not in (None, "translation"):
+        raise InputError(f"{path}: kind: this command supports translation only, not {kind!r}; use fairseq-ext run")
+    return read_experiment(Translation, content, path)

@@ -85,19 +85,19 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[s
     if rows.keys() != set(range(num_sentences)):
         raise InputError(f"{path}: does not match the {num_sentences} sentences of the test sets; translate them again")
     layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
-    names = [name for name in rows[0] if all(name in found for found in rows.values())]
+    names = [name for name in rows[0] if all(name in by_name for by_name in rows.values())]
     return layers, {name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names}
 
 
 def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
     """Return the weights of a sentence, and those from each input alone if gates have several: L×D (source: 1×D)."""
-    found = {}
+    weights = {}
     for name, sides in {"": SIDES, "states": STATES, "source": (SOURCE,)}.items():
         if not name or sides[0] in entry:
-            found[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
-            if found[name].shape != (1 if name == "source" else num_layers, num_domains):
+            weights[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
+            if weights[name].shape != (1 if name == "source" else num_layers, num_domains):
                 raise ValueError(f"expected {num_domains} weights per layer")
-    return found
+    return weights
 
 
 def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:

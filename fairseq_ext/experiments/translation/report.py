@@ -297,13 +297,13 @@ def systems(config: Translation, records: Records) -> Table:
 def curves(config: Translation, records: Records) -> list[Plot]:
     """Plot the validation perplexity of base models by update."""
     all_curves = convergence.curves_of(records)
-    found = {name: curve for name, curve in all_curves.items() if name.split("@")[0] in config.base_systems}
-    if not found:
+    of_bases = {name: curve for name, curve in all_curves.items() if name.split("@")[0] in config.base_systems}
+    if not of_bases:
         return []
-    highest = _HIGHEST * 2 ** min(bits for curve in found.values() for bits in curve.values())
+    highest = _HIGHEST * 2 ** min(bits for curve in of_bases.values() for bits in curve.values())
     lines = {
         name: {float(update): 2**bits for update, bits in curve.items() if 2**bits <= highest}
-        for name, curve in found.items()
+        for name, curve in of_bases.items()
     }
     note = f"On the validation sets. Perplexities above {_HIGHEST} times the lowest are omitted."
     svg = line_panels({"": lines}, "update", "perplexity")

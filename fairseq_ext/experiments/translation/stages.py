@@ -40,7 +40,7 @@ from fairseq_ext.experiments.tune import first_run, steps_of_runs
 class TranslationRecipe(Recipe[Translation]):
     """Translation systems of several domains."""
 
-    config = Translation
+    experiment_type = Translation
     page_version = 10
 
     def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:

@@ -29,7 +29,7 @@ class Unigrams(Experiment):
 
 
 class UnigramsRecipe(Recipe[Unigrams]):
-    config = Unigrams
+    experiment_type = Unigrams
 
     def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:
         texts = self.experiment.training
