@@ -307,6 +307,10 @@ PAGES = {
         '<html xml:lang="de" lang="de"><p title="t">A<br/>B\u00a0C</p>',
     ),
     "accept": ('<form accept-charset="ISO-8859-1">ö</form>', '<form accept-charset="ISO-8859-1">Ö</form>'),
+    "template": (
+        "<%= a %> b {{ c && d }} {% if e < f %}g{% end %}<?php h ?> <math><mi>i</mi></math>",
+        "<%= a %> B {{ c && d }} {% if e < f %}G{% end %}<?php h ?> <math><mi>i</mi></math>",
+    ),
     "script": ('<script>"<p>a</p>"; // </b></script>b', '<script>"<p>a</p>"; // </b></script>B'),
     "entities": ("caf&eacute; &amp; AT&T &mdash; &lt;x&gt; &unknown;", "CAFÉ &amp; AT&amp;T — &lt;x&gt; &amp;unknown;"),
 }
