@@ -26,8 +26,7 @@ PAGE = ROOT / "docs" / "api.md"
 # The stable public interface.
 INTERFACE = {
     "fairseq_ext.hub": ["DomainTranslator"],
-    "fairseq_ext.serve.runtime.translator": ["SystemTranslator"],
-    "fairseq_ext.serve.runtime.requests": ["Request", "Answer", "Candidate"],
+    "fairseq_ext.serve": ["SystemTranslator", "Request", "Answer", "Candidate"],
     "fairseq_ext.base.errors": ["InputError"],
 }
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Shape", "Yields")

@@ -201,7 +201,7 @@ def arguments(text: str, dialect: str = ANY) -> list[str]:
     return [each[0] for each in found if each.lastgroup and "$" not in each[0]]
 
 
-@lru_cache(512)  # a translation is checked several times
+@lru_cache(8192)  # a translation is checked several times
 def keeps(source: str, target: str, dialect: str = ANY) -> bool:
     """Return whether a translation has exactly the placeholders of its source, and unnumbered ones in order."""
     return count(source, dialect) == count(target, dialect) and arguments(source, dialect) == arguments(target, dialect)
