@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.serve.documents.document import Filling, Format, Parts, check_language, edit
+from fairseq_ext.serve.documents.markup_documents import read_text
 from fairseq_ext.serve.runtime.tags import MARKDOWN
 
 # Module and class of translate.storage; the last one is for other encodings than UTF-8.
@@ -166,12 +167,33 @@ def _values(holder: Any) -> Iterator[tuple[Any, Any]]:
         yield from _values(value)
 
 
+# What the parser of Markdown would write in another way, such as &lt;b&gt; as a tag.
+_HELD = re.compile(r"&(?:#\w+|\w+);|\u00a0|\\\|")
+_FRONT = re.compile(r"(?:\+\+\+\n.*?\n\+\+\+\n)?", re.DOTALL)  # in TOML; the parser knows those in YAML
+
+
 def _markdown(path: Path, translate: Callable[[str], str]) -> bytes:
     """Return a Markdown file with its texts replaced."""
+    written = "".join(read_text(path))
+    text = written.replace("\r\n", "\n")
+    front = _FRONT.match(text)[0]  # type: ignore[index]
+    free = (char for char in map(chr, range(0xE000, 0xF900)) if char not in text)
+    held = dict(zip(dict.fromkeys(_HELD.findall(text)), free, strict=False))
+    shown = {ord(char): part for part, char in held.items()}
+
+    def hidden(text: str) -> str:
+        return _HELD.sub(lambda found: held.get(found[0], found[0]), text)
+
     kind = _module("markdown", "translate.storage.markdown").MarkdownFile
-    store = kind(callback=translate, extract_code_blocks=False, extract_frontmatter=False, no_placeholders=True)
-    _guarded("markdown", lambda: store.parse(path.read_bytes()))
-    return bytes(store.filesrc.encode("utf-8"))
+    store = kind(
+        callback=lambda text: hidden(translate(text.translate(shown))),
+        extract_code_blocks=False,
+        extract_frontmatter=False,
+        no_placeholders=True,
+    )
+    _guarded("markdown", lambda: store.parse(hidden(text[len(front) :]).encode()))
+    made = front + store.filesrc.translate(shown)
+    return (made.replace("\n", "\r\n") if "\r\n" in written else made).encode()
 
 
 def _read_markdown(path: Path, filling: Filling) -> Parts:

@@ -28,7 +28,7 @@ _TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(
     |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,1000}}?</(?P=code)\s*>
     |<(?!domain:|PRI\w+>)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>
     |</?[a-z][^<>"']*["'][^<>]*>|</[a-z]\w*\s*\Z
-    |&lt;[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
+    |&lt;(?!(?<!\d%&lt;)(?<=%&lt;)\w++&gt;[\d.+-]*+[a-z])[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
 _FLAGS = re.DOTALL | re.IGNORECASE | re.VERBOSE
 
 
@@ -54,9 +54,10 @@ XML = HTML._replace(
     markup=re.compile(rf"{_TAG}|{_ESCAPED_ACCELERATOR}|&(?!(?:amp|lt|gt|quot|apos);)[a-z][\w.-]*;", _FLAGS)
 )
 PREFORMATTED_XML = XML._replace(breaks=PLAIN.breaks)
-_MARKDOWN = (
-    r"""(?P<ticks>`+)[^`](?:.*?[^`])??(?P=ticks)(?!`)|!?\[|\](?:\([^()\s]*(?:\ "[^"]*")?\)|\[[^\[\]]*\])?|\*\*?|~~|__"""
-)
+# Brackets are those of links; footnotes and tasks stay. In %*d there is no emphasis.
+_MARKDOWN = r"""(?P<ticks>`+)[^`](?:.*?[^`])??(?P=ticks)(?!`)|\[(?:\^[^\[\]]*+|[ x])\]
+    |!?\[(?=(?:[^\[\]]|\[[^\[\]]*+\])*+\][(\[])|\](?:\([^()\s]*(?:\ "[^"]*")?\)|\[[^\[\]]*\])
+    |(?<!%)(?<!%\.)\*\*?|~~|__"""
 MARKDOWN = PLAIN._replace(markup=re.compile(rf"{_MARKDOWN}|{_TAG}", _FLAGS))
 
 # HTML tags that end a sentence. All other tags are inline.

@@ -142,6 +142,12 @@ APPS = {
         "</context>\n</TS>\n",
         (('"unfinished"><', '"unfinished">OPEN %1<'),),
     ),
+    "b.md": (
+        "+++\na = 'b'\n+++\n- [ ] a &lt;b&gt; {x[0]} %*d\u00a0c&nbsp;[^1] [![d](e.png)](f)\n\n"
+        "| g \\| h |\n| ----- |\n| i     |\n",
+        ((" a &lt;b", " A &lt;b"), ("c&", "C&"), ("[d", "[D"), ("g \\| h", "G \\| H"), (" i ", " I ")),
+    ),
+    "c.md": ("# a\r\n\r\nb\r\n", (("a", "A"), ("b\r", "B\r"))),
     "a.md": (
         "# Title *one*\n\n- [Open **it**](https://a.org) and `file` 5 * 3\n\n```sh\nmake\n```\n\nSee [a][b].\n\n[b]: https://a.org\n",
         (("See [a", "SEE [A"), ("Title *one", "TITLE *ONE"), ("Open **it", "OPEN **IT"), ("and", "AND")),
@@ -154,7 +160,8 @@ def test_apps_are_translated_by_translate_toolkit(name: str, tmp_path: Path) -> 
     pytest.importorskip("translate.storage.factory", reason="needs the extra formats")
     before, changes = APPS[name]
     (tmp_path / name).write_bytes(before.encode())
-    found, wanted = filled(tmp_path / name).decode().replace("\r", ""), before
+    found, wanted = filled(tmp_path / name).decode(), before
+    found = found.replace("\r", "") if name == "a.resx" else found
     for old, new in changes:
         wanted = wanted.replace(old, new)
     assert found.rstrip() == wanted.rstrip()

@@ -144,6 +144,7 @@ SOURCES = {
         'A &lt;b&gt;B&lt;/b&gt; &lt;a href="x"&gt;C&lt;/a&gt;',
     ),
     "charset": ('ö &lt;meta charset="iso-8859-1"&gt; a', 'Ö &lt;meta charset="iso-8859-1"&gt; A'),
+    "ruby": ("a %&lt;b&gt;s c", "A %&lt;b&gt;s C"),
     "protected": ('a <mrk mtype="protected">b</mrk> c', 'A <mrk mtype="protected">b</mrk> C'),
     "untranslated": ('a <g id="1" translate="no">b</g> c', 'A <g id="1" translate="no">b</g> C'),
     "nested": (
