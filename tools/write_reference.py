@@ -157,7 +157,7 @@ def _modules(package: ModuleType) -> Iterator[ModuleType]:
 
 
 def _component(module: ModuleType) -> Component:
-    """Return the component that a module registers under its own name."""
+    """Return the component that a module registers under its own name; of architectures the first paragraph."""
     name = module.__name__.rpartition(".")[2]
     own = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
     configs = [each for each in own if dataclasses.is_dataclass(each)]
@@ -166,7 +166,7 @@ def _component(module: ModuleType) -> Component:
     )
     registry = importlib.import_module("fairseq.models").ARCH_MODEL_INV_REGISTRY
     config = getattr(component, "config_class", None) or next(reversed(configs), None)
-    text = markdown(component).partition("\n\n*Attributes*")[0]
+    text = markdown(component).partition("\n\n*Attributes*" if registry.get(name) is None else "\n\n")[0]
     return Component(name, sorted(set(registry.get(name, [])) - {name}), text, [*options_of(config)] if config else [])
 
 
