@@ -71,6 +71,12 @@ def test_what_is_forced_or_banned(case: dict[str, Any], expected: list[tuple[int
     assert allowed(**case) == [pytest.approx(of(*tokens, row=row)) for row, tokens in enumerate(expected)]
 
 
+def test_the_first_n_gram_may_be_repeated_at_once() -> None:
+    next_tokens, step = choice(no_repeat_ngram_size=2)
+    scores, tokens = next_tokens.scores(LOGITS, replace(step, tokens=np.array([[[4, 4], [4, 5]]])))
+    assert [set(own[score == -np.inf]) for own, score in zip(tokens[0], scores[0], strict=True)] == [{PAD, 4}, {PAD}]
+
+
 @pytest.mark.parametrize("penalty", [1.5, -2.0])
 def test_unknown_words_are_penalised(penalty: float) -> None:
     for row, found in enumerate(allowed(unkpen=penalty)):

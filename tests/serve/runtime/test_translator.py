@@ -104,11 +104,11 @@ def test_text_of_no_domain_takes_the_base(load: Load, monkeypatch: pytest.Monkey
     shares = [[0.1, 0.2, 0.0, 0.7], [0.6, 0.1, 0.1, 0.2]]
     classifier = SimpleNamespace(predict=lambda texts: np.array(shares, dtype=np.float32)[: len(texts)])
     for name, domains in (("ad", [None, "law"]), ("tag", ["med", "law"])):
-        monkeypatch.setattr(load(name), "classifier", classifier)
+        monkeypatch.setattr(load(name).routing, "classifier", classifier)
         chosen = load(name).translate([Request(line, "classifier") for line in ("w1 w4", "w2 w5")])
         assert [answer.domain for answer in chosen] == domains
     [base] = load("ad").translate([Request("w1 w4", "base")])
-    monkeypatch.setattr(load("ad"), "classifier", classifier)
+    monkeypatch.setattr(load("ad").routing, "classifier", classifier)
     assert texts(load("ad").translate([Request("w1 w4", "classifier")])) == texts([base])
 
 
@@ -158,7 +158,7 @@ def test_nothing_is_nothing(load: Load) -> None:
 
 
 def test_text_is_normalised_as_in_training(load: Load) -> None:
-    assert load("mix").normalise(["a\u2028b\r", "“e\u0301”  ( x )"]) == ["a b", '"é" (x)']
+    assert load("mix").reader.normalise(["a\u2028b\r", "“e\u0301”  ( x )"]) == ["a b", '"é" (x)']
 
 
 def test_too_long_a_text_is_translated_by_sentences(exported: Path) -> None:
