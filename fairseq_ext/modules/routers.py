@@ -142,7 +142,7 @@ def computes_all(x: Tensor, num_adapters: int) -> bool:
     return x.device.type != "cpu" and len(x) == 1 and num_adapters <= FEW
 
 
-class Guard:
+class GuardedRows:
     """Guarded adapters of a gate, added after the other (settled) ones were trained.
 
     A guarded adapter is used only where its logit is the highest. All other results equal those of the settled adapters
@@ -192,7 +192,7 @@ class GateRouter(nn.Module):
     Attributes:
         weight: ``W_g``, D×H; None if the gate does not read states.
         base_weight: the base's row, 1×H; None if the gate does not read states or has no base.
-        guarded: rows of guarded adapters, see :class:`Guard`.
+        guarded: rows of guarded adapters, see :class:`GuardedRows`.
     """
 
     needs_given = False
@@ -235,8 +235,8 @@ class GateRouter(nn.Module):
         return self.num_adapters + self.has_base
 
     @property
-    def _guard(self) -> Guard:
-        return Guard(self.guarded, self.num_outputs)
+    def _guard(self) -> GuardedRows:
+        return GuardedRows(self.guarded, self.num_outputs)
 
     def gate_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """Compute the gate logits in float32: T×B×H → T×B×D for a causal router, else 1×B×D."""
