@@ -53,11 +53,7 @@ class Reader:
         self.terms = Glossary()
 
     def normalise(self, texts: Sequence[str], side: int = 0) -> list[str]:
-        """Normalise texts as the training data was normalised before subword segmentation.
-
-        Args:
-            side: 0 for text in the source language, 1 for the target language.
-        """
+        """Normalise texts of a side (0: source, 1: target) as the training data was normalised."""
         lines = [canonical(text, Counter()) for text in texts]
         options = self._manifest.text
         return lines if options is None else normalise_lines(lines, self._manifest.languages[side], options)
@@ -71,7 +67,7 @@ class Reader:
         )
 
     def extra_work(self, request: Request) -> int:
-        """Return what a part of a text adds to the work of its search: subwords of required terms, and marks."""
+        """Return the number of subwords of required terms, and of marks, in a part of a text."""
         targets = [
             term.targets
             for glossary in (self.terms, request.terms)
