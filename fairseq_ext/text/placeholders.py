@@ -41,12 +41,13 @@ _FAMILIES = (
     Family("erb", r"<%[^%<]*+%>", ("<%= name %>", "<% end %>")),
     Family("react", r"</?\d++\s*+/?>", ("<0>", "</0>", "<1/>")),
     Family("shell", r"[$\#@%]\{[^{}]*+\}", ("${n}", "#{n}", "%{count}")),
-    Family("tex", r"\\[A-Za-z]++\{[^{}]*+\}|\^\{[^{}]*+\}", (r"\sqrt{x}", "^{2}")),
+    Family("tex", r"\\[A-Za-z]++\{[^{}]*+\}|\^\{[^{}]*+\}|\{\\[^{}]*+\}", (r"\sqrt{x}", "^{2}", r"{\an8}")),
     Family(
         "brace",  # Python, .NET, Java, i18next, Fluent
-        r"""\{\s*+[\w.$@\#\[\]'"-]*+\s*+(?:[!:,|][^{}]*+)?+\}""",
-        ("{}", "{0}", "{name!r:<10}", "{0:#,##0}", "{x[0]}", "{y.z}", "{ $n }", "{0,number,integer}"),
+        r"""\{\s*+[\w.$@\#\[\]'"-]*+\s*+(?:[!:](?:[^{}]|\{[\w.]*+\})*+|[,|][^{}]*+)?+\}""",
+        ("{}", "{0}", "{name!r:<10}", "{0:#,##0}", "{x[0]}", "{y.z}", "{ $n }", "{0,number,integer}", "{a:>{b}}"),
     ),
+    Family("webextension", r"(?<![\w$])\$[A-Za-z_]\w*+\$", ("$USER$",)),
     Family("dollar", r"(?<![\w$])\$[A-Za-z_]\w*+(?!\$)", ("$name",)),
     Family("laravel", r"(?<![\w:/\\.)]):[A-Za-z_]\w*+:?+(?![\w/\\])", (":count", ":n", ":smile:")),
     Family("drupal", r"(?<![\w.@])@[A-Za-z_]\w*+(?!@)|(?<![\w!])![A-Za-z_]\w*+", ("@n", "!link")),
@@ -55,10 +56,11 @@ _FAMILIES = (
     Family("icu", r"(?<![\w\#&])\#(?![\w\#{])", ("#",)),
 )
 _WIDTH = r"(?:\d++|\*(?:\d++\$)?+)?+(?:\.(?:\d++|\*(?:\d++\$)?+)?+)?+"
-_SIZE = r"(?:hh?+|ll?+|I64|[qjztL])?+"
+_SIZE = r"(?:hh?+|ll?+|I64|[qjztLvw](?=[A-Za-z]))?+"
 # What is written together with a directive, as in %dx%d and %sKB; a word is not.
 _UNIT = r"(?:x(?=%)|[kKMGTP]?i?[Bb](?!\w))?+"
 _PERCENT = Family("percent", r"(?:(?<![\d.,])\d[\d.,]*+)?+%%", ("%%", "99.9%%"))
+_PADDED = rf"(?:'\S(?=\d{{1,4}}+[b-gosuxEFGX])|[-+\#0' I])*+{_WIDTH}"  # with PHP's padding, as in %1$'x10s
 _FREE = r"[-+\#0']*+(?:\d++|\*)?+(?:\.(?:\d++|\*)?+)?+"  # flags other than a blank, width and precision
 # What `%` begins, by dialect; "any" is for texts of which nothing is known.
 _DIALECTS = {
@@ -68,7 +70,13 @@ _DIALECTS = {
         Family("inttypes", rf"%{_FREE}<PRI\w++>", ("%<PRIu64>", "%05<PRId32>")),
         Family("ruby", rf"%<\w++>{_FREE}[A-Za-z]", ("%<name>s", "%<n>05.2f")),
         Family("python", rf"%\([^()%]{{1,80}}+\){_FREE}[A-Za-z]", ("%(name)s", "%(n)05.2f", "%(a b)s")),
-        Family("numbered", rf"%\d++\${_FREE}{_SIZE}[A-Za-z]", ("%1$s", "%2$lld", "%1$.2f")),
+        # Also of Pascal and Go.
+        Family(
+            "numbered",
+            rf"%(?:\d++\$|\d++:|[-+\#0]*+\[\d++\]){_FREE}{_SIZE}[A-Za-z]",
+            ("%1$s", "%2$lld", "%1$.2f", "%0:s", "%[1]d"),
+        ),
+        Family("boost", r"%\|[\d$+.A-Za-z-]++\|", ("%|1$s|",)),
         Family("symfony", r"%[A-Za-z_][\w.]++%(?![\w%])|%\d++%", ("%minutes%", "%user.name%", "%1%")),
         Family("qt", r"(?<![\d%])%L?\d{1,2}+(?![\w%]|\.\d)", ("%1", "%L1", "%12")),
         # Without a digit before it: 100%sure. With further letters: %dx, %sKB, Drupal's %name. But 100 %ig is a word.
@@ -82,11 +90,15 @@ _DIALECTS = {
         _PERCENT,
         Family("apple", r"%\#@\w++@|%(?:\d++\$)?+@", ("%@", "%1$@")),
         Family("inttypes", rf"%[-+\#0' ]*+{_WIDTH}<PRI\w++>", ("%<PRIu64>",)),
-        Family("numbered", rf"%\d++\$[-+\#0' I]*+{_WIDTH}{_SIZE}[A-Za-z]{_UNIT}", ("%1$s", "%2$ld", "%1$*2$d")),
+        Family(
+            "numbered",
+            rf"%(?:\d++\$|\d++:){_PADDED}(?:[tT]|{_SIZE})[A-Za-z]{_UNIT}",
+            ("%1$s", "%2$ld", "%1$*2$d", "%1$'x10s", "%0:s", "%1$tY"),
+        ),
         Family(
             "printf",
-            rf"%[-+\#0' I]*+{_WIDTH}{_SIZE}[diouxXeEfFgGaAcCsSpnmbh]{_UNIT}",
-            ("%s", "%d", "% d", "%lld", "%zu", "%-10s", "%5.2f", "%*d", "%.*s", "%'d", "%Lf"),
+            rf"%{_PADDED}(?:[tT][A-Z]|[jq](?![dius])|{_SIZE}[diouxXeEfFgGaAcCsSpnmbh]{_UNIT})",
+            ("%s", "%d", "% d", "%lld", "%zu", "%-10s", "%5.2f", "%*d", "%.*s", "%'d", "%Lf", "%tY", "%j", "%'x10s"),
         ),
         Family("stray", "%", ("%",)),  # a lone one is a mistake in a C string
     ),
@@ -102,6 +114,13 @@ _DIALECTS = {
         Family("numbered", rf"%\d++\$[-+\#0 ]*+{_WIDTH}[A-Za-z]", ("%1$s",)),
         Family("printf", rf"%[-+\#0 ]*+{_WIDTH}[bBdiouxXeEfgGaAcps]", ("%s", "%-5d")),
     ),
+    "lisp": (
+        Family(
+            "lisp",
+            r"~(?:[-+]?+\d++|'.|[vV\#])?+(?:,(?:[-+]?+\d++|'.|[vV\#])?+)*+[:@]*+[A-Za-z%&|~*?^()\[\];{}<>/]",
+            ("~a", "~3d", "~,2f", "~:d", "~%", "~{", "~}", "~5,'0d"),
+        ),
+    ),
     "qt": (Family("qt", r"%L?(?:\d{1,2}+|n)", ("%1", "%L1", "%n", "%Ln")),),
 }
 ANY, NONE = "any", "none"
@@ -110,14 +129,15 @@ DIALECTS = (ANY, NONE, *list(_DIALECTS)[1:])
 _OF_FORMAT = {
     "c": [
         "c", "objc", "gcc-internal", "gfc-internal", "php", "perl", "perl-brace", "awk", "lua", "java-printf", "tcl",
-        "object-pascal",
+        "object-pascal", "javascript", "librep", "elisp", "modula2", "d",
     ],
     "python": ["python"],
     "ruby": ["ruby"],
-    "qt": ["qt", "qt-plural", "kde", "kde-kuit"],
+    "lisp": ["lisp", "scheme"],
+    "qt": ["qt", "qt-plural", "kde", "kde-kuit", "ycp", "smalltalk"],
 }  # fmt: skip
 # Arguments that are counted: their order is that of the source.
-_COUNTED = ("printf", "apple", "inttypes")
+_COUNTED = ("printf", "apple", "inttypes", "lisp")
 # Families that occur in texts of all kinds only as placeholders; @name and :name are also words.
 OF_CORPORA = frozenset(
     ("apple", "inttypes", "ruby", "python", "numbered", "qt", "printf", "mustache", "shell", "brace", "dollar")
@@ -181,7 +201,7 @@ def arguments(text: str, dialect: str = ANY) -> list[str]:
     return [each[0] for each in found if each.lastgroup and "$" not in each[0]]
 
 
-@lru_cache(512)  # a translation is checked several times
+@lru_cache(8192)  # a translation is checked several times
 def keeps(source: str, target: str, dialect: str = ANY) -> bool:
     """Return whether a translation has exactly the placeholders of its source, and unnumbered ones in order."""
     return count(source, dialect) == count(target, dialect) and arguments(source, dialect) == arguments(target, dialect)

@@ -39,7 +39,7 @@ def test_examples_are_found_whole(dialect: str, family: Family, example: str) ->
         ("100 % sure, 50% of it, 100%sure, 5 %, %", ""),
         ("100 %ig, zu 50 %iger Wahrscheinlichkeit", ""),
         ("10:30, a:b, note: this, C:\\dir, ::, http:", ""),
-        ("5 $, US$ 5, $5, $x$", ""),
+        ("5 $, US$ 5, $5", ""),
         ("R&D & C#, #1, Q&A;", ""),
         ("{see below} [1] <b> a@ @ !", ""),
         ("%d%% of %s", "%d %% %s"),
@@ -55,6 +55,7 @@ def test_examples_are_found_whole(dialect: str, family: Family, example: str) ->
         ("%Y-%m-%d", "%Y %m %d"),
         ("{% if a %}b{% endif %}", "{% if a %} {% endif %}"),
         (":count of :name, :smile:", ":count :name :smile:"),
+        ("$USER$: US$ 5, {\\an8}Above, {a:>{b}}", "$USER$ {\\an8} {a:>{b}}"),
     ],
 )
 def test_words_are_no_placeholders(text: str, found: str) -> None:
@@ -69,6 +70,8 @@ def test_words_are_no_placeholders(text: str, found: str) -> None:
         ("c", "100 % sure of %dx%d %sKB", ["% s", "%dx", "%d", "%sKB"]),
         ("c", "100%% of %s, %sHow", ["100%%", "%s", "%s"]),
         ("c", "50 % {0} and 5%", ["%", "{0}", "%"]),
+        ("c", "%jrows %'d50 %'x10s", ["%j", "%'d", "%'x10s"]),
+        ("lisp", "~a, 5 ~3d; %s", ["~a", "~3d"]),
         ("python", "%(n)s%% %s %1", ["%(n)s", "%%", "%s", "%"]),
         ("qt", "%1KB %s %n", ["%1", "%n"]),
         ("ruby", "%<n>s %{m} %s", ["%<n>s", "%{m}", "%s"]),
@@ -79,8 +82,15 @@ def test_a_format_decides_what_a_percent_sign_begins(dialect: str, text: str, fo
 
 
 def test_a_format_is_named_by_gettexts_flags() -> None:
-    flags = [["fuzzy", "c-format"], ["objc-format"], ["python-format"], ["kde-format"], ["ruby-format"]]
-    assert [dialect_of(own) for own in flags] == ["c", "c", "python", "qt", "ruby"]
+    flags = [
+        ["fuzzy", "c-format"],
+        ["objc-format"],
+        ["python-format"],
+        ["kde-format"],
+        ["ruby-format"],
+        ["lisp-format"],
+    ]
+    assert [dialect_of(own) for own in flags] == ["c", "c", "python", "qt", "ruby", "lisp"]
     for own in ([], ["no-c-format"], ["python-brace-format"], ["no-wrap"]):
         assert dialect_of(own) == ANY
 
@@ -135,6 +145,7 @@ def test_branches_of_messages_are_text(text: str, branches: list[str] | None) ->
 UNITS = [
     "{", "%", "a.", "{{a", "{%", "<%", "%(", "%a", "%{", "$a", "@a", "a@", ":a", "&a", "a://.", "{a,plural,x{", "[",
     "<0", "#", "-", "%0", "{a", "{n, plural, ", "\\a{", "%*", "%<",
+    "{a:{", "%[", "%'", "%|", "~1,", "$a$",
 ]  # fmt: skip
 
 

@@ -5,6 +5,8 @@ Files in one language are translated in place. Qt's ``.ts`` has two languages: i
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
@@ -13,15 +15,25 @@ from typing import IO, Any
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.serve.documents.document import Filling, Format, Parts, check_language, edit
+from fairseq_ext.serve.documents.markup_documents import read_text
 from fairseq_ext.serve.runtime.tags import MARKDOWN
 
-# Module and class of translate.storage; for properties, of UTF-8 and of other encodings.
+# Module and class of translate.storage; the last one is for other encodings than UTF-8.
 _CLASSES = {
     "android": ("aresource.AndroidResourceFile",),
     "strings": ("properties.stringsutf8file", "properties.stringsfile"),
     "properties": ("properties.javautf8file", "properties.javafile"),
     "resx": ("resx.RESXFile",),
     "qt": ("ts2.tsfile",),
+}
+
+
+# What is not to be translated.
+_OTHERS: dict[str, Callable[[Any], Any]] = {
+    "android": lambda unit: re.fullmatch(r"[@?][\w.:+]*/?[\w.]+", unit.source),  # names another resource
+    "qt": lambda unit: unit.isobsolete(),
+    # Objects, and names of a form's controls.
+    "resx": lambda unit: {"type", "mimetype"} & {*unit.xmlelement.keys()} or unit.getid().startswith(">>"),
 }
 
 
@@ -48,22 +60,27 @@ def _guarded(name: str, parse: Callable[[], Any]) -> Any:
 
 def _store(name: str, data: bytes) -> Any:
     """Parse a file."""
-    has_others = len(_CLASSES[name]) > 1
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        kind = _class(name, int(has_others))
+        kind = _class(name, -1)
     else:
         kind = _class(name)
-    return _guarded(name, lambda: kind.parsestring(data))
+    store = _guarded(name, lambda: kind.parsestring(data))
+    for item in store.body.iterfind("string-array/item") if name == "android" else ():
+        if item.getparent().get("translatable") != "false":
+            unit = store.UnitClass(None, xmlelement=item)
+            unit.SINGULAR_TAG = item.tag
+            store.addunit(unit, new=False)
+    return store
 
 
 def _units(name: str, store: Any) -> Iterator[Any]:
     """Yield the units that can be translated."""
     for unit in store.units:
-        is_object = name == "resx" and (unit.xmlelement.get("type") or unit.xmlelement.get("mimetype"))
-        is_text = isinstance(unit.source, str) and unit.istranslatable() and not unit.isheader() and not is_object
-        if is_text and not (name == "qt" and unit.isobsolete()):
+        is_item = name == "android" and unit.xmlelement.tag == "item"  # of an array; it has no name
+        is_text = isinstance(unit.source, str) and (is_item or unit.istranslatable()) and not unit.isheader()
+        if is_text and not _OTHERS.get(name, lambda _: False)(unit):
             yield unit
 
 
@@ -94,6 +111,8 @@ def _write(name: str, path: Path, parts: Iterable[str], file: IO[bytes]) -> None
     written = bytes(store)
     if _shape(store) != _shape(_store(name, written)):
         raise InputError(f"would not be read again as {name}; report the file")
+    if name == "properties" and data.isascii():  # Java before 9 reads nothing else
+        written = re.sub("[^\0-\x7f]", lambda found: json.dumps(found[0])[1:-1], written.decode()).encode()
     file.write(written)
 
 
@@ -131,10 +150,11 @@ def _write_yaml(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
 def _loaded(path: Path) -> tuple[Any, Any]:
     """Return the content of a YAML file, and a writer that keeps its form."""
     module, data = _module("yaml", "ruamel.yaml"), path.read_text(encoding="utf-8")
-    _, mapping, sequence = _guarded("yaml", lambda: _module("yaml", "ruamel.yaml.util").load_yaml_guess_indent(data))
+    nested, item = re.search(r"^( +)[^\s#-]", data, re.M), re.search(r"^( *).*:\s*\n\1( *)(-\s+)", data, re.M)
     yaml = module.YAML()
     yaml.preserve_quotes, yaml.width = True, 1 << 20
-    yaml.indent(mapping=mapping, sequence=mapping, offset=sequence)
+    offset, dash = (len(item[2]), len(item[3])) if item else (0, 2)
+    yaml.indent(mapping=len(nested[1]) if nested else 2, sequence=offset + dash, offset=offset)
     return _guarded("yaml", lambda: yaml.load(data)), yaml
 
 
@@ -147,12 +167,33 @@ def _values(holder: Any) -> Iterator[tuple[Any, Any]]:
         yield from _values(value)
 
 
+# What the parser of Markdown would write in another way, such as &lt;b&gt; as a tag.
+_HELD = re.compile(r"&(?:#\w+|\w+);|\u00a0|\\\|")
+_FRONT = re.compile(r"(?:\+\+\+\n.*?\n\+\+\+\n)?", re.DOTALL)  # in TOML; the parser knows those in YAML
+
+
 def _markdown(path: Path, translate: Callable[[str], str]) -> bytes:
     """Return a Markdown file with its texts replaced."""
+    written = "".join(read_text(path))
+    text = written.replace("\r\n", "\n")
+    front = _FRONT.match(text)[0]  # type: ignore[index]
+    free = (char for char in map(chr, range(0xE000, 0xF900)) if char not in text)
+    held = dict(zip(dict.fromkeys(_HELD.findall(text)), free, strict=False))
+    shown = {ord(char): part for part, char in held.items()}
+
+    def hidden(text: str) -> str:
+        return _HELD.sub(lambda found: held.get(found[0], found[0]), text)
+
     kind = _module("markdown", "translate.storage.markdown").MarkdownFile
-    store = kind(callback=translate, extract_code_blocks=False, extract_frontmatter=False, no_placeholders=True)
-    _guarded("markdown", lambda: store.parse(path.read_bytes()))
-    return bytes(store.filesrc.encode("utf-8"))
+    store = kind(
+        callback=lambda text: hidden(translate(text.translate(shown))),
+        extract_code_blocks=False,
+        extract_frontmatter=False,
+        no_placeholders=True,
+    )
+    _guarded("markdown", lambda: store.parse(hidden(text[len(front) :]).encode()))
+    made = front + store.filesrc.translate(shown)
+    return (made.replace("\n", "\r\n") if "\r\n" in written else made).encode()
 
 
 def _read_markdown(path: Path, filling: Filling) -> Parts:
@@ -162,9 +203,8 @@ def _read_markdown(path: Path, filling: Filling) -> Parts:
 
 
 def _write_markdown(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
-    left = iter(parts)
+    left = iter(list(parts))  # the parser does not allow another one meanwhile
     written = _markdown(path, lambda _: next(left))
-    list(left)
     file.write(written)
 
 

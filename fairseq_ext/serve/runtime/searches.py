@@ -125,7 +125,7 @@ class Searches:
         spoilt = [row for row, each in enumerate(sentences) if not self._is_kept(each, found[row])]
         for row in spoilt:
             sentences[row] = self._without_placeholders(sentences[row])
-        search_free = partial(search_again, banned=self._text.targets_with(_SYNTAX) if spoilt else None)
+        search_free = partial(search_again, banned=self._syntax if spoilt else None)
         repeating = [row for row, fault in enumerate(faults) if fault]
         no_repeat = partial(search_again, options=replace(wide, no_repeat_ngram_size=_NO_REPEAT))
         for rows, own_search in ((spoilt, search_free), (repeating, no_repeat)):
@@ -178,6 +178,11 @@ class Searches:
     @cached_property
     def _full_output(self) -> Output:
         return self._model.output(self._text.vocabulary.pad)
+
+    @cached_property
+    def _syntax(self) -> np.ndarray:
+        """Target tokens with characters of placeholders."""
+        return self._text.targets_with(_SYNTAX)
 
     def _domains_of(self, batch: Sequence[Sentence]) -> set[str]:
         """Return the domains whose adapters may be used; gates use all."""

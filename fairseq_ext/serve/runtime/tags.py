@@ -28,7 +28,7 @@ _TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(
     |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,1000}}?</(?P=code)\s*>
     |<(?!domain:|PRI\w+>)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>
     |</?[a-z][^<>"']*["'][^<>]*>|</[a-z]\w*\s*\Z
-    |&lt;[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
+    |&lt;(?!(?<!\d%&lt;)(?<=%&lt;)\w++&gt;[\d.+-]*+[a-z])[!/]?[a-z](?:[^<>&]|&(?![lg]t;))*+&gt;|{_PRIVATE}"""
 _FLAGS = re.DOTALL | re.IGNORECASE | re.VERBOSE
 
 
@@ -44,7 +44,9 @@ class Syntax(NamedTuple):
 _OTHER_BREAKS = r"\v\x1c-\x1e\x85\u2028\u2029|"
 PLAIN = Syntax(re.compile(f"{_TAG}|{_ACCELERATOR}", _FLAGS), re.compile(rf"[\t\r\n\f{_OTHER_BREAKS}]+"), False)
 # A line break in the source of HTML or XML is a blank, but a reference to one is a line break.
-HTML = Syntax(re.compile(_TAG, _FLAGS), re.compile(f"[{_OTHER_BREAKS}]+"), True)
+# The code of a template is written as it is, also if it has characters that are otherwise escaped.
+_CODE = r"<%.{0,1000}?%>|\{\{[^{}<>&]*+[<>&][^{}]*+\}\}|\{%[^{}<>&]*+[<>&][^{}]*+(?<=%)\}"
+HTML = Syntax(re.compile(f"{_CODE}|{_TAG}", _FLAGS), re.compile(f"[{_OTHER_BREAKS}]+"), True)
 _REFERENCE = re.compile(r"&#(?:0*(?:9|1[03])|x0*[9ad]);", re.IGNORECASE)
 # Entities that an XML document defines stay as they are written.
 _ESCAPED_ACCELERATOR = _ACCELERATOR.replace("&", "&amp;")
@@ -52,7 +54,10 @@ XML = HTML._replace(
     markup=re.compile(rf"{_TAG}|{_ESCAPED_ACCELERATOR}|&(?!(?:amp|lt|gt|quot|apos);)[a-z][\w.-]*;", _FLAGS)
 )
 PREFORMATTED_XML = XML._replace(breaks=PLAIN.breaks)
-_MARKDOWN = r"""(?P<ticks>`+)[^`](?:.*?[^`])??(?P=ticks)(?!`)|!?\[|\](?:\([^()\s]*(?:\ "[^"]*")?\))?|\*\*?|~~|__"""
+# Brackets are those of links; footnotes and tasks stay. In %*d there is no emphasis.
+_MARKDOWN = r"""(?P<ticks>`+)[^`](?:.*?[^`])??(?P=ticks)(?!`)|\[(?:\^[^\[\]]*+|[ x])\]
+    |!?\[(?=(?:[^\[\]]|\[[^\[\]]*+\])*+\][(\[])|\](?:\([^()\s]*(?:\ "[^"]*")?\)|\[[^\[\]]*\])
+    |(?<!%)(?<!%\.)\*\*?|~~|__"""
 MARKDOWN = PLAIN._replace(markup=re.compile(rf"{_MARKDOWN}|{_TAG}", _FLAGS))
 
 # HTML tags that end a sentence. All other tags are inline.
@@ -63,7 +68,7 @@ _BLOCK = re.compile(
     |title|tr|ul|video""",
     re.VERBOSE | re.IGNORECASE,
 )
-_UNTRANSLATED = ("code", "kbd", "pre", "samp", "textarea", "var")
+_UNTRANSLATED = ("code", "kbd", "math", "pre", "samp", "textarea", "var")
 _WITHOUT_END = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 # Elements of XLIFF and TMX that stand for the opening and closing half of a pair of tags.
 _OPENING, _CLOSING = ("bpt", "bx", "sc", "sm"), ("ept", "ex", "ec", "em")

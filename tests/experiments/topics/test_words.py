@@ -18,6 +18,8 @@ from fairseq_ext.experiments.topics.words import (
     words_by_use,
     words_near,
 )
+from fairseq_ext.text.model_tokenizer import read_model_tokenizer
+from tests.models.tiny_causal import make_tokenizer
 
 LINES = [
     "▁The ▁plot ▁was ▁weak .",
@@ -45,6 +47,19 @@ def test_documents_are_the_candidates_of_drawn_lines(tmp_path: Path) -> None:
     assert part.numbers.tolist() == again.numbers.tolist()
     with pytest.raises(InputError, match=r"train\.txt: .*min_count"):
         read_word_corpus(path, tmp_path, "x", count=100, min_count=4, seed=1)
+
+
+def test_tokens_of_a_model_are_words_as_they_are_spelt(tmp_path: Path) -> None:
+    """Byte-level tokens are numbers in the text; a word begins with a space in their spelling."""
+    lines = ["the camera shows the plot", "a camera and a plot", "batteries"] * 3
+    make_tokenizer(tmp_path, lines, vocab_size=400)
+    tokenizer = read_model_tokenizer(tmp_path / "tokenizer.json")
+    path = tmp_path / "train.txt"
+    path.write_text("\n".join(tokenizer.encode(f" {line}" for line in lines)), encoding="utf-8")
+    corpus = read_word_corpus(path, tmp_path, "x", count=100, min_count=3, seed=1)
+    spelt = {tokenizer.spellings()[piece]: word for piece, word in corpus.words.items()}
+    assert {" camera": "camera", " plot": "plot"}.items() <= spelt.items()
+    assert corpus.documents[1] == ["camera", "plot"]
 
 
 def test_the_nearest_are_so_by_angle() -> None:

@@ -144,6 +144,7 @@ SOURCES = {
         'A &lt;b&gt;B&lt;/b&gt; &lt;a href="x"&gt;C&lt;/a&gt;',
     ),
     "charset": ('ö &lt;meta charset="iso-8859-1"&gt; a', 'Ö &lt;meta charset="iso-8859-1"&gt; A'),
+    "ruby": ("a %&lt;b&gt;s c", "A %&lt;b&gt;s C"),
     "protected": ('a <mrk mtype="protected">b</mrk> c', 'A <mrk mtype="protected">b</mrk> C'),
     "untranslated": ('a <g id="1" translate="no">b</g> c', 'A <g id="1" translate="no">b</g> C'),
     "nested": (
@@ -307,6 +308,10 @@ PAGES = {
         '<html xml:lang="de" lang="de"><p title="t">A<br/>B\u00a0C</p>',
     ),
     "accept": ('<form accept-charset="ISO-8859-1">ö</form>', '<form accept-charset="ISO-8859-1">Ö</form>'),
+    "template": (
+        "<%= a %> b {{ c && d }} {% if e < f %}g{% end %}<?php h ?> <math><mi>i</mi></math>",
+        "<%= a %> B {{ c && d }} {% if e < f %}G{% end %}<?php h ?> <math><mi>i</mi></math>",
+    ),
     "script": ('<script>"<p>a</p>"; // </b></script>b', '<script>"<p>a</p>"; // </b></script>B'),
     "entities": ("caf&eacute; &amp; AT&T &mdash; &lt;x&gt; &unknown;", "CAFÉ &amp; AT&amp;T — &lt;x&gt; &amp;unknown;"),
 }
