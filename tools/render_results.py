@@ -319,8 +319,7 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
 def comparisons_of(experiment: Path) -> list[Comparison]:
     """Return all comparisons of an experiment; a report has only some."""
     files = [experiment / folder / COMPARISONS_FILE for folder in ("scores", "report")]
-    found = [read_comparisons(file) for file in files if file.exists()]
-    return found[0] if found else []
+    return next(filter(None, map(read_comparisons, files)), [])
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ext.base.json_file import read_json
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.config import Experiment
-from fairseq_ext.experiments.metrics.comparison import Comparison, compare_runs, read_comparisons
+from fairseq_ext.experiments.metrics.comparison import Comparison, compare_runs
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Dimension, Record, Records, write_records
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.train import LOG_FILE, read_training_log, system_dir
@@ -28,11 +28,6 @@ def measure_step(
 ) -> Step:
     """Return the step that writes the records of ``measure`` to ``records.jsonl``; see :class:`Step`."""
     return Step(output, inputs, options, lambda folder: write_records(folder / RECORDS_FILE, measure()))
-
-
-def comparisons_in(path: Path) -> list[Comparison]:
-    """Read the comparisons of a file; none if it does not exist yet."""
-    return read_comparisons(path) if path.is_file() else []
 
 
 def metric_column(

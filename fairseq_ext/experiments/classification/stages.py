@@ -26,10 +26,10 @@ from fairseq_ext.experiments.classification.measure import comparison_steps, com
 from fairseq_ext.experiments.classification.report import page
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import checkpoint_of, is_given
+from fairseq_ext.experiments.metrics.comparison import read_comparisons
 from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.recipe import Recipe
-from fairseq_ext.experiments.report import comparisons_in
 from fairseq_ext.experiments.text_steps import (
     TextFolder,
     copy_files,
@@ -106,7 +106,7 @@ class ClassificationRecipe(Recipe[Classification]):
 
     def page(self, records: Records) -> Page:
         """Make the page of the tables and figures of Houlsby et al. (2019)."""
-        return page(self.experiment, records, comparisons_in(comparisons_file(self.experiment)))
+        return page(self.experiment, records, read_comparisons(comparisons_file(self.experiment)))
 
 
 RECIPE = ClassificationRecipe

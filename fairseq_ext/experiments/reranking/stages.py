@@ -21,11 +21,10 @@ from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.experiments.config import Place, Run
 from fairseq_ext.experiments.dagru import KNESER_NEY, TASK, needs_vectors, ngram_step
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, read_comparisons
 from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.recipe import Recipe
-from fairseq_ext.experiments.report import comparisons_in
 from fairseq_ext.experiments.reranking.config import LIST_FILE, GeneralVectors, Reranking
 from fairseq_ext.experiments.reranking.measure import rerank_step
 from fairseq_ext.experiments.reranking.report import page
@@ -99,7 +98,7 @@ class RerankingRecipe(Recipe[Reranking]):
     def page(self, records: Records) -> Page:
         """Make the page of Table 5 of Zhang et al. (2016) and of perplexities."""
         [comparisons] = self.page_files()
-        return page(self.experiment, records, comparisons_in(comparisons))
+        return page(self.experiment, records, read_comparisons(comparisons))
 
 
 RECIPE = RerankingRecipe

@@ -85,9 +85,7 @@ def _look_at(printed: Path, total: int) -> Look:
     return look
 
 
-def translate_file(
-    folder: Path, source: Path, arguments: Sequence[str], lengths: Mapping[str, int], lang: str
-) -> None:
+def translate_file(folder: Path, source: Path, arguments: Sequence[str], lengths: Mapping[str, int], lang: str) -> None:
     """Translate a file by fairseq-interactive to ``NAME.LANG`` in a folder; ``lengths`` are those of its parts by name.
 
     All lines are read at once, so that batches have lines of similar length.

@@ -16,11 +16,10 @@ from fairseq_ext.base.provenance import EXTRA
 from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, read_comparisons
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, Records, read_rows
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.recipe import Recipe
-from fairseq_ext.experiments.report import comparisons_in
 from fairseq_ext.experiments.train import LOG_FILE, best_checkpoint, read_training_log, train_step
 from fairseq_ext.experiments.translation.analyses import ANALYSES, analysis_steps
 from fairseq_ext.experiments.translation.config import Translation
@@ -149,7 +148,7 @@ class TranslationRecipe(Recipe[Translation]):
 
     def standing(self) -> Standing:
         """Return how the decoding runs stand by the measurements so far."""
-        return Standing(self.experiment, self.records(), comparisons_in(self._scored(COMPARISONS_FILE)))
+        return Standing(self.experiment, self.records(), read_comparisons(self._scored(COMPARISONS_FILE)))
 
     def page_files(self) -> Sequence[Path]:
         """Return the files of comparisons, examples, the classifier, the timed machine, and the base's origin."""
@@ -167,7 +166,7 @@ class TranslationRecipe(Recipe[Translation]):
         machine = self._machine_file.read_text(encoding="utf-8").strip() if self._machine_file.is_file() else ""
         examples = self._scored(EXAMPLES_FILE)
         return page(
-            Standing(self.experiment, records, comparisons_in(self._scored(COMPARISONS_FILE))),
+            Standing(self.experiment, records, read_comparisons(self._scored(COMPARISONS_FILE))),
             read_rows(examples, Example) if examples.is_file() else [],
             machine,
         )
