@@ -61,7 +61,9 @@ def ask(port: int, path: str, kind: str = _JSON, body: bytes | None = None) -> t
 @contextlib.contextmanager
 def watched(server: Any) -> Iterator[dict[str, Any]]:
     """Ask small things while the block runs, and put into the result how long they took."""
-    small, live, found = [], [], {}
+    small: list[float] = []
+    live: list[float] = []
+    found: dict[str, Any] = {}
     done, cpu = threading.Event(), server.cpu()
 
     def repeat(every: float, seconds: list[float], question: Callable[[], tuple[int | str, float]]) -> None:
@@ -113,7 +115,8 @@ def measure(server: Any, count: int) -> dict[str, Any]:
             found["status"], seconds = ask(server.port, *request)
         rows[name] = found | {"seconds": round(seconds, 2)}
     rows["512 idle, 16 slow"] = idle_and_slow(server)
-    body, memory = json.dumps({"texts": ["a b c"]}).encode(), []
+    body = json.dumps({"texts": ["a b c"]}).encode()
+    memory: list[float] = []
     for number in range(count):
         ask(server.port, "/translate", body=body)
         if number % max(1, count // 10) == 0:
