@@ -1,15 +1,17 @@
-"""What all tests share."""
+"""What all tests share. It imports neither torch nor fairseq, so that a test of text or files starts at once."""
 
+import functools
 import gc
 import os
 import sys
-import warnings
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.fork_server import PYTHON, preloaded_commands, quicken_hydra
+from tests.fork_server import PYTHON, preloaded_commands
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -17,14 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
     import benchmarks  # noqa: F401
-
-
-def pytest_collectstart() -> None:
-    """Whoever collects tests runs them; the process that only hands them out to others imports nothing."""
-    warnings.filterwarnings("ignore", module="hydra")
-    import fairseq_ext
-
-    fairseq_ext.install()
 
 
 def pytest_collection_finish() -> None:
@@ -39,33 +33,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Commands of fairseq's and of this project start at once, where a process may be forked."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Only slow tests start commands."""
+    if item.get_closest_marker("slow"):
+        start_commands_at_once(item.config)
+
+
+@functools.cache
+def start_commands_at_once(config: pytest.Config) -> None:
+    """From now on, fork commands of fairseq's and of this project, where a process may be forked."""
     import torch
 
     if not hasattr(os, "pidfd_open") or torch.cuda.is_available():
-        yield
         return
-    with preloaded_commands(tmp_path_factory.mktemp("commands")):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _quick_hydra() -> None:
-    """Tests compose fairseq's options some hundred times."""
-    quicken_hydra()
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    stack.enter_context(preloaded_commands(Path(folder)))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_worker() -> Iterator[None]:
     """Steps start no processes of their own unless a test says how many: each would import torch and fairseq."""
-    from fairseq_ext.base import jobs as tasks
-    from fairseq_ext.base import steps
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "cores", lambda: 1)
-        patch.setattr(steps, "cores", lambda: 1)
+        patch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
         yield
 
 
@@ -77,10 +69,15 @@ def true_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def read_options_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let fairseq's parsers read options in this process, which has fairseq loaded already, not in one of their own."""
+    """Let fairseq's parsers read options in this process, which loads fairseq once, not in one for each test."""
     from fairseq_ext.base import fairseq_options
 
-    monkeypatch.setattr(fairseq_options, "first_mistake_in", fairseq_options.first_mistake)
+    def first_mistake_in(commands: list) -> fairseq_options.Mistake | None:
+        import tests.fairseq_ready  # noqa: F401
+
+        return fairseq_options.first_mistake(commands)
+
+    monkeypatch.setattr(fairseq_options, "first_mistake_in", first_mistake_in)
 
 
 @pytest.fixture(scope="session")

@@ -178,7 +178,7 @@ def preload_project() -> None:
     registry = importlib.import_module("fairseq_ext.experiments.registry")
     for name in registry.recipe_names():
         registry.load_recipe(name)
-    for name in ("cli.main", "engine.executors"):  # not the runtime: ONNX Runtime starts a thread
+    for name in ("cli.main", "base.executors"):  # not the runtime: ONNX Runtime starts a thread
         importlib.import_module(f"fairseq_ext.{name}")
     del sys.path[0]
     options = importlib.import_module("fairseq.options")

@@ -13,7 +13,7 @@ from fairseq.models.transformer import TransformerModel
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.hub import DomainTranslator
 from tests import toy, toy_systems
-from tests.convert.tiny_translation import write_pieces
+from tests.text.tiny_pieces import write_pieces
 from tests.toy_systems import by_hand
 
 LINES = ["w1 w2 w3", "w4 w5", "w6", "w7 w8 w9 w10"]

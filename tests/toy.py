@@ -16,6 +16,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf, omegaconf_no
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
+import tests.fairseq_ready  # noqa: F401
+
 USER_DIR = str(Path(__file__).resolve().parents[1] / "fairseq_ext")
 DOMAINS = ["law", "med", "sub"]
 WORDS = [f"w{i}" for i in range(20)]

@@ -7,7 +7,8 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -29,6 +30,8 @@ INTERFACE = {
     "fairseq_ext.serve": ["SystemTranslator", "Request", "Answer", "Candidate"],
     "fairseq_ext.base.errors": ["InputError"],
 }
+# Public methods that only the commands and the server need.
+INNER = {"count_pieces", "extra_work", "divided"}
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Shape", "Yields")
 
 
@@ -69,7 +72,7 @@ def _methods(owner: type) -> Iterator[tuple[str, Any]]:
     """Yield the documented methods of a class, in source order."""
     for name, value in vars(owner).items():
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-        if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
+        if not name.startswith("_") and name not in INNER and inspect.isfunction(function) and function.__doc__:
             yield name, function
 
 
@@ -104,16 +107,48 @@ def markdown(owner: Any) -> str:
     return "\n".join(lines)
 
 
+@dataclasses.dataclass(frozen=True)
+class Component:
+    """A class registered with fairseq."""
+
+    name: str
+    presets: list[str]
+    text: str
+    options: list[tuple[str, str]]  # with their help
+
+    def section(self, shared: Mapping[tuple[str, str], int]) -> Iterator[str]:
+        """Yield paragraphs; shared options by name only."""
+        yield f"### `{self.name}`"
+        if self.presets:
+            yield "Presets: " + ", ".join(f"`{preset}`" for preset in self.presets) + "."
+        yield self.text
+        if own := [option for option in self.options if shared[option] == 1]:
+            yield option_list(own)
+        if names := [f"`--{option[0]}`" for option in self.options if shared[option] > 1]:
+            yield f"Shared options: {', '.join(names)}."
+
+
 def _registered() -> Iterator[str]:
-    """Yield architectures, criterions and tasks, each with its options."""
+    """Yield architectures, criterions and tasks, each with its options; shared ones once."""
     registration = importlib.import_module("fairseq_ext.registration")
-    models = importlib.import_module("fairseq.models")
     for kind, package in (("arch", "models"), ("criterion", "criterions"), ("task", "tasks")):
+        modules = [
+            module
+            for module in _modules(getattr(registration, package))
+            if f"@register_{kind.replace('arch', 'model')}(" in inspect.getsource(module)
+        ]
+        components = [_component(module) for module in modules]
+        shared = Counter(option for each in components for option in each.options)
         yield f"## `--{kind}`"
-        for module in _modules(getattr(registration, package)):
-            source = inspect.getsource(module)
-            if f"@register_{kind.replace('arch', 'model')}(" in source:
-                yield from _component(kind, module, models)
+        if several := [option for option, count in shared.items() if count > 1]:
+            yield f"Shared options:\n\n{option_list(several)}"
+        for each in components:
+            yield from each.section(shared)
+
+
+def option_list(options: Iterable[tuple[str, str]]) -> str:
+    """Return options with their help as a list."""
+    return "\n".join(f"* `--{name}`: {words}" for name, words in options)
 
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
@@ -121,22 +156,18 @@ def _modules(package: ModuleType) -> Iterator[ModuleType]:
         yield importlib.import_module(f"{package.__name__}.{path.stem}")
 
 
-def _component(kind: str, module: ModuleType, models: ModuleType) -> Iterator[str]:
+def _component(module: ModuleType) -> Component:
+    """Return the component that a module registers under its own name; of architectures the first paragraph."""
     name = module.__name__.rpartition(".")[2]
     own = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
     configs = [each for each in own if dataclasses.is_dataclass(each)]
     component = next(
         each for each in own if each not in configs and re.search("(Model|Criterion|Task|LM)$", each.__name__)
     )
-    presets = sorted(set(models.ARCH_MODEL_INV_REGISTRY.get(name, [])) - {name}) if kind == "arch" else []
-    yield f"### `{name}`"
-    if presets:
-        yield "Presets: " + ", ".join(f"`{preset}`" for preset in presets) + "."
-    yield markdown(component)
+    registry = importlib.import_module("fairseq.models").ARCH_MODEL_INV_REGISTRY
     config = getattr(component, "config_class", None) or next(reversed(configs), None)
-    rows = [f"| `--{option}` | {words} |" for option, words in options_of(config)] if config else []
-    if rows:
-        yield "\n".join(["| option | meaning |", "|---|---|", *rows])
+    text = markdown(component).partition("\n\n*Attributes*" if registry.get(name) is None else "\n\n")[0]
+    return Component(name, sorted(set(registry.get(name, [])) - {name}), text, [*options_of(config)] if config else [])
 
 
 def options_of(config: type) -> Iterator[tuple[str, str]]:
@@ -145,7 +176,7 @@ def options_of(config: type) -> Iterator[tuple[str, str]]:
     names = {name for each in ours for name in vars(each).get("__annotations__", {})}
     for item in dataclasses.fields(config):
         if item.name in names and "help" in item.metadata:
-            yield item.name.replace("_", "-"), item.metadata["help"].replace("|", "\\|")
+            yield item.name.replace("_", "-"), item.metadata["help"]
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def _add_scheduler(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="run on a Dask cluster: address or file of its scheduler (see docs/cluster.md)",
+        help="run on a Dask cluster: address or file of its scheduler (see docs/experiment.md)",
     )
 
 

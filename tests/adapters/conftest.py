@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.fairseq_ready  # noqa: F401
 from fairseq_ext.serve.graphs.exported import Parts, writing
 from fairseq_ext.text.subwords import DICT_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.text.text_files import write_lines

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tests.fairseq_ready  # noqa: F401
 from fairseq_ext.base import fairseq_options, steps
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_options import (

@@ -15,8 +15,8 @@ import yaml
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.marian_folder import find_files
 from tests.convert.tiny_marian import make_marian_folder
-from tests.convert.tiny_translation import write_pieces
 from tests.fork_server import PYTHON
+from tests.text.tiny_pieces import write_pieces
 from tests.verbs import verb
 
 MODEL, VOCABULARY = "model.ende.npz", "vocab.ende.spm"

@@ -15,8 +15,8 @@ from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests.convert.tiny_roberta import make_bpe, make_pieces
-from tests.convert.tiny_translation import write_pieces
 from tests.text.odd_texts import ODD_TEXTS
+from tests.text.tiny_pieces import write_pieces
 
 # Hugging Face's tokeniser takes special symbols out of a text first.
 TEXTS = [text for text in ODD_TEXTS if "</s>" not in text]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from tests.convert.tiny_translation import write_pieces
+from tests.text.tiny_pieces import write_pieces
 
 WIDTH, INNER = 16, 24
 OPTIONS = {

@@ -8,7 +8,7 @@ import torch
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from tests.convert import tiny_subwords
 from tests.convert.tiny_subwords import save_noisy
-from tests.convert.tiny_translation import write_pieces
+from tests.text.tiny_pieces import write_pieces
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 

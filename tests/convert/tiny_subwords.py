@@ -8,11 +8,7 @@ from typing import Any
 import torch
 from tokenizers.implementations import ByteLevelBPETokenizer
 
-TEXT = [
-    "The old tree in the garden shows its flowers, doesn't it?",
-    "Accounts, credits and loans: the bank's rate was 12.5 % in 2024.",
-    "Schließe die Tür! Žluťoučký kůň 猫が好き 🙂👍🏽",
-] * 5
+from tests.text.tiny_pieces import TEXT
 
 
 def make_bpe(folder: Path, text: Sequence[str] = TEXT, special: Sequence[str] = (), last: str = "<mask>") -> int:

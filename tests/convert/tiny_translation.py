@@ -1,17 +1,15 @@
 """Translation models of some thousand random weights, with tokenizers of a page, as Hugging Face keeps them."""
 
-import io
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
 
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
-from tests.convert.tiny_subwords import TEXT
+from tests.text.tiny_pieces import TEXT, write_pieces
 
 _WORDS = " ".join(TEXT[:2]).split()
 LINES = [" ".join(_WORDS[first : first + 1 + first % 4]) for first in range(len(_WORDS))]
@@ -20,17 +18,6 @@ LENGTH = 28
 SIZES = {"d_model": 16, "max_position_embeddings": 64}
 SIZES |= {"encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 24}
 SIZES |= {"decoder_layers": 1, "decoder_attention_heads": 4, "decoder_ffn_dim": 20}
-
-
-def write_pieces(path: Path, size: int, kind: str = "unigram", lines: Sequence[str] = TEXT, **more: Any) -> list[str]:
-    """Train a SentencePiece model, and return its pieces without the special ones."""
-    model = io.BytesIO()
-    options = {"vocab_size": size, "model_type": kind, "num_threads": 1, "minloglevel": 2, **more}
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(model.getvalue())
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return [processor.id_to_piece(number) for number in range(3, len(processor))]
 
 
 def write_vocab(path: Path, symbols: list[str]) -> int:

@@ -137,7 +137,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_blocks_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if page.name in ("README.md", "examples.md"):  # which begin with corpora alone
+    if page.name in ("README.md", "experiment.md"):  # which begin with corpora alone
         (folder / "my.yaml").unlink()
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}

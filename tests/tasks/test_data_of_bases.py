@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 
 from fairseq_ext.base.errors import InputError
 from tests import toy
-from tests.convert.tiny_translation import TEXT, write_pieces
+from tests.text.tiny_pieces import TEXT, write_pieces
 
 PAIR = ("--source-lang", "en", "--target-lang", "pl")
 

@@ -11,7 +11,7 @@ from sacremoses import MosesPunctNormalizer
 from fairseq_ext.text.folded_text import fold, normal_form
 from fairseq_ext.text.normalise import Normalise, normalise_lines
 from fairseq_ext.text.text_files import collapse
-from tests.convert.tiny_translation import write_pieces
+from tests.text.tiny_pieces import write_pieces
 
 # One language for each set of rules that sacremoses has.
 LANGUAGES = ("en", "pl", "de", "fr", "es", "cs")

@@ -13,7 +13,7 @@ from fairseq_ext.text.downloads import fetch_packages, is_requirement
 from fairseq_ext.text.package_folder import folders_with, sizes_in
 
 WHERE = (
-    "A base would help: OPUS-MT and NLLB are on Hugging Face, Firefox's models in packages, too; see docs/examples.md.",
+    "A base would help: OPUS-MT and NLLB are on Hugging Face, Firefox's models in packages; see docs/import-export.md.",
     "From nothing, on 28,000 pairs, a model had 49 chrF (English-German); Firefox's had 71 (English-Portuguese).",
 )
 _INT8 = "intgemm"  # in the names of Marian's files with a byte for each parameter

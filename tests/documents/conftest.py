@@ -1,0 +1,1 @@
+import tests.fairseq_ready  # noqa: F401
