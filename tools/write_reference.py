@@ -31,7 +31,7 @@ INTERFACE = {
     "fairseq_ext.base.errors": ["InputError"],
 }
 # Public methods that only the commands and the server need.
-INNER = {"count_pieces", "extra_work", "spelled", "divided"}
+INNER = {"count_pieces", "extra_work", "divided"}
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Shape", "Yields")
 
 

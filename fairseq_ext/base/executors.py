@@ -117,7 +117,7 @@ def cluster_workers(scheduler: str) -> Iterator[Workers]:
                 f"{where}: no worker for {_WORKERS_SECONDS:.0f} s; start workers (see docs/experiment.md); {GO_ON}"
             ) from None
         except KilledWorker:
-            raise InputError(f"{where}: several workers died in the same task (out of memory?); {GO_ON}") from None
+            raise InputError(f"{where}: several workers died in the same job (out of memory?); {GO_ON}") from None
         except CancelledError:
             raise InputError(f"{where}: the scheduler has stopped; {GO_ON}") from None
 

@@ -40,7 +40,7 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Record:
+class StepRecord:
     """The contents of ``step.json``."""
 
     fingerprint: str  # of the directory's provenance
@@ -70,7 +70,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def read_record(directory: Path) -> Record | None:
+def read_record(directory: Path) -> StepRecord | None:
     """Return the record of a directory; None if it is missing or invalid."""
     record = read_json_object(directory / RECORD)
     fingerprint: Any = record.get("fingerprint")
@@ -78,7 +78,7 @@ def read_record(directory: Path) -> Record | None:
     hashes: Any = record.get("sha256", {})
     if not isinstance(fingerprint, str) or not _is_mapping_to(int, sizes) or not _is_mapping_to(str, hashes):
         return None
-    return Record(fingerprint, sizes, hashes, read_provenance(record.get("made_from")))
+    return StepRecord(fingerprint, sizes, hashes, read_provenance(record.get("made_from")))
 
 
 def read_provenance(value: Any) -> Provenance | None:
@@ -94,7 +94,7 @@ def is_finished(output: Path, fingerprint: str) -> bool:
     return record is not None and record.fingerprint == fingerprint and has_all_files(output, record)
 
 
-def has_all_files(output: Path, record: Record) -> bool:
+def has_all_files(output: Path, record: StepRecord) -> bool:
     """Return whether all recorded files exist with their recorded sizes."""
     try:
         return all((output / name).stat().st_size == size for name, size in record.sizes.items())
@@ -120,7 +120,7 @@ def _input_hash(path: Path) -> str:
     return hash_path(path)
 
 
-def check_contents(output: Path, record: Record, names: Sequence[str]) -> None:
+def check_contents(output: Path, record: StepRecord, names: Sequence[str]) -> None:
     """Check that files of a finished step match its record."""
     for name in names:
         file = output / name

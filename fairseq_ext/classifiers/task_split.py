@@ -19,7 +19,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.sections import Count, File, Number, Section, as_tuple
 from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts, write_task_facts
 from fairseq_ext.text.folded_text import fold
-from fairseq_ext.text.labelled_text import TABLES, Example, read_examples
+from fairseq_ext.text.labelled_text import TABLES, LabelledExample, read_examples
 from fairseq_ext.text.split import HELD_OUT, SPLITS, stable_hash
 from fairseq_ext.text.text_files import stream_lines, write_lines
 
@@ -150,7 +150,7 @@ def held_out_texts(folder: Path) -> Iterator[str]:
 
 
 def _draw(
-    name: str, task: ClassificationTask, examples: Sequence[Example], shares: Mapping[str, float], seed: int
+    name: str, task: ClassificationTask, examples: Sequence[LabelledExample], shares: Mapping[str, float], seed: int
 ) -> dict[str, str]:
     """Return the sets of held-out texts: the same shares of each class, and none of a class with few texts."""
     classes: dict[str, str] = {}
@@ -167,7 +167,9 @@ def _draw(
     return drawn
 
 
-def _with_held_out(sets: Mapping[str, Sequence[Example]], drawn: Mapping[str, str]) -> dict[str, list[Example]]:
+def _with_held_out(
+    sets: Mapping[str, Sequence[LabelledExample]], drawn: Mapping[str, str]
+) -> dict[str, list[LabelledExample]]:
     """Return all three sets: the given ones, and those drawn from the training set."""
     complete = {role: list(sets.get(role, ())) if role != "train" else [] for role in SPLITS}
     for example in sets["train"]:
@@ -175,7 +177,7 @@ def _with_held_out(sets: Mapping[str, Sequence[Example]], drawn: Mapping[str, st
     return complete
 
 
-def _separate(sets: Mapping[str, Sequence[Example]]) -> tuple[dict[str, list[Example]], dict[str, int]]:
+def _separate(sets: Mapping[str, Sequence[LabelledExample]]) -> tuple[dict[str, list[LabelledExample]], dict[str, int]]:
     """Remove from each set the examples of the sets before it (test, valid, train), and count them by set."""
     known: set[str] = set()
     separated = {}
@@ -185,7 +187,7 @@ def _separate(sets: Mapping[str, Sequence[Example]]) -> tuple[dict[str, list[Exa
     return separated, {role: len(sets[role]) - len(separated[role]) for role in ("train", "valid")}
 
 
-def _sample(name: str, examples: list[Example], most: int | None, seed: int) -> list[Example]:
+def _sample(name: str, examples: list[LabelledExample], most: int | None, seed: int) -> list[LabelledExample]:
     """Return at most ``most`` examples in order, sampled by hashes of their texts, independently of the order."""
     if most is None or len(examples) <= most:
         return examples
@@ -194,7 +196,7 @@ def _sample(name: str, examples: list[Example], most: int | None, seed: int) -> 
     return [examples[row] for row in sorted(ranked[:most])]
 
 
-def _labels(name: str, sets: Mapping[str, Sequence[Example]]) -> list[str]:
+def _labels(name: str, sets: Mapping[str, Sequence[LabelledExample]]) -> list[str]:
     """Return the sorted classes of the training set, which must include those of the held-out sets."""
     labels = {role: {example.label for example in examples} for role, examples in sets.items()}
     for role in HELD_OUT:
@@ -208,11 +210,11 @@ def _labels(name: str, sets: Mapping[str, Sequence[Example]]) -> list[str]:
     return sorted(labels["train"])
 
 
-def _write_set(folder: Path, role: str, examples: Sequence[Example], inputs: Sequence[str]) -> None:
+def _write_set(folder: Path, role: str, examples: Sequence[LabelledExample], inputs: Sequence[str]) -> None:
     write_lines(set_path(folder, LABEL, role), (example.label for example in examples))
     for number, part in enumerate(inputs):
         write_lines(set_path(folder, part, role), (example.texts[number] for example in examples))
 
 
-def _key(example: Example) -> str:
+def _key(example: LabelledExample) -> str:
     return "\0".join(map(fold, example.texts))

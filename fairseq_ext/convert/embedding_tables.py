@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.convert.translation_vocabulary import Vocabulary
+from fairseq_ext.convert.translation_vocabulary import TranslationVocabulary
 from fairseq_ext.patches.models import OUTPUT_BIAS
 
 _OUTPUT = "decoder.output_projection.weight"
@@ -20,7 +20,7 @@ NEVER = -100.0
 
 
 @dataclass(frozen=True)
-class Tables:
+class EmbeddingTables:
     """A model's embeddings with its own symbol numbers, V×H; tied ones are the same tensor.
 
     Attributes:
@@ -34,7 +34,7 @@ class Tables:
     start: Tensor | None = None
     bias: Tensor | None = None
 
-    def for_fairseq(self, vocabulary: Vocabulary) -> tuple[dict[str, Tensor], dict[str, bool]]:
+    def for_fairseq(self, vocabulary: TranslationVocabulary) -> tuple[dict[str, Tensor], dict[str, bool]]:
         """Return fairseq's weights, and its options for tied embeddings and for the start."""
         source, target = vocabulary.source.order(), vocabulary.target.order()
         words = _rows(self.encoder, source)

@@ -34,7 +34,7 @@ _KINDS = ("weight", "bias")
 
 
 @dataclass(frozen=True)
-class Family:
+class ModelFamily:
     """A model family in both libraries. In each pair of names, Hugging Face's is first."""
 
     name: str  # name for messages
@@ -68,7 +68,7 @@ class Family:
 Config = dict[str, Any]
 
 
-def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, path: Path) -> Config:
+def read_config(content: Mapping[str, Any], family: ModelFamily, num_symbols: int, path: Path) -> Config:
     """Validate ``config.json``, and return the values that differ between models of the family."""
     check_fixed(content, family.config, path)
     config: Config = {key: read_size(content, key, path) for key in ("vocab_size", *family.sizes)}
@@ -81,7 +81,7 @@ def read_config(content: Mapping[str, Any], family: Family, num_symbols: int, pa
     return config
 
 
-def arguments(config: Config, family: Family) -> list[str]:
+def arguments(config: Config, family: ModelFamily) -> list[str]:
     """Return the options of ``fairseq-train`` that build the model."""
     values = {**config, family.length: config[family.length] - family.unused_positions}
     found = {name: values[key] for key, names in family.sizes.items() for name in names}
@@ -89,7 +89,7 @@ def arguments(config: Config, family: Family) -> list[str]:
     return as_options({**family.task, **found})
 
 
-def read_weights(folder: Path, family: Family, config: Config) -> dict[str, Tensor]:
+def read_weights(folder: Path, family: ModelFamily, config: Config) -> dict[str, Tensor]:
     """Read the weights in single precision, without the prefix, copies and unused tensors."""
     named = {_own_name(name, family): value for name, value in load_weights(folder).items()}
     is_unused = re.compile("|".join(family.unused)).fullmatch
@@ -108,7 +108,7 @@ def read_weights(folder: Path, family: Family, config: Config) -> dict[str, Tens
 
 
 def to_fairseq(
-    weights: Mapping[str, Tensor], order: Sequence[int], family: Family, config: Config, where: Path
+    weights: Mapping[str, Tensor], order: Sequence[int], family: ModelFamily, config: Config, where: Path
 ) -> dict[str, Tensor]:
     """Convert weights to fairseq's names and layout.
 
@@ -138,7 +138,7 @@ def to_fairseq(
     return state
 
 
-def write_model(folder: Path, state: Mapping[str, Tensor], family: Family, config: Config, where: Path) -> None:
+def write_model(folder: Path, state: Mapping[str, Tensor], family: ModelFamily, config: Config, where: Path) -> None:
     """Check the shapes of the weights, and write a fairseq checkpoint."""
     line = arguments(config, family)
     with naming(where):
@@ -150,7 +150,7 @@ def _count_layers(weights: Mapping[str, Tensor], prefix: str) -> int:
     return len({name.removeprefix(prefix).split(".")[0] for name in weights if name.startswith(prefix)})
 
 
-def _own_name(name: str, family: Family) -> str:
+def _own_name(name: str, family: ModelFamily) -> str:
     """Return the family's name of a tensor."""
     module, dot, kind = name.removeprefix(family.prefix).rpartition(".")
     return f"{family.aliases.get(module, module)}{dot}{kind}"

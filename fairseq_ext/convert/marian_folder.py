@@ -20,7 +20,13 @@ import yaml
 from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.base.json_file import read_json
 from fairseq_ext.base.yaml_file import load_yaml
-from fairseq_ext.convert.translation_vocabulary import Side, Vocabulary, check_own_pieces, in_order, marian_vocabulary
+from fairseq_ext.convert.translation_vocabulary import (
+    Side,
+    TranslationVocabulary,
+    check_own_pieces,
+    in_order,
+    marian_vocabulary,
+)
 from fairseq_ext.text.subwords import parse_subwords
 
 _PACKED = ".gz"
@@ -72,7 +78,7 @@ class MarianFolder:
         found = {self.model, self.shortlist, *(path for name, path in self.files.items() if name.endswith(small))}
         return sorted(path for path in found if path is not None)
 
-    def read_vocabulary(self, languages: Sequence[str | None]) -> Vocabulary:
+    def read_vocabulary(self, languages: Sequence[str | None]) -> TranslationVocabulary:
         """Read both vocabularies; languages that are None are taken from ``metadata.json`` or the model's name."""
         given = [own or found for own, found in zip(languages, self.languages, strict=True)]
         paths = self.vocabularies(given)

@@ -20,7 +20,7 @@ from torch import Tensor
 from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
-from fairseq_ext.convert.embedding_tables import Tables
+from fairseq_ext.convert.embedding_tables import EmbeddingTables
 from fairseq_ext.convert.fairseq_model import as_options, read_transformer
 from fairseq_ext.convert.hugging_face import naming
 from fairseq_ext.convert.marian_files import MarianModel, read_model
@@ -95,7 +95,7 @@ class _Weights:
             self.found[f"{side}.version"] = torch.tensor([3.0])
         return self.found
 
-    def tables(self) -> Tables:
+    def tables(self) -> EmbeddingTables:
         """Return the embeddings."""
         joint = "Wemb" if "Wemb" in self.arrays else None
         encoder = self.matrix(joint or "encoder_Wemb")
@@ -105,7 +105,7 @@ class _Weights:
             # Earlier versions of Marian store it transposed.
             output = self.matrix(f"{_OUTPUT}Wt") if f"{_OUTPUT}Wt" in self.arrays else self.matrix(f"{_OUTPUT}W").t()
         bias = self.vector(f"{_OUTPUT}b") if f"{_OUTPUT}b" in self.arrays else None
-        return Tables(encoder, decoder, output, torch.zeros(decoder.shape[1]), bias)
+        return EmbeddingTables(encoder, decoder, output, torch.zeros(decoder.shape[1]), bias)
 
     def check_all_used(self) -> None:
         if self.unused:

@@ -21,7 +21,7 @@ from torch import Tensor
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json, read_size, weight_file
 from fairseq_ext.convert.language_models import (
-    Family,
+    ModelFamily,
     read_config,
     read_weights,
     to_fairseq,
@@ -41,7 +41,7 @@ _HEAD, _BIAS = "lm_head.", "lm_head.bias"
 _EMBEDDING, _POSITIONS = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
 _FAIRSEQ = "encoder.sentence_encoder."
 
-ROBERTA = Family(
+ROBERTA = ModelFamily(
     name="RoBERTa",
     task={"task": "masked_lm", "criterion": "masked_lm", "arch": "roberta"},
     criterion="MaskedLmLoss",
@@ -146,7 +146,7 @@ def _zero_head(symbols: int, width: int) -> dict[str, Tensor]:
 
 
 def _add_types_to_positions(
-    weights: dict[str, Tensor], expected: tuple[int, int], family: Family, where: Path
+    weights: dict[str, Tensor], expected: tuple[int, int], family: ModelFamily, where: Path
 ) -> Tensor | None:
     """Add token type 0 to the positions. Return the difference of type 1, if there is one."""
     types, positions = weights.pop(_TYPES, torch.empty(0)), weights.get(_POSITIONS, torch.empty(0))

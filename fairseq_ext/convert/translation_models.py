@@ -19,7 +19,7 @@ from torch import Tensor
 from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
-from fairseq_ext.convert.embedding_tables import Tables
+from fairseq_ext.convert.embedding_tables import EmbeddingTables
 from fairseq_ext.convert.fairseq_model import as_options, read_transformer
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
@@ -33,7 +33,7 @@ from fairseq_ext.convert.translation_vocabulary import (
     TEXT_FILES,
     TOKENIZER_CONFIG_FILE,
     VOCAB_FILE,
-    Vocabulary,
+    TranslationVocabulary,
     read_vocabulary,
 )
 from fairseq_ext.patches.checkpoints import check_weights
@@ -146,7 +146,10 @@ def _generation(config: Mapping[str, Any]) -> list[str]:
 
 
 def _converted(
-    weights: Mapping[str, Tensor], config: Mapping[str, Any], vocabulary: Vocabulary, options: Mapping[str, Any]
+    weights: Mapping[str, Tensor],
+    config: Mapping[str, Any],
+    vocabulary: TranslationVocabulary,
+    options: Mapping[str, Any],
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the weights with fairseq's names, and the options of the Transformer."""
     named = {name.removeprefix("model."): value.float() for name, value in weights.items()}
@@ -156,7 +159,7 @@ def _converted(
     if not options["decoder_normalize_before"]:
         start = _start(decoder, config)
         named |= _positions(named, options["max_source_positions"], encoder.shape[1])
-    tables = Tables(encoder, decoder, output, start, None if bias is None else bias.flatten())
+    tables = EmbeddingTables(encoder, decoder, output, start, None if bias is None else bias.flatten())
     embeddings, tied = tables.for_fairseq(vocabulary)
     versions = {f"{side}.version": torch.tensor([3.0]) for side in ("encoder", "decoder")}
     return {**named, **embeddings, **versions}, {**options, **tied}

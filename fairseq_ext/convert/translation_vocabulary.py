@@ -79,7 +79,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class TranslationVocabulary:
     """The vocabulary of both sides, and the style of language tokens."""
 
     source: Side
@@ -103,7 +103,7 @@ class Vocabulary:
             (folder / f"sentencepiece.{self.languages[1]}.model").write_bytes(self.target.model)
 
 
-def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) -> Vocabulary:
+def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) -> TranslationVocabulary:
     """Read the vocabulary of a model.
 
     Args:
@@ -126,7 +126,7 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
     refuse_added_tokens(folder, {*_SPECIAL, MASK, *renamed})
     model = _model(folder, [symbol for symbol in symbols if symbol not in renamed and symbol != MASK])
     side = Side([renamed.get(symbol, symbol) for symbol in symbols], model)
-    return Vocabulary(side, side, style, languages)
+    return TranslationVocabulary(side, side, style, languages)
 
 
 def _named_languages(folder: Path, family: str, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -169,7 +169,7 @@ def _model(folder: Path, symbols: Sequence[str]) -> bytes:
     return unigram_of_tokenizer({**content, "model": {"vocab": vocab}}, path).model
 
 
-def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) -> Vocabulary:
+def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) -> TranslationVocabulary:
     symbols = _numbered(folder / VOCAB_FILE)
     targets = _numbered(folder / TARGET_VOCAB_FILE) if config.get("separate_vocabs") else symbols
     sides = ((symbols, folder / SOURCE_MODEL), (targets, folder / TARGET_MODEL))
@@ -177,11 +177,11 @@ def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) 
     return marian_vocabulary(source, target, given, folder)
 
 
-def marian_vocabulary(source: Side, target: Side, given: Sequence[Any], folder: Path) -> Vocabulary:
+def marian_vocabulary(source: Side, target: Side, given: Sequence[Any], folder: Path) -> TranslationVocabulary:
     """Return the vocabulary of a Marian model, which may have symbols ``>>deu<<`` for target languages."""
     codes = [found[1] for symbol in source.symbols if (found := _MARIAN_CODE.fullmatch(symbol))]
     languages = _languages(folder, given, codes, is_told_source=False)
-    return Vocabulary(source, target, "marian" if codes else "none", languages)
+    return TranslationVocabulary(source, target, "marian" if codes else "none", languages)
 
 
 def _numbered(path: Path) -> list[str]:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_ext.modules.autocast import autocast_dtype, autocasts, without_autocast
-from fairseq_ext.modules.chosen_adapters import Choice, mix
+from fairseq_ext.modules.chosen_adapters import Chosen, mix
 
 
 class Bank(nn.Module):
@@ -34,18 +34,11 @@ class Bank(nn.Module):
         """
         raise NotImplementedError
 
-    def mix_chosen(
-        self,
-        x: Tensor,
-        choices: Sequence[Choice],
-        weights: Tensor,
-        active: Sequence[int] | None = None,
-        onto: Any = None,
-    ) -> Tensor:
-        """Compute the active adapters that each position chose and add their mixture to ``onto``.
+    def mix_chosen(self, x: Tensor, chosen: Chosen, onto: Any = None) -> Tensor:
+        """Compute the adapters that each position chose and add their mixture to ``onto``.
 
         Shape:
-            x: T×B×H; choices: of T·B positions; weights: T·B×k; onto, result: T×B×P
+            x: T×B×H; chosen: for T·B positions; onto, result: T×B×P
         """
         raise NotImplementedError
 
@@ -120,16 +113,9 @@ class AdapterBank(Bank):
         residual = _add_biases(x if onto is None else onto, weights.to(x.dtype), rows("up_bias"))
         return add_up(residual, hidden, weights, rows("up_weight").flatten(0, 1))
 
-    def mix_chosen(
-        self,
-        x: Tensor,
-        choices: Sequence[Choice],
-        weights: Tensor,
-        active: Sequence[int] | None = None,
-        onto: Any = None,
-    ) -> Tensor:
+    def mix_chosen(self, x: Tensor, chosen: Chosen, onto: Any = None) -> Tensor:
         normed = F.layer_norm(x, (self.embed_dim,)).flatten(0, -2).to(autocast_dtype(x))
-        rows = self._rows_of(active)
+        rows = self._rows_of(chosen.active)
         # Unbound once, as each index of a stacked tensor would make a gradient of the size of the whole.
         stacked = (*self.folded(rows), rows("up_weight"), rows("up_bias"))
         down, down_bias, up, up_bias = (each.to(normed.dtype).unbind() for each in stacked)
@@ -138,7 +124,7 @@ class AdapterBank(Bank):
             return torch.addmm(up_bias[n], F.relu(F.linear(inputs, down[n], down_bias[n])), up[n])
 
         with without_autocast(x):
-            mixed = mix(normed, choices, weights, self.embed_dim, adapt)
+            mixed = mix(normed, chosen, self.embed_dim, adapt)
         return (x if onto is None else onto) + mixed.view_as(x)
 
     def folded(self, rows: Callable[[str], Tensor]) -> tuple[Tensor, Tensor]:

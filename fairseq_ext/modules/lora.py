@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import Bank, add_up
 from fairseq_ext.modules.autocast import autocast_dtype, without_autocast
-from fairseq_ext.modules.chosen_adapters import Choice, mix
+from fairseq_ext.modules.chosen_adapters import Chosen, mix
 from fairseq_ext.modules.post_layer_adapter import current_batch
 
 # Linear layers of a fairseq layer that can be adapted. Keys and values of the cross-attention cannot: they belong to
@@ -55,20 +55,13 @@ class LoraBank(Bank):
         hidden = F.linear(x, rows("down_weight").flatten(0, 1))  # T×B×A·r
         return add_up(onto, hidden, weights, rows("up_weight").flatten(0, 1) * self.scale)
 
-    def mix_chosen(
-        self,
-        x: Tensor,
-        choices: Sequence[Choice],
-        weights: Tensor,
-        active: Sequence[int] | None = None,
-        onto: Any = None,
-    ) -> Tensor:
+    def mix_chosen(self, x: Tensor, chosen: Chosen, onto: Any = None) -> Tensor:
         inputs = x.flatten(0, -2).to(autocast_dtype(x))
-        rows = self._rows_of(active)
+        rows = self._rows_of(chosen.active)
         stacked = (rows("down_weight"), rows("up_weight") * self.scale)
         down, up = (each.to(inputs.dtype).unbind() for each in stacked)
         with without_autocast(x):
-            mixed = mix(inputs, choices, weights, onto.size(-1), lambda n, own: F.linear(own, down[n]) @ up[n])
+            mixed = mix(inputs, chosen, onto.size(-1), lambda n, part: F.linear(part, down[n]) @ up[n])
         return onto + mixed.view_as(onto)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.modules.adapter_bank import Bank
 from fairseq_ext.modules.autocast import without_autocast
-from fairseq_ext.modules.chosen_adapters import Choice, choose
+from fairseq_ext.modules.chosen_adapters import Chosen, choose
 from fairseq_ext.modules.running_mean import Positions, RunningMean, sequence_mean
 
 # Up to this number of adapters, an accelerator computes all for a single position faster than it sorts them.
@@ -33,9 +33,9 @@ def weighted(weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
     return lambda bank, x, onto: bank(x, weights, active, onto)
 
 
-def chosen(choices: list[Choice], weights: Tensor, active: Sequence[int] | None = None) -> Mixture:
-    """Return a mixture that computes each position's chosen adapters, see :meth:`Bank.mix_chosen`."""
-    return lambda bank, x, onto: bank.mix_chosen(x, choices, weights, active, onto)
+def sparse(chosen: Chosen) -> Mixture:
+    """Return a mixture that computes each position's chosen adapters only."""
+    return lambda bank, x, onto: bank.mix_chosen(x, chosen, onto)
 
 
 def either(is_one: Tensor, one: Mixture, other: Mixture) -> Mixture:
@@ -67,7 +67,7 @@ class RoutingBatch:
     known_logits: Tensor | None = None
     gate_logits: list[Tensor] = field(default_factory=list)
     mixture: Mixture | None = None
-    _chosen: tuple[list[Choice], Tensor] | None = None
+    _chosen: Chosen | None = None
 
     @cached_property
     def positions(self) -> Positions:
@@ -80,12 +80,12 @@ class RoutingBatch:
         assert self.given_weights is not None
         return most_chosen(self.given_weights) if self.most_given is None else self.most_given
 
-    def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> tuple[list[Choice], Tensor]:
-        """Return the given adapters of all positions of x, T×B×H, and their weights, T·B×k; cached for all layers."""
+    def choose_given(self, x: Tensor, active: Sequence[int] | None = None) -> Chosen:
+        """Return the given adapters of all positions of x, T×B×H; cached for all layers."""
         if self._chosen is None:
             assert self.given_weights is not None
             weights = self.given_weights if active is None else self.given_weights[:, active]
-            self._chosen = choose(weights, x, self.most)
+            self._chosen = choose(weights, x, self.most, active)
         return self._chosen
 
     @cached_property
@@ -134,13 +134,38 @@ class GivenRouter(nn.Module):
         gathers = self.gathers and torch.is_grad_enabled()
         if (gathers or x.device.type == "cpu") and len(batch.active) <= batch.most:
             return weighted(batch.given_weights[:, batch.active].unsqueeze(0), batch.active)
-        active = batch.active if gathers else None
-        return chosen(*batch.choose_given(x, active), active)
+        return sparse(batch.choose_given(x, batch.active if gathers else None))
 
 
 def computes_all(x: Tensor, num_adapters: int) -> bool:
     """Return whether to compute all adapters even if few have a weight: x, T×B×H, is one decoding step on a device."""
     return x.device.type != "cpu" and len(x) == 1 and num_adapters <= FEW
+
+
+class GuardedRows:
+    """Guarded adapters of a gate, added after the other (settled) ones were trained.
+
+    A guarded adapter is used only where its logit is the highest. All other results equal those of the settled adapters
+    alone, bit for bit.
+
+    Attributes:
+        parts: outputs of the settled adapters, with the base, and of the guarded ones.
+    """
+
+    def __init__(self, guarded: Sequence[int], num_outputs: int):
+        self.parts = [row for row in range(num_outputs) if row not in guarded], list(guarded)
+
+    def loses(self, logits: Tensor) -> Tensor:
+        """Return where guarded adapters are not used, …×D."""
+        settled, _ = self.parts
+        loses = logits.le(logits[..., settled].amax(-1, keepdim=True)) | logits.lt(logits.amax(-1, keepdim=True))
+        loses[..., settled] = False
+        return loses
+
+    def in_order(self, scores: Sequence[Tensor]) -> Tensor:
+        """Join the scores of both parts, computed apart as the last bit of a product may depend on its width: …×D."""
+        rows = [*self.parts[0], *self.parts[1]]
+        return torch.cat([*scores], -1)[..., sorted(range(len(rows)), key=rows.__getitem__)]
 
 
 class GateRouter(nn.Module):
@@ -167,8 +192,7 @@ class GateRouter(nn.Module):
     Attributes:
         weight: ``W_g``, D×H; None if the gate does not read states.
         base_weight: the base's row, 1×H; None if the gate does not read states or has no base.
-        guarded: rows of adapters added after the other (settled) ones were trained. A guarded adapter is used only
-            where its logit is the highest; all other results equal those of the settled adapters alone, bit for bit.
+        guarded: rows of guarded adapters, see :class:`GuardedRows`.
     """
 
     needs_given = False
@@ -210,6 +234,10 @@ class GateRouter(nn.Module):
     def num_outputs(self) -> int:
         return self.num_adapters + self.has_base
 
+    @property
+    def _guard(self) -> GuardedRows:
+        return GuardedRows(self.guarded, self.num_outputs)
+
     def gate_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """Compute the gate logits in float32: T×B×H → T×B×D for a causal router, else 1×B×D."""
         known = batch.known_logits
@@ -217,18 +245,19 @@ class GateRouter(nn.Module):
             assert known is not None
             return known.expand(len(x) if self.causal else 1, -1, -1)
         if self.running_mean is not None:
-            own = self.running_mean(self._in_order(self._scores(x)), batch.positions)
+            own = self.running_mean(self._scores(x), batch.positions)
         else:
-            own = self._in_order([sequence_mean(part, batch.positions) for part in self._scores(x)])
+            own = self._scores(x, partial(sequence_mean, positions=batch.positions))
         return own if known is None else own + known
 
-    def _scores(self, x: Tensor) -> list[Tensor]:
-        """Project every position, T×B×D; with guarded adapters, settled and guarded parts are separate."""
+    def _scores(self, x: Tensor, mean: Callable[[Tensor], Tensor] = lambda scores: scores) -> Tensor:
+        """Project every position, and average if requested: T×B×D or 1×B×D."""
         # The residual stream is not normalised here: autocast would round it, and make large values infinite.
         weight = self.rows.to(x.dtype)
         with without_autocast(x):
-            # Separate products, as the last bit of a result may depend on the width of its product.
-            return [F.linear(x, weight[rows]) for rows in self._parts] if self.guarded else [F.linear(x, weight)]
+            if not self.guarded:
+                return mean(F.linear(x, weight))
+            return self._guard.in_order([mean(F.linear(x, weight[rows])) for rows in self._guard.parts])
 
     def weights(self, logits: Tensor) -> Tensor:
         """Return the routing weights of logits, …×D; rows sum to one, or with the base to one or less."""
@@ -237,7 +266,7 @@ class GateRouter(nn.Module):
     def _weights(self, scaled: Tensor) -> Tensor:
         """Return the routing weights of logits that are already divided by β: …×D."""
         if self.guarded:
-            scaled = scaled.masked_fill(self._loses(scaled), float("-inf"))
+            scaled = scaled.masked_fill(self._guard.loses(scaled), float("-inf"))
         return self._kept(scaled.softmax(-1))[..., : self.num_adapters]
 
     def is_sparse(self, num_adapters: int) -> bool:
@@ -257,11 +286,11 @@ class GateRouter(nn.Module):
         most = self.top_k if batch.is_forced is None else max(self.top_k, batch.most)
         if not self.guarded:
             return self._mixture(x, weights, most)
-        settled, guarded = self._parts
+        settled, guarded = self._guard.parts
         kept = self._kept(scaled[..., settled].softmax(-1))
         adapters = settled[:-1] if self.has_base else settled
         alone = self._mixture(x, kept[..., : len(adapters)], self.top_k, adapters)
-        is_other = ~self._loses(scaled)[..., guarded].all(-1, keepdim=True)
+        is_other = ~self._guard.loses(scaled)[..., guarded].all(-1, keepdim=True)
         if batch.is_forced is not None:
             is_other = is_other | batch.is_forced.unsqueeze(-1)
         if x.device.type == "cpu" and not bool(is_other.any()):
@@ -275,7 +304,7 @@ class GateRouter(nn.Module):
         if active is not None:  # restore the numbering of all adapters
             everyone = weights.new_zeros(*weights.shape[:-1], self.num_adapters)
             weights = everyone.index_copy(-1, torch.tensor(active, device=x.device), weights)
-        return chosen(*choose(weights, x, min(most, self.num_adapters)))
+        return sparse(choose(weights, x, min(most, self.num_adapters)))
 
     def _scaled_logits(self, x: Tensor, batch: RoutingBatch) -> Tensor:
         """Return the logits divided by β; except in cached decoding, store the logits in the batch for criterions."""
@@ -283,26 +312,6 @@ class GateRouter(nn.Module):
             logits = self.gate_logits(x, batch)
             batch.gate_logits.append(logits)
             return logits / self.temperature
-        scores = self._in_order(self._scores(x))
-        own = self.running_mean.step(scores, batch.incremental_state, self.temperature)
+        own = self.running_mean.step(self._scores(x), batch.incremental_state, self.temperature)
         known = batch.known_logits
         return own if known is None else own.add(known, alpha=1 / self.temperature)
-
-    def _loses(self, logits: Tensor) -> Tensor:
-        """Return where guarded adapters are not used, …×D."""
-        settled, _ = self._parts
-        loses = logits.le(logits[..., settled].amax(-1, keepdim=True)) | logits.lt(logits.amax(-1, keepdim=True))
-        loses[..., settled] = False
-        return loses
-
-    @property
-    def _parts(self) -> tuple[list[int], list[int]]:
-        """Outputs of the settled adapters, with the base, and of the guarded ones."""
-        return [row for row in range(self.num_outputs) if row not in self.guarded], list(self.guarded)
-
-    def _in_order(self, parts: list[Tensor]) -> Tensor:
-        if len(parts) == 1:
-            return parts[0]
-        settled, guarded = self._parts
-        order = sorted(range(self.num_outputs), key=(settled + guarded).__getitem__)
-        return torch.cat(parts, -1)[..., order]

@@ -30,7 +30,7 @@ from fairseq_ext.modules.language_model_options import (
     LANGUAGE_MODELING_TASK,
     TOPIC_MODEL,
 )
-from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
+from fairseq_ext.tasks.multi_domain_task import DataSplit, MultiDomainConfig, MultiDomainTask
 
 _ON_BASES = (HIERARCHICAL_ADAPTERS, TOPIC_MODEL, CAUSAL_LM)  # models that take the size of their base
 
@@ -125,7 +125,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     # Data
 
-    def load_corpus(self, split: Split, domain: str) -> BlockCorpus:
+    def load_corpus(self, split: DataSplit, domain: str) -> BlockCorpus:
         blocks = self._load_blocks(split, domain)
         weights = None if self.tree is None else self._weights_of(domain, split.is_train)
         return BlockCorpus(blocks, self.domains.index(domain), weights)
@@ -140,7 +140,7 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
             single_domain_batches=self.cfg.single_domain_batches or not is_train,
         )
 
-    def _load_blocks(self, split: Split, domain: str) -> MonolingualDataset:
+    def _load_blocks(self, split: DataSplit, domain: str) -> MonolingualDataset:
         """Load the blocks of a domain with fairseq's own task and options."""
         directory = split.directory / domain
         file = directory / f"{split.name}.bin"

@@ -57,7 +57,7 @@ Limits = Mapping[str, tuple[tuple[Any, ...], str]]
 
 
 @dataclass(frozen=True)
-class Split:
+class DataSplit:
     """A part of the data and its use.
 
     Attributes:
@@ -117,7 +117,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
         wanted = [only] if only else [*self._domains_of(split), *(self.extra_training_text() if is_train else [])]
         directory = self.directories[(epoch - 1) % len(self.directories) if is_train else 0]
         check_directories(directory, self.domains)
-        part = Split(name, directory, is_train, combine)
+        part = DataSplit(name, directory, is_train, combine)
         corpora = [self.load_corpus(part, domain) for domain in wanted]
         repetitions = None
         if is_train:
@@ -159,7 +159,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
                     "--ignore-unused-valid-subsets"
                 )
 
-    def load_corpus(self, split: Split, domain: str) -> Any:
+    def load_corpus(self, split: DataSplit, domain: str) -> Any:
         raise NotImplementedError
 
     def join_corpora(

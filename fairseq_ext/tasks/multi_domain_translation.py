@@ -31,7 +31,7 @@ from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels, read_te
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER, ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.tasks.gate_report import GateReport, attach_gates
-from fairseq_ext.tasks.multi_domain_task import MultiDomainConfig, MultiDomainTask, Split
+from fairseq_ext.tasks.multi_domain_task import DataSplit, MultiDomainConfig, MultiDomainTask
 from fairseq_ext.tasks.output_symbols import OutputSymbols, OutputSymbolsConfig
 from fairseq_ext.tasks.typed_domains import TypedDomains
 from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, encode_lines, load_subwords, own_model_name
@@ -193,7 +193,7 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
     def extra_training_text(self) -> Sequence[str]:
         return [BASE_ROUTE] if self.learns_base else []
 
-    def load_corpus(self, split: Split, domain: str) -> PairCorpus:
+    def load_corpus(self, split: DataSplit, domain: str) -> PairCorpus:
         pairs = self.language_tokens.add_to_pairs(self._load_pairs(split, domain))
         if domain == BASE_ROUTE:
             return general_corpus(pairs, len(self.domains), bool(self.cfg.teacher_dir))
@@ -219,7 +219,7 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationTask
             single_domain_batches=not is_train,
         )
 
-    def _load_pairs(self, split: Split, domain: str) -> LanguagePairDataset:
+    def _load_pairs(self, split: DataSplit, domain: str) -> LanguagePairDataset:
         directory = split.directory / domain
         if domain == BASE_ROUTE and self.cfg.general_text:
             directory = Path(self.cfg.general_text)

@@ -32,13 +32,13 @@ Encoder = Callable[[Iterable[str]], Iterator[str]]
 
 def encode_texts(folder: Path, texts: Path, subwords: Path, files: Sequence[tuple[str, str]], engine: Engine) -> None:
     """Encode files from ``texts`` to the same paths under ``folder``; ``files`` are pairs of domain and set."""
-    task = partial(_encode_file, texts.resolve(), subwords.resolve(), files)
-    run_jobs(task, folder / JOBS_DIR, len(files), engine, "encode")
+    job = partial(_encode_file, texts.resolve(), subwords.resolve(), files)
+    run_jobs(job, folder / JOBS_DIR, len(files), engine, "encode")
     move_outputs(folder / JOBS_DIR, len(files), folder)
 
 
 def _encode_file(texts: Path, subwords: Path, files: Sequence[tuple[str, str]], index: int, output: Path) -> None:
-    """Run the task that encodes one file as space-separated pieces."""
+    """Run the job that encodes one file as space-separated pieces."""
     lines = stream_lines(text_path(texts, *files[index]))
     write_lines(text_path(output, *files[index]), load_encoder(subwords)(lines))
 

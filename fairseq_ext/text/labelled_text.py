@@ -19,14 +19,14 @@ from fairseq_ext.text.text_files import stream_lines
 _RESERVED = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
-class Example(NamedTuple):
+class LabelledExample(NamedTuple):
     """A label (for regression, a number as text) with its one or two texts."""
 
     label: str
     texts: tuple[str, ...]
 
 
-def read_examples(path: Path, label: str, texts: Sequence[str], *, is_number: bool = False) -> list[Example]:
+def read_examples(path: Path, label: str, texts: Sequence[str], *, is_number: bool = False) -> list[LabelledExample]:
     """Read the examples of a table in order, with canonical texts.
 
     Quotes have no meaning in a .tsv. In a .csv they have the usual meaning, and may enclose line feeds.
@@ -73,7 +73,7 @@ TABLES = {".tsv": _table_rows, ".csv": _table_rows, ".jsonl": _jsonl_rows}
 
 def _example(
     row: dict[str, Any], label_column: str, text_columns: Sequence[str], is_number: bool, where: str
-) -> Example:
+) -> LabelledExample:
     columns = (label_column, *text_columns)
     for name in columns:
         if name not in row:
@@ -91,7 +91,7 @@ def _example(
     if not is_number and (" " in label or label in _RESERVED):
         allowed = f"use a single word other than {', '.join(_RESERVED)}"
         raise InputError(f"{where}: {label_column}: {label!r} cannot be a label; {allowed}")
-    return Example(label, tuple(texts))
+    return LabelledExample(label, tuple(texts))
 
 
 def _is_number(label: str) -> bool:

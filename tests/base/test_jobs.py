@@ -1,4 +1,4 @@
-"""Tasks: every one is done exactly once, by whoever, and a dead or refusing worker is noticed."""
+"""Jobs: every one is done exactly once, by whoever, and a dead or refusing worker is noticed."""
 
 import os
 import signal
@@ -74,7 +74,7 @@ def _squares(folder: Path, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", [ONE, pytest.param(TWO, marks=pytest.mark.slow)], ids=["one", "two"])
-def test_every_task_runs_and_none_twice(engine: Engine, tmp_path: Path) -> None:
+def test_every_job_runs_and_none_twice(engine: Engine, tmp_path: Path) -> None:
     processes = run_jobs(Square(), tmp_path / "job", 5, engine, "squares")
     assert _squares(tmp_path / "job", 5) == ["0", "1", "4", "9", "16"]
     assert len(processes) == 5
@@ -95,13 +95,13 @@ def test_killed_worker_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [InputError("file.txt, line 3: bad"), OSError(28, "No space left on device")])
-def test_errors_of_tasks_arrive_as_one_line(error: BaseException, tmp_path: Path) -> None:
+def test_errors_of_jobs_arrive_as_one_line(error: BaseException, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 3: bad|No space left on device.*run the same command again"):
         run_jobs(Refuse(error), tmp_path / "job", 3, ONE, "refusing")
     assert not job_output(tmp_path / "job", 1).exists()
 
 
-def test_tasks_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:
+def test_jobs_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:
     run_jobs(Square(), tmp_path / "job", 2, ONE, "squares")
     (tmp_path / "job" / ".000001.host.1").mkdir()
     (tmp_path / "job.gone" / "000000").mkdir(parents=True)

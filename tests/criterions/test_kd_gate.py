@@ -48,6 +48,8 @@ def test_gates_without_a_base_learn_the_shares_of_the_domains() -> None:
     probs = torch.tensor([[0.3, 0.2, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0]])
     target = criterion(1.0, "log-probs").target({**SAMPLE, "teacher_probs": probs}, 3)
     torch.testing.assert_close(target, torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.0, 0.0]]))
+    soft = criterion(0.5).target({**SAMPLE, "teacher_probs": probs}, 3)[0]
+    torch.testing.assert_close(soft, torch.tensor([1.2, 0.8, 0.0]).softmax(-1))
 
 
 def test_divergence_of_even_gates_by_hand() -> None:

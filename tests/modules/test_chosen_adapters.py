@@ -23,7 +23,7 @@ def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: f
     weights = random_weights(k, threshold).requires_grad_()
     x = torch.randn(T, B, H, dtype=torch.double, requires_grad=True)
     chosen = choose(weights, x, k)
-    sparse, dense = bank.mix_chosen(x, *chosen), bank(x, weights)
+    sparse, dense = bank.mix_chosen(x, chosen), bank(x, weights)
     torch.testing.assert_close(sparse, dense)
     towards, inputs = torch.randn_like(dense), [x, weights, *bank.parameters()]
     own, expected = (torch.autograd.grad(out, inputs, towards) for out in (sparse, dense))
@@ -31,4 +31,4 @@ def test_chosen_adapters_are_all_adapters_with_zero_weights(k: int, threshold: f
     for one, other in zip(own[:1] + own[2:], expected[:1] + expected[2:], strict=True):
         torch.testing.assert_close(one, other)
     bank.make_generation_fast_()
-    torch.testing.assert_close(bank.mix_chosen(x, *choose(weights, x, k)), dense)
+    torch.testing.assert_close(bank.mix_chosen(x, choose(weights, x, k)), dense)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairseq_ext.modules.chosen_adapters import choose
 from fairseq_ext.modules.lora import LoraBank
-from fairseq_ext.modules.routers import Mixture, chosen, weighted
+from fairseq_ext.modules.routers import Mixture, sparse, weighted
 from tests.modules.banks import randomised
 
 IN, OUT, D = 6, 5, 3
@@ -22,7 +22,7 @@ def by_formula(bank: LoraBank, x: Tensor, weights: Tensor, onto: Tensor) -> Tens
 
 
 def of_two(weights: Tensor) -> Mixture:
-    return chosen(*choose(weights, weights, 2))
+    return sparse(choose(weights, weights, 2))
 
 
 @pytest.mark.parametrize("form", [weighted, of_two])

@@ -123,6 +123,14 @@ def test_a_guarded_adapter_takes_part_just_where_its_logit_is_the_highest(
     assert torch.equal(mixed(after, x, bank, RoutingBatch()), mixed(before, x, fewer, RoutingBatch()))
 
 
+def test_known_logits_count_the_same_in_cached_decoding() -> None:
+    gate, x, known = make_gate(), torch.randn(4, 2, H), torch.randn(1, 2, D)
+    bank, state = randomised(AdapterBank(H, 4, D)), {}
+    at_once = mixed(gate, x, bank, RoutingBatch(known_logits=known))
+    steps = [mixed(gate, x[[t]], bank, RoutingBatch(known_logits=known, incremental_state=state)) for t in range(4)]
+    torch.testing.assert_close(torch.cat(steps), at_once)
+
+
 def test_dropout_is_of_what_adapters_add(bank: AdapterBank) -> None:
     adapter, x = PostLayerAdapter(bank, GivenRouter(), dropout=0.5), torch.randn(5, 4, H)
     with routing(RoutingBatch(given_weights=torch.tensor([[0.0, 1.0, 0.0]]))):

@@ -25,6 +25,7 @@ def test_step_by_step_equals_at_once_and_follows_the_beam() -> None:
     last = [mean.step(rest[t : t + 1], state) for t in range(3, 6)]
     torch.testing.assert_close(torch.cat(first), mean(x)[:3])
     torch.testing.assert_close(torch.cat(last), mean(rest)[3:])
+    torch.testing.assert_close(mean.step(x[:1], {}, scale=0.5), 2 * x[:1])
 
 
 def test_half_precision_sums_in_full() -> None:

@@ -1,7 +1,7 @@
 """Entries of .po files: what gettext accepts is read, and what it refuses is refused with the line."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.base.errors import InputError
@@ -93,7 +93,7 @@ PARTS = [
 ]
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(PARTS)))
 def test_each_text_is_read_whole_or_refused(parts: list[str]) -> None:
     text = "\n".join(parts)

@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.text.labelled_text import Example, read_examples
+from fairseq_ext.text.labelled_text import LabelledExample, read_examples
 
 PAIRS = ("y", "one", "two")
 
 
-def read(path: Path, text: str | bytes, columns: tuple[str, ...] = ("label", "text")) -> list[Example]:
+def read(path: Path, text: str | bytes, columns: tuple[str, ...] = ("label", "text")) -> list[LabelledExample]:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_examples(path, columns[0], columns[1:], is_number=False)
 
 
 def test_the_forms_say_the_same(tmp_path: Path) -> None:
-    expected = [Example("yes", ('"a" b', "c")), Example("0", ("d", "e, f"))]
+    expected = [LabelledExample("yes", ('"a" b', "c")), LabelledExample("0", ("d", "e, f"))]
     tsv = '\ufeffone\ty\tid\ttwo\r\n"a"  b\tyes\t1\tc\r\nd\t0\t2\t e, f\r\n'
     csv = '\ufeffone,y,id,two\r\n"""a"" b",yes,1,c\r\nd,0,2,"e,\nf"\r\n'
     jsonl = '{"one": "\\"a\\" b", "y": "yes", "two": "c"}\n{"two": "e, f\\u0000", "y": 0, "one": "d", "id": 2}\n'

@@ -11,10 +11,10 @@ from typing import Any
 
 from fairseq_ext.modules.ssru import SSRU
 from fairseq_ext.serve.graphs.graph import Graph, Value
-from fairseq_ext.serve.graphs.side_graph import Side
+from fairseq_ext.serve.graphs.side_graph import SideGraph
 
 
-class DecoderGraph(Side):
+class DecoderGraph(SideGraph):
     """Graph of one decoder step: ``embedded``, B×W×H, the last tokens of all hypotheses → ``states``, N×H."""
 
     def __init__(self, model: Any, graph: Graph) -> None:

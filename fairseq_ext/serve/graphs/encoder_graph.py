@@ -10,10 +10,10 @@ from typing import Any
 
 from fairseq_ext.modules.source_gate import LOGITS_A_WEIGHT, MULTIPLIER, SourceGate
 from fairseq_ext.serve.graphs.graph import Graph, Value
-from fairseq_ext.serve.graphs.side_graph import KEYS, NEVER, Side
+from fairseq_ext.serve.graphs.side_graph import KEYS, NEVER, SideGraph
 
 
-class EncoderGraph(Side):
+class EncoderGraph(SideGraph):
     """Graph of the encoder: padded ``tokens``, B×S → inputs of the decoder."""
 
     def __init__(self, model: Any, graph: Graph) -> None:

@@ -32,7 +32,7 @@ _ACTIVATIONS: dict[str, Callable[[Value], Value]] = {
 }
 
 
-class Side:
+class SideGraph:
     """Base class of the encoder and decoder graphs. Hidden states are N×H."""
 
     count: Value  # number of tokens so far, over which gates average

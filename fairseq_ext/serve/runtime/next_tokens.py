@@ -31,7 +31,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """What decides which tokens may follow the W hypotheses of R sentences.
 
     Shape:
@@ -66,7 +66,7 @@ class NextTokens:
         self._output, self._options, self._vocabulary = output, options, vocabulary
         self._rare = [vocabulary.pad, *([vocabulary.unk] if options.unkpen else [])]
 
-    def best(self, states: np.ndarray, step: Step) -> tuple[np.ndarray, np.ndarray]:
+    def best(self, states: np.ndarray, step: SearchStep) -> tuple[np.ndarray, np.ndarray]:
         """Return the best next token of each of R sentences with one hypothesis, and its log probability."""
         if self._is_plain(step):
             tokens, scores = self._output.best(states)
@@ -76,13 +76,13 @@ class NextTokens:
         best = scores.argmax(1)[:, None]
         return np.take_along_axis(tokens, best, 1)[:, 0], np.take_along_axis(scores, best, 1)[:, 0]
 
-    def _is_plain(self, step: Step) -> bool:
+    def _is_plain(self, step: SearchStep) -> bool:
         """Return whether the best token may follow if it is neither padding nor unknown."""
         options = self._options
         is_free = step.number >= options.min_len and step.wanted is None and bool(step.is_free.all())
         return is_free and options.unkpen >= 0 and not options.no_repeat_ngram_size
 
-    def scores(self, states: np.ndarray, step: Step) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, states: np.ndarray, step: SearchStep) -> tuple[np.ndarray, np.ndarray]:
         """Return the log probabilities of K candidate next tokens, and these tokens: R×W×K each.
 
         The best ones are among them. Tokens that are not allowed have minus infinity.
@@ -100,7 +100,7 @@ class NextTokens:
             scores, tokens = np.concatenate([scores, of_asked], axis=2), np.concatenate([tokens, asked], axis=2)
         return scores, tokens
 
-    def _asked(self, step: Step) -> np.ndarray:
+    def _asked(self, step: SearchStep) -> np.ndarray:
         """Return the tokens whose scores are requested: R×W×(3+X)."""
         rows, width, _ = step.tokens.shape
         asked = np.empty((rows, width, 3), np.int64)
@@ -108,7 +108,7 @@ class NextTokens:
         asked[..., _FORCED] = np.where(step.is_forced, step.forced, self._vocabulary.pad)[:, None]
         return asked if step.wanted is None else np.concatenate([asked, step.wanted], axis=2)
 
-    def _ban(self, scores: np.ndarray, tokens: np.ndarray, step: Step, banned: list[set[int]]) -> None:
+    def _ban(self, scores: np.ndarray, tokens: np.ndarray, step: SearchStep, banned: list[set[int]]) -> None:
         """Exclude padding, an end that comes too early, and repetitions."""
         scores[tokens == self._vocabulary.pad] = -np.inf
         if step.number < self._options.min_len:
@@ -117,7 +117,7 @@ class NextTokens:
             place = divmod(row, scores.shape[1])
             scores[place][np.isin(tokens[place], list(names))] = -np.inf
 
-    def _leave_asked(self, scores: np.ndarray, tokens: np.ndarray, step: Step) -> None:
+    def _leave_asked(self, scores: np.ndarray, tokens: np.ndarray, step: SearchStep) -> None:
         """Exclude the tokens of which the requested scores are used instead."""
         if self._options.unkpen:
             scores[tokens == self._vocabulary.unk] = -np.inf
@@ -125,7 +125,7 @@ class NextTokens:
             scores[(tokens[..., None] == step.wanted[:, :, None]).any(3)] = -np.inf
         scores[~step.is_free] = -np.inf
 
-    def _ban_asked(self, scores: np.ndarray, asked: np.ndarray, step: Step) -> None:
+    def _ban_asked(self, scores: np.ndarray, asked: np.ndarray, step: SearchStep) -> None:
         """Penalise unknown words, and exclude requested tokens from sentences in which they do not matter."""
         scores[..., _LAST][~step.is_last] = -np.inf
         scores[..., _UNK] -= self._options.unkpen

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairseq_ext.serve.runtime.model import Model, Route, State, padded
-from fairseq_ext.serve.runtime.next_tokens import NO_PREFIX, NextTokens, Options, Step
+from fairseq_ext.serve.runtime.next_tokens import NO_PREFIX, NextTokens, Options, SearchStep
 from fairseq_ext.serve.runtime.tables import Output
 from fairseq_ext.serve.runtime.vocabulary import Vocabulary
 
@@ -102,10 +102,10 @@ class Search:
             np.take_along_axis(tokens.reshape(len(order), -1), order, 1),
         )
 
-    def _now(self) -> Step:
+    def _now(self) -> SearchStep:
         has_prefix = self.step < self.prefixes.shape[1]
         forced = self.prefixes[:, self.step] if has_prefix else np.full(len(self.tokens), NO_PREFIX)
-        return Step(self.tokens, self.step >= self.limits, forced, self._wanted())
+        return SearchStep(self.tokens, self.step >= self.limits, forced, self._wanted())
 
     def _wanted(self) -> np.ndarray | None:
         """Return tokens to consider regardless of their probability, padded: R×W×X; None for none."""

@@ -91,6 +91,10 @@ class Text:
         """Return the subwords of a source text."""
         return _cut(text, self._subwords)
 
+    def count(self, text: str) -> int:
+        """Return the approximate length of a text in subwords, including the end of the sentence."""
+        return len(self.pieces(text)) + 1
+
     def encode(self, text: str, domain: str | None) -> np.ndarray:
         """Return the tokens of a source sentence, including special tokens and the domain tag."""
         vocabulary = self.vocabulary

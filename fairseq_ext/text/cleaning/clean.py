@@ -1,6 +1,6 @@
 """Clean imported corpora: normalise, filter, drop repetitions, and count every dropped pair.
 
-Each block of pairs is a separate task (:mod:`fairseq_ext.base.jobs`); only the concatenation of the blocks in corpus
+Each block of pairs is a separate job (:mod:`fairseq_ext.base.jobs`); only the concatenation of the blocks in corpus
 order runs in a single process. Repeated pairs are found by 128-bit hashes of their folded text. Hashes are stored on
 disk by block and sorted in buckets, so that memory grows by only one byte per pair.
 """
@@ -144,8 +144,8 @@ def clean_corpora(
     cleaning.check(langs)
     indices = {name: load_index(corpora, name) for name in domains}
     blocks = [(name, number) for name, index in indices.items() for number in range(num_blocks(index))]
-    task = partial(clean_block, corpora.resolve(), blocks, langs, cleaning, learned and learned.resolve())
-    run_jobs(task, folder / JOBS_DIR, len(blocks), engine, "clean")
+    job = partial(clean_block, corpora.resolve(), blocks, langs, cleaning, learned and learned.resolve())
+    run_jobs(job, folder / JOBS_DIR, len(blocks), engine, "clean")
     tallies = {name: Tally(index["tally"]) for name, index in indices.items()}
     for name, tally in tallies.items():
         own = [job_output(folder / JOBS_DIR, row) for row, (domain, _) in enumerate(blocks) if domain == name]

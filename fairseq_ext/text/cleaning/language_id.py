@@ -63,7 +63,7 @@ class LanguageId(Filter):
     def check(self, langs: tuple[str, str]) -> None:
         self._classifier(langs)
 
-    def _classifier(self, langs: tuple[str, str]) -> Classifier:
+    def _classifier(self, langs: tuple[str, str]) -> LanguageClassifier:
         distractors = DISTRACTORS if self.distractors is None else self.distractors
         return load_classifier(self.backend, tuple(sorted({*map(base_language, langs), *distractors})))
 
@@ -115,12 +115,12 @@ def check_sides(pairs: Sequence[Pair], langs: tuple[str, str], where: str) -> No
 
 
 @lru_cache(maxsize=8)
-def load_classifier(backend: str, langs: tuple[str, ...]) -> Classifier:
+def load_classifier(backend: str, langs: tuple[str, ...]) -> LanguageClassifier:
     """Load the model of ``langid`` or ``py3langid``, restricted to some languages; cached within the process."""
     return _MODELS[backend](langs)
 
 
-class Classifier:
+class LanguageClassifier:
     """Naive Bayes over byte n-grams; a sentence's probabilities do not depend on other sentences.
 
     A sentence's score for a language is the language's log prior plus the weights of the *features* of the automaton's
@@ -215,7 +215,7 @@ class Classifier:
         return states[_LONGEST_NGRAM + 1 :].T.ravel()[: len(text)]
 
 
-class _Langid(Classifier):
+class _Langid(LanguageClassifier):
     """The model of langid.py 1.1.6: every occurrence of a feature counts."""
 
     def __init__(self, langs: tuple[str, ...]) -> None:
@@ -239,4 +239,4 @@ class _Langid(Classifier):
         return self._sums(features)
 
 
-_MODELS = {"langid": _Langid, "py3langid": Classifier}
+_MODELS = {"langid": _Langid, "py3langid": LanguageClassifier}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.serve.runtime.pieces import MARK, keep, split
@@ -57,7 +57,7 @@ WORDS = ["w1", "W", ",", "{0}", "a-b"]
 PARTS = ["w1", "w2 ", " w3", ", ", "<b>", "</b>", "<i>", "</i>", "<x/>", " <x/> ", "{0}", " ", "."]
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(PARTS), max_size=14), st.lists(st.sampled_from(WORDS), max_size=6))
 def test_each_mark_stands_once_and_nested(parts: list[str], words: list[str]) -> None:
     for text in split("".join(parts), HTML).texts:

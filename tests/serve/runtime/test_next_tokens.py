@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairseq_ext.serve.runtime.next_tokens import NO_PREFIX, NextTokens, Options, Step
+from fairseq_ext.serve.runtime.next_tokens import NO_PREFIX, NextTokens, Options, SearchStep
 
 PAD, LAST, UNK = 0, 1, 2
 VOCABULARY: Any = SimpleNamespace(pad=PAD, last=LAST, unk=UNK)
@@ -31,7 +31,7 @@ class Output:
 def choice(*, is_last: bool = False, forced: int = NO_PREFIX, wanted: Any = None, **options: Any) -> Any:
     """The choice with these options, and the step."""
     output: Any = Output()
-    step = Step(TOKENS, np.array([is_last]), np.array([forced]), None if wanted is None else np.array([wanted]))
+    step = SearchStep(TOKENS, np.array([is_last]), np.array([forced]), None if wanted is None else np.array([wanted]))
     return NextTokens(output, Options(**{"beam": 2, "min_len": 0, **options}), VOCABULARY), step
 
 
@@ -69,6 +69,12 @@ EVERY = (LAST, UNK, 3, 4, 5)
 )
 def test_what_is_forced_or_banned(case: dict[str, Any], expected: list[tuple[int, ...]]) -> None:
     assert allowed(**case) == [pytest.approx(of(*tokens, row=row)) for row, tokens in enumerate(expected)]
+
+
+def test_the_first_n_gram_may_be_repeated_at_once() -> None:
+    next_tokens, step = choice(no_repeat_ngram_size=2)
+    scores, tokens = next_tokens.scores(LOGITS, replace(step, tokens=np.array([[[4, 4], [4, 5]]])))
+    assert [set(own[score == -np.inf]) for own, score in zip(tokens[0], scores[0], strict=True)] == [{PAD, 4}, {PAD}]
 
 
 @pytest.mark.parametrize("penalty", [1.5, -2.0])

@@ -29,8 +29,8 @@ RENAMED = {"w16": "%s", "w17": "%d", "w18": "{0}", "w19": "%"}
 def translator(exported: Path) -> SystemTranslator:
     own = SystemTranslator.load(exported / "gad")
     symbols = [RENAMED.get(symbol, symbol) for symbol in own.text.vocabulary.source]
-    own.text = Text(replace(own.text.vocabulary, source=symbols, target=symbols))
-    return SystemTranslator(own.manifest, own.model, own.text, own.classifier)
+    text = Text(replace(own.text.vocabulary, source=symbols, target=symbols))
+    return SystemTranslator(own.manifest, own.model, text, own.routing.classifier)
 
 
 def best(translator: SystemTranslator, *texts: str, **more: Any) -> list[str]:
@@ -102,10 +102,9 @@ def test_what_no_search_keeps_is_translated_in_parts_or_left(
 
 
 def test_a_word_that_the_vocabulary_does_not_know_is_copied(translator: SystemTranslator) -> None:
-    own = SystemTranslator(translator.manifest, translator.model, translator.text, None)
-    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
-    own.text = Text(own.text.vocabulary)
-    own.text.is_unknown = lambda text: text in (family, "🎉", "Größe", "龍", "#")  # type: ignore[method-assign]
+    known, family = Text(translator.text.vocabulary), "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    known.is_unknown = lambda text: text in (family, "🎉", "Größe", "龍", "#")  # type: ignore[method-assign]
+    own = SystemTranslator(translator.manifest, translator.model, known, None)
     for text in (f"w1 {family} w2", "w1 🎉! w2 🎉", "w1 Größe w3", "w4 龍w5", "w1 # w2#"):
         [found] = best(own, text, route="base")
         assert all(found.count(each) == text.count(each) for each in (family, "🎉", "Größe", "龍", "#"))

@@ -12,7 +12,7 @@ from fairseq_ext.serve.graphs import shortlists
 from fairseq_ext.serve.graphs.exported import Parts, complete, writing
 from fairseq_ext.serve.runtime.requests import Request
 from fairseq_ext.serve.runtime.shortlist import Shortlist
-from fairseq_ext.serve.runtime.terms import Term
+from fairseq_ext.serve.runtime.terms import Glossary, Term
 from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.runtime.vocabulary import Text
 from fairseq_ext.text.lexicons import SHORTLIST_FILE, Lexicon, read_lexicons, write_lexicons
@@ -62,7 +62,7 @@ def test_words_are_those_of_the_lexicons_and_copies(limited: SystemTranslator, e
 
 def test_prefixes_and_terms_need_their_words(limited: SystemTranslator) -> None:
     assert "w11" in words(limited, "base", prefix="w11")
-    limited.terms = type(limited.terms)([Term("w8", ("w12 w13",))])
+    limited.reader.terms = Glossary([Term("w8", ("w12 w13",))])
     assert {"w12", "w13"} <= words(limited, "base")
 
 

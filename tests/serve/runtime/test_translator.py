@@ -104,11 +104,11 @@ def test_text_of_no_domain_takes_the_base(load: Load, monkeypatch: pytest.Monkey
     shares = [[0.1, 0.2, 0.0, 0.7], [0.6, 0.1, 0.1, 0.2]]
     classifier = SimpleNamespace(predict=lambda texts: np.array(shares, dtype=np.float32)[: len(texts)])
     for name, domains in (("ad", [None, "law"]), ("tag", ["med", "law"])):
-        monkeypatch.setattr(load(name), "classifier", classifier)
+        monkeypatch.setattr(load(name).routing, "classifier", classifier)
         chosen = load(name).translate([Request(line, "classifier") for line in ("w1 w4", "w2 w5")])
         assert [answer.domain for answer in chosen] == domains
     [base] = load("ad").translate([Request("w1 w4", "base")])
-    monkeypatch.setattr(load("ad"), "classifier", classifier)
+    monkeypatch.setattr(load("ad").routing, "classifier", classifier)
     assert texts(load("ad").translate([Request("w1 w4", "classifier")])) == texts([base])
 
 

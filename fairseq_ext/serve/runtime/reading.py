@@ -1,0 +1,136 @@
+"""From requests to sentences for the model: normalised text, its route and domain, and constraints on translations."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.serve.runtime.manifest import GATES, Manifest
+from fairseq_ext.serve.runtime.pieces import MARK, keep, stow, without_marks
+from fairseq_ext.serve.runtime.placing import LONGEST_KEPT, Marked
+from fairseq_ext.serve.runtime.requests import Request
+from fairseq_ext.serve.runtime.routes import Routes
+from fairseq_ext.serve.runtime.searches import Sentence
+from fairseq_ext.serve.runtime.sentences import cut
+from fairseq_ext.serve.runtime.tags import cut as split_at
+from fairseq_ext.serve.runtime.terms import Constraint, Glossary, Term
+from fairseq_ext.serve.runtime.vocabulary import Text
+from fairseq_ext.text.languages import has_spaces
+from fairseq_ext.text.normalise import normalise_lines
+from fairseq_ext.text.raw_text import canonical
+
+# A word, or a symbol with its modifiers, such as an emoji of several characters. In CJK scripts, a character.
+_UNIT = re.compile(
+    "[\u2e80-\ufaff]|[^\\W\u2e80-\ufaff][\\w\u0300-\u036f]*"
+    "|[^\\w\\s](?:[\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\w\\s]?)*"
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request after reading: its text, route, domain, and the sentences to translate."""
+
+    text: str
+    route: str
+    domain: str | None
+    request: Request
+    glossaries: Sequence[Glossary]
+    sentences: list[Sentence] = field(default_factory=list)
+
+
+class Reader:
+    """Reads requests to an exported system.
+
+    Attributes:
+        terms: terms with required translations in all requests.
+    """
+
+    def __init__(self, manifest: Manifest, text: Text, routes: Routes) -> None:
+        self._manifest, self._text, self._routes = manifest, text, routes
+        self.terms = Glossary()
+
+    def normalise(self, texts: Sequence[str], side: int = 0) -> list[str]:
+        """Normalise texts of a side (0: source, 1: target) as the training data was normalised."""
+        lines = [canonical(text, Counter()) for text in texts]
+        options = self._manifest.text
+        return lines if options is None else normalise_lines(lines, self._manifest.languages[side], options)
+
+    def spelled(self, terms: Glossary | None) -> Glossary:
+        """Return a glossary with all terms and targets normalised."""
+        return Glossary(
+            Term(source, tuple(self.normalise(term.targets, 1)))
+            for term in terms or ()
+            for source in self.normalise([term.source])
+        )
+
+    def extra_work(self, request: Request) -> int:
+        """Return the number of subwords of required terms, and of marks, in a part of a text."""
+        targets = [
+            term.targets
+            for glossary in (self.terms, request.terms)
+            for term in (glossary.found_in(without_marks(request.text)) if glossary else ())
+        ]
+        terms = sum(max(map(self._text.count, forms)) for forms in targets)
+        return terms + len(MARK.findall(request.text))
+
+    def read(self, requests: Sequence[Request], label: Callable[[int], str]) -> list[Question]:
+        """Read requests; ``label`` returns the name of a request in error messages, given its index."""
+        stowed = [stow(request.text) for request in requests]
+        normal = self.normalise([text for text, _ in stowed])
+        texts = [text.translate(held) for text, (_, held) in zip(normal, stowed, strict=True)]
+        routes = [self._routes.choose(request.route, label(index)) for index, request in enumerate(requests)]
+        domains = self._routes.domains([without_marks(text) for text in texts], routes)
+        glossaries = {id(request.terms): request.terms for request in requests}  # requests may share one
+        spelled = {key: self.spelled(terms) for key, terms in glossaries.items()}
+        questions = []
+        for index, (request, text, route, domain) in enumerate(zip(requests, texts, routes, domains, strict=True)):
+            question = Question(text, route, domain, request, (self.terms, spelled[id(request.terms)]))
+            try:
+                question.sentences.extend(self._sentence(question, part) for part in self._parts(text, domain))
+            except InputError as error:
+                raise InputError(f"{label(index)}: {error}") from None
+            questions.append(question)
+        return questions
+
+    def part_of(self, question: Question, text: str) -> Question:
+        """Return the question for a part of a text, with the same route and domain."""
+        return replace(question, text=text, sentences=[self._sentence(question, self._marked(text))])
+
+    def _parts(self, text: str, domain: str | None) -> Iterator[Marked]:
+        """Yield a text, in parts if it is too long for the model. Empty text yields nothing."""
+        if not without_marks(text).strip():
+            return
+        room = self._text.vocabulary.longest_source - len(self._text.encode("", domain))
+        for part, _ in cut(text, room, lambda part: len(self._text.pieces(self._marked(part).text))):
+            yield self._marked(part)
+
+    def _marked(self, text: str) -> Marked:
+        """Read a text with marks. Symbols and words that the model does not know are kept like placeholders."""
+        parts = [_UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)]
+        text = "".join(parts)
+        return Marked.read(text, lambda placeholder: 0 < len(self._text.encode_exactly(placeholder)) <= LONGEST_KEPT)
+
+    def _kept_if_unknown(self, unit: re.Match[str]) -> str:
+        is_plain = unit[0].isascii() and unit[0].isalnum()  # its letters may be known in other words
+        return keep(unit[0]) if not is_plain and self._text.is_unknown(unit[0]) else unit[0]
+
+    def _sentence(self, question: Question, marked: Marked) -> Sentence:
+        prefix = [*self._text.vocabulary.prefix, *self._text.encode_prefix(question.request.prefix)]
+        tokens = self._text.encode(marked.text, question.domain)
+        constraints = self._constraints(marked, question.glossaries)
+        is_forced = question.route != GATES
+        return Sentence(marked, tokens, prefix, question.domain, is_forced, *constraints, question.request.dialect)
+
+    def _constraints(
+        self, marked: Marked, glossaries: Sequence[Glossary]
+    ) -> tuple[dict[str, Constraint], list[Constraint]]:
+        """Return the constraints on a translation: those of terms, by source term, and those of placeholders."""
+        encode, is_spaced = self._text.encode_exactly, has_spaces(self._manifest.languages[1])
+        terms = {term.source: term.targets for glossary in glossaries for term in glossary.found_in(marked.words)}
+        return (
+            {term: Constraint.of(forms, encode, has_spaces=is_spaced) for term, forms in terms.items()},
+            [Constraint.exactly(each, count, encode(each)) for each, count in marked.kept.items()],
+        )
