@@ -77,11 +77,11 @@ def _methods(owner: type) -> Iterator[tuple[str, Any]]:
 
 
 def _signature(function: Any) -> str:
-    """Return the signature with annotations as in the source."""
+    """Return the signature without types."""
     signature = inspect.signature(function)
     own = [value for name, value in signature.parameters.items() if name not in ("self", "cls")]
-    text = re.sub(r"<function .*? at 0x[0-9a-f]+>", "…", str(signature.replace(parameters=own)))
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    bare = [value.replace(annotation=inspect.Parameter.empty) for value in own]
+    return re.sub(r"<function .*? at 0x[0-9a-f]+>", "…", str(inspect.Signature(bare)))
 
 
 def markdown(owner: Any) -> str:
