@@ -24,7 +24,7 @@ from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
 from fairseq_ext.models.transformer_lm_topic import TopicConfig
 from fairseq_ext.tasks.multi_domain_language_modeling import MultiDomainLanguageModelingConfig
-from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationConfig
+from fairseq_ext.tasks.translation_options import MultiDomainTranslationConfig
 from fairseq_ext.text.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.text.downloads import is_opus, is_requirement
 from fairseq_ext.text.entries import Form, entry_form
