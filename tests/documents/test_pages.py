@@ -21,7 +21,7 @@ from fairseq_ext.models.causal_lm import CausalLMConfig
 from fairseq_ext.models.dagru_lm import DAGRUConfig
 from fairseq_ext.models.transformer_gated_adapter import GatedAdapterConfig
 from fairseq_ext.models.transformer_lm_hier_adapter import HierAdapterConfig
-from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationConfig
+from fairseq_ext.tasks.translation_options import MultiDomainTranslationConfig
 from fairseq_ext.text.cleaning.clean import FILTERS, Cleaning
 from fairseq_ext.text.downloads import is_opus, is_requirement
 from fairseq_ext.text.entries import Form, entry_form

@@ -167,7 +167,7 @@ def _arguments(system: str, size: Size, top: int, options: Namespace) -> list[st
 
 def _cpu_precision(precision: str) -> list[str]:
     """Return the option of the tasks for the precision on a CPU; code without it computes in float32."""
-    from fairseq_ext.tasks.multi_domain_translation import MultiDomainTranslationConfig
+    from fairseq_ext.tasks.translation_options import MultiDomainTranslationConfig
 
     if "cpu_precision" in {item.name for item in fields(MultiDomainTranslationConfig)}:
         return ["--cpu-precision", precision]
