@@ -105,7 +105,7 @@ class ExperimentOnBase(Experiment[System_co]):
             return self.train.systems
         common = {key: value for key, value in self.train.common.items() if key.replace("_", "-") in self.base_options}
         place = Place(f"{self.path}: train: systems: {BASE}")
-        base: Any = self.base_type(name=BASE, options={"arch": self.base_arch, **common}, place=place)
+        base: Any = self.base_type(name=BASE, options={"arch": self.base_arch, **common}, place=place)  # type: ignore[call-arg]
         return {BASE: base, **self.train.systems}
 
     @model_validator(mode="after")

@@ -121,9 +121,10 @@ def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths)
     for count in experiment.evaluate.num_paths if best else ():
         if count <= len(tree.leaves):
             for weights in experiment.path_weights(experiment.systems[name].tree, count):
-                has_votes = isinstance(best, Mapping) and weights != UNIFORM
-                paths = dict(list(best.items())[:count]) if has_votes else list(best)[:count]
-                routings.append((chosen(count, weights), paths))
+                own: Paths = list(best)[:count]
+                if isinstance(best, Mapping) and weights != UNIFORM:
+                    own = {leaf: best[leaf] for leaf in own}
+                routings.append((chosen(count, weights), own))
     return routings
 
 

@@ -16,8 +16,12 @@ LOSS, WORD_LOSS = "nats per token", "nats per word"
 CHOOSING_LOSS, VOTES, FLOPS = "loss to choose by", "votes", "added_flops of base_flops"
 
 Routing = Mapping[str, Dimension]
-OWN, ALL, NONE = {"paths": "own"}, {"paths": "all"}, {"paths": "none"}
-BEST_PATH, MEAN_PATH = {"paths": "best"}, {"paths": "mean"}  # of the losses over each single path
+OWN: Routing = {"paths": "own"}
+ALL: Routing = {"paths": "all"}
+NONE: Routing = {"paths": "none"}
+# Of the losses over each single path.
+BEST_PATH: Routing = {"paths": "best"}
+MEAN_PATH: Routing = {"paths": "mean"}
 
 
 def chosen(num_paths: int, weights: str) -> Routing:

@@ -97,7 +97,8 @@ class Setup:
 
     def rows_unseen(self) -> Rows:
         """Return the rows of tables on unseen domains."""
-        rows, counts = {self.base: (self.base, NONE)}, self.experiment.evaluate.num_paths
+        rows: dict[str, tuple[str, Routing]] = {self.base: (self.base, NONE)}
+        counts = self.experiment.evaluate.num_paths
         for name, adapters in self.systems.items():
             if adapters == SINGLE:
                 rows[f"{name}: mean"] = name, MEAN_PATH

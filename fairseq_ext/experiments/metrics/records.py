@@ -116,7 +116,7 @@ class Records:
         mean = self.mean(system, metric, *domains, **dims)
         return mean.value if mean else None
 
-    def select(self, metric: str, system: str | None = None, **dims: Dimension) -> list[Record]:
+    def select(self, metric: str, system: str | None = None, /, **dims: Dimension) -> list[Record]:
         """Return the records of a metric, of one system or of all, in order."""
         of_metric = self._by_metric.get(metric, [])
         return [each for each in of_metric if system in (None, each.system) and dims.items() <= each.dims.items()]
