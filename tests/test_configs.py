@@ -21,7 +21,7 @@ from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.decoding import decoding
 from fairseq_ext.experiments.translation.sections import Corpora
-from fairseq_ext.experiments.translation.stages import stages_of
+from fairseq_ext.experiments.translation.stages import TranslationRecipe
 from fairseq_ext.modules.language_model_options import ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.text.cleaning.dictionary import Dictionary
 from tests import toy
@@ -62,7 +62,7 @@ def test_systems_and_outputs_parse_and_are_well_named(path: Path) -> None:
         parsed = parse("generate", *decoding(config, run)[1].arguments)
         assert bool(parsed.domain_tags) == run.output.system.has_tags
     runs = [run.name for system in config.systems.values() for run in expand(system, 1, config.domains)]
-    for names in ([stage.name for stage in stages_of(config)], runs):
+    for names in ([stage.name for stage in TranslationRecipe(config).stages()], runs):
         assert len(set(names)) == len(names)
     assert config.baselines[0] in config.outputs
 
@@ -71,8 +71,8 @@ def test_systems_and_outputs_parse_and_are_well_named(path: Path) -> None:
 @pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.name)
 def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # the trees' paths are relative to it
-    kind, experiment = load_experiment(path)
-    names = [stage.name for stage in kind.stages(experiment)]
+    recipe = load_experiment(path)
+    experiment, names = recipe.experiment, [stage.name for stage in recipe.stages()]
     assert len(set(names)) == len(names)
     for model in experiment.systems.values():
         if model.checkpoint:
@@ -90,8 +90,8 @@ def test_language_models_parse(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CLASSIFIERS, ids=lambda path: path.name)
 def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
-    kind, config = load_experiment(path)
-    names = [stage.name for stage in kind.stages(config)]
+    recipe = load_experiment(path)
+    config, names = recipe.experiment, [stage.name for stage in recipe.stages()]
     assert len(set(names)) == len(names)
     write_task_facts(tmp_path, TaskFacts("classification", ["a", "b"], 2, {"train": 100}, {}))
     for run in config.task_runs:
@@ -110,8 +110,9 @@ def test_classifiers_parse(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", WORD_LANGUAGE_MODELS, ids=lambda path: path.name)
 def test_word_language_models_parse(path: Path) -> None:
-    kind, config = load_experiment(path)
-    assert kind.stages(config)
+    recipe = load_experiment(path)
+    config = recipe.experiment
+    assert recipe.stages()
     for run in config.all_runs:
         parsed = parse("train", "--task", WORD_LM_TASK, *as_arguments(run.system.options))
         assert parsed.arch == run.system.options["arch"]
@@ -121,8 +122,9 @@ def test_word_language_models_parse(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RERANKING, ids=lambda path: path.name)
 def test_re_ranking_parses(path: Path) -> None:
-    kind, experiment = load_experiment(path)
-    assert kind.stages(experiment)
+    recipe = load_experiment(path)
+    experiment = recipe.experiment
+    assert recipe.stages()
     [file] = [each for each in CONFIGS if each.name == path.name and each in TRAINING]
     translation = load_config(file)
     assert translation.work_dir == experiment.translation.work_dir

@@ -32,7 +32,6 @@ INDEX = {"block": 20000, "first_pairs": [0, 20000], "offsets": [[0, 9], [0, 9]],
 FACTS = {"kind": "classification", "labels": ["a", "b"], "num_inputs": 1, "counts": {"train": 9}, "removed": {}}
 FIT = {"explained": 0.5, "iterations": 3, "has_converged": True}
 RECORD = {"options": {"tokens": 4}, "clusters": [{"leaf": "a", "domains": ["a"]}], "empty": [], "fit": FIT}
-MOSES = b"0 ||| a b ||| TM= -1 -2 LM= 0.5 ||| -1.5\n0 ||| c ||| TM= -2 -2 LM= 0 ||| -3\n"
 FAIRSEQ = b"H-1\t-0.5\tb\nD-1\t-0.5\tb\nP-1\t-0.5 -0.5\nS-0\tx\nH-0\t-0.2\ta\nD-0\t-0.2\ta\nP-0\t-0.2\n"
 GATES = json.dumps({"id": 0, "encoder": [[0.5, 0.5]], "decoder": [[0.25, 0.75]]}).encode() + b"\n"
 
@@ -44,7 +43,6 @@ FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     "index": (INDEX, "a.index.json", lambda path: load_index(path.parent, "a")),
     "induction": (RECORD, "clusters.json", lambda path: read_record(path.parent)),
     "comparisons": (COMPARISON, "comparisons.jsonl", read_comparisons),
-    "moses": (MOSES, "list", read_nbest),
     "fairseq": (FAIRSEQ, "list", read_nbest),
     "glove": (b"the 0.5 1 2\na 1 2 3\n", "v.txt", read_word_vectors),
     "binary": (b"2 1\nthe \0\0\0?\na \0\0\0?\n", "v.bin", read_word_vectors),

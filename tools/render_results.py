@@ -294,13 +294,14 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
         baseline: system that marks refer to.
     """
     marks = {(each.system, each.metric, each.domain): mark(each) for each in comparisons if each.baseline == baseline}
-    keys = dict.fromkeys((record.system, record.metric, record.domain) for record in records)
-    means = {key: records.mean(*key) for key in keys}
-    results = [
-        Result(key[0], key[1], mean.value, key[2], mean.sd, mark=marks.get(key, ""))
-        for key, mean in means.items()
-        if mean is not None
-    ]
+    results: dict[tuple[str, str, str], Result] = {}
+    for record in records:
+        # A table has one column for a domain with its further dimensions.
+        domain = ", ".join(map(str, [*filter(None, [record.domain]), *record.dims.values()]))
+        key = record.system, record.metric, domain
+        mean = records.mean(record.system, record.metric, record.domain, **record.dims)
+        if mean is not None:
+            results[key] = Result(*key[:2], mean.value, domain, mean.sd, mark=marks.get(key, ""))
     differences = [
         Result(
             each.system,
@@ -312,14 +313,13 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
         )
         for each in comparisons
     ]
-    return [*results, *differences]
+    return [*results.values(), *differences]
 
 
 def comparisons_of(experiment: Path) -> list[Comparison]:
     """Return all comparisons of an experiment; a report has only some."""
     files = [experiment / folder / COMPARISONS_FILE for folder in ("scores", "report")]
-    found = [read_comparisons(file) for file in files if file.exists()]
-    return found[0] if found else []
+    return next(filter(None, map(read_comparisons, files)), [])
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:

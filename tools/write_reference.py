@@ -77,11 +77,11 @@ def _methods(owner: type) -> Iterator[tuple[str, Any]]:
 
 
 def _signature(function: Any) -> str:
-    """Return the signature with annotations as in the source."""
+    """Return the signature without types."""
     signature = inspect.signature(function)
     own = [value for name, value in signature.parameters.items() if name not in ("self", "cls")]
-    text = re.sub(r"<function .*? at 0x[0-9a-f]+>", "…", str(signature.replace(parameters=own)))
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    bare = [value.replace(annotation=inspect.Parameter.empty) for value in own]
+    return re.sub(r"<function .*? at 0x[0-9a-f]+>", "…", str(inspect.Signature(bare)))
 
 
 def markdown(owner: Any) -> str:
@@ -157,7 +157,7 @@ def _modules(package: ModuleType) -> Iterator[ModuleType]:
 
 
 def _component(module: ModuleType) -> Component:
-    """Return the component that a module registers under its own name."""
+    """Return the component that a module registers under its own name; of architectures the first paragraph."""
     name = module.__name__.rpartition(".")[2]
     own = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
     configs = [each for each in own if dataclasses.is_dataclass(each)]
@@ -166,7 +166,7 @@ def _component(module: ModuleType) -> Component:
     )
     registry = importlib.import_module("fairseq.models").ARCH_MODEL_INV_REGISTRY
     config = getattr(component, "config_class", None) or next(reversed(configs), None)
-    text = markdown(component).partition("\n\n*Attributes*")[0]
+    text = markdown(component).partition("\n\n*Attributes*" if registry.get(name) is None else "\n\n")[0]
     return Component(name, sorted(set(registry.get(name, [])) - {name}), text, [*options_of(config)] if config else [])
 
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, add_jobs, engine_of, number
-
-if TYPE_CHECKING:
-    from fairseq_ext.base.steps import Step
-    from fairseq_ext.experiments.translation.config import Translation
 
 
 def _init_options(parser: ArgumentParser) -> None:
@@ -68,9 +62,8 @@ def _run(options: Namespace) -> None:
     from fairseq_ext.base.stages import run_chosen
     from fairseq_ext.experiments.registry import load_experiment
 
-    recipe, experiment = load_experiment(options.config)
     run_chosen(
-        recipe.stages(experiment),
+        load_experiment(options.config).stages(),
         options.first,
         options.last,
         options.only,
@@ -95,8 +88,7 @@ def _prepare(options: Namespace) -> None:
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.registry import load_experiment
 
-    recipe, experiment = load_experiment(options.config)
-    steps = recipe.prepare(experiment, engine_of(options))
+    steps = load_experiment(options.config).prepare(engine_of(options))
     names = [step.output.name for step in steps]
     if options.to is not None and options.to not in names:
         raise InputError(f"--to: unknown step {options.to!r}; choose one of {', '.join(names)}")
@@ -133,25 +125,15 @@ def _train_options(parser: ArgumentParser) -> None:
 def _train(options: Namespace) -> None:
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.translation.config import load_config
-    from fairseq_ext.experiments.translation.stages import training_steps
+    from fairseq_ext.experiments.translation.stages import TranslationRecipe
 
-    steps = training_steps(load_config(options.config), options.system, options.extra)
+    steps = TranslationRecipe(load_config(options.config)).train_from_start(options.system, options.extra)
     run_steps(steps, dry_run=options.dry_run, jobs=options.jobs, scheduler=options.scheduler)
 
 
 def _add_config_and_dry_run(parser: ArgumentParser) -> None:
     add_config(parser)
     add_dry_run(parser)
-
-
-def _made(options: Namespace, step_of: Callable[[Translation], Step]) -> Path | None:
-    """Run a step of a translation experiment and return its output, or None for a dry run."""
-    from fairseq_ext.base.steps import run_steps
-    from fairseq_ext.experiments.translation.config import load_config
-
-    step = step_of(load_config(options.config))
-    run_steps([step], dry_run=options.dry_run)
-    return None if options.dry_run else step.output
 
 
 def _decode_options(parser: ArgumentParser) -> None:
@@ -193,26 +175,34 @@ def _score_options(parser: ArgumentParser) -> None:
 
 
 def _score(options: Namespace) -> None:
+    from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.translation.config import load_config
-    from fairseq_ext.experiments.translation.measurement import SIGNATURES_FILE, scoring_step
-    from fairseq_ext.experiments.translation.report import standing_of
+    from fairseq_ext.experiments.translation.measure import SIGNATURES_FILE, scoring_step
+    from fairseq_ext.experiments.translation.stages import TranslationRecipe
     from fairseq_ext.experiments.translation.standing import at_a_glance, recommend
 
-    if scores := _made(options, scoring_step):
-        standing = standing_of(load_config(options.config))
-        advice = recommend(standing)
-        for block in (at_a_glance(standing).text(), advice.headline, advice.details):
-            print(f"{block}\n")
-        signatures = json.loads((scores / SIGNATURES_FILE).read_text(encoding="utf-8"))
-        for metric, signature in signatures.items():
-            print(f"{metric}: {signature}", file=sys.stderr)
+    config = load_config(options.config)
+    step = scoring_step(config)
+    run_steps([step], dry_run=options.dry_run)
+    if options.dry_run:
+        return
+    standing = TranslationRecipe(config).standing()
+    advice = recommend(standing)
+    for block in (at_a_glance(standing).text(), advice.headline, advice.details):
+        print(f"{block}\n")
+    signatures = json.loads((step.output / SIGNATURES_FILE).read_text(encoding="utf-8"))
+    for metric, signature in signatures.items():
+        print(f"{metric}: {signature}", file=sys.stderr)
 
 
 def _report(options: Namespace) -> None:
-    from fairseq_ext.experiments.translation.report import report
+    from fairseq_ext.base.steps import run_steps
+    from fairseq_ext.experiments.registry import load_experiment
 
-    if made := _made(options, report):
-        print(made / "report.html")
+    step = load_experiment(options.config).report()
+    run_steps([step], dry_run=options.dry_run)
+    if not options.dry_run:
+        print(step.output / "report.html")
 
 
 VERBS = {

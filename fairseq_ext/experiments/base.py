@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
 from fairseq_ext.base.origin import Origin
 from fairseq_ext.base.sections import File, Section
-from fairseq_ext.experiments.config import Experiment, Place
+from fairseq_ext.experiments.config import Experiment, Place, System, System_co
 from fairseq_ext.text.downloads import is_requirement
 from fairseq_ext.text.package_folder import fetch_checked, licence_of, unpack_file, unpack_folder
 
@@ -80,19 +80,36 @@ class Base(Section):
             yield unpacked, origin
 
 
-def add_base(experiment: type[Experiment], content: Any, arch: str, kept: Collection[str] = ()) -> Any:
-    """Add the base of an experiment file's content as a system. Pydantic reports invalid content later.
+class ExperimentOnBase(Experiment[System_co]):
+    """An experiment whose systems may start from a pretrained base.
 
-    Of ``common``, only the options in ``kept`` apply, spelled with hyphens, because the base is already made.
+    Attributes:
+        base_type: type of the base's system.
+        base_arch: architecture of the base's system.
+        base_options: options of ``common``, spelled with hyphens, that apply to the base although it is not trained.
     """
-    train = content.get("train") or {}
-    if not content.get(BASE) or not isinstance(train, dict) or not isinstance(train.get("systems") or {}, dict):
-        return content
-    systems, common = train.get("systems") or {}, train.get("common") or {}
-    if BASE in systems:
-        raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
-    own = {key: common[key] for key in common if str(key).replace("_", "-") in kept}
-    about = {"name": BASE, "options": {"arch": arch, **own}, "place": Place(f"train: systems: {BASE}")}
-    sections: Any = experiment.model_fields["train"].annotation
-    base = get_args(sections.model_fields["systems"].annotation)[1].model_validate(about)
-    return {**content, "train": {**train, "systems": {BASE: base, **systems}}}
+
+    base_type: ClassVar[type[System]]
+    base_arch: ClassVar[str]
+    base_options: ClassVar[Collection[str]] = ()
+
+    base: Base | None = None
+
+    def is_base(self, name: str) -> bool:
+        """Return whether a system is the pretrained base."""
+        return self.base is not None and name == BASE
+
+    def listed_systems(self) -> Mapping[str, System_co]:
+        """Return the base and the systems of the file."""
+        if self.base is None:
+            return self.train.systems
+        common = {key: value for key, value in self.train.common.items() if key.replace("_", "-") in self.base_options}
+        place = Place(f"{self.path}: train: systems: {BASE}")
+        base: Any = self.base_type(name=BASE, options={"arch": self.base_arch, **common}, place=place)
+        return {BASE: base, **self.train.systems}
+
+    @model_validator(mode="after")
+    def _check_base(self) -> ExperimentOnBase[System_co]:
+        if self.base and BASE in self.train.systems:
+            raise ValueError(f"train: systems: {BASE}: is the name of the base; rename this system")
+        return self

@@ -19,7 +19,6 @@ from pydantic import (
     PrivateAttr,
     ValidationInfo,
     WithJsonSchema,
-    field_validator,
     model_validator,
 )
 
@@ -161,10 +160,9 @@ class System(Entry):
         for name in self.place.own:
             if name.replace("_", "-") in self.tune:
                 raise ValueError(f"{name}: is also under tune; remove it, or set tune: null")
-        options = with_values(self.options, combinations(self.tune)[0])
-        self.options.clear()
-        self.options.update(options)
-        return self
+        if not self.tune:
+            return self
+        return self.model_copy(update={"options": with_values(self.options, combinations(self.tune)[0])})
 
     @model_validator(mode="after")
     def _check_fields(self) -> System:
@@ -187,7 +185,7 @@ System_co = TypeVar("System_co", bound=System, covariant=True)
 
 
 class Train(Section, Generic[System_co]):
-    """Systems to train, in file order, but each after the system it starts from."""
+    """Systems to train."""
 
     common: dict[OptionName, Any] = Field(default_factory=dict)
     """Defaults for all systems."""
@@ -204,15 +202,6 @@ class Train(Section, Generic[System_co]):
         if isinstance(model, TypeVar):
             model = System  # the recipe does not subclass it
         return model.merge_common(value, "systems", where)
-
-    @field_validator("systems")
-    @classmethod
-    def _order(cls, systems: dict[str, System_co]) -> dict[str, System_co]:
-        ordered: dict[str, System_co] = {}
-        for name in systems:
-            for system in _with_starts(systems, name):
-                ordered.setdefault(system.name, system)
-        return ordered
 
 
 class Experiment(Section, Generic[System_co]):
@@ -232,8 +221,22 @@ class Experiment(Section, Generic[System_co]):
         """Store the path of the file."""
         self._path = (context or {}).get("path", Path())
 
+    @cached_property
+    def systems(self) -> Mapping[str, System_co]:
+        """Systems by name, in file order, but each after the system it starts from."""
+        systems, ordered = self.listed_systems(), dict[str, System_co]()
+        for name in systems:
+            for system in _with_starts(systems, name):
+                ordered.setdefault(system.name, system)
+        return ordered
+
+    def listed_systems(self) -> Mapping[str, System_co]:
+        """Return the systems of the file. Recipes that add some, or options of some, override this method."""
+        return self.train.systems
+
     @model_validator(mode="after")
-    def _check_compared(self) -> Experiment[System_co]:
+    def _check_starts_and_compared(self) -> Experiment[System_co]:
+        _ = self.systems  # raises ValueError if they cannot be ordered
         for system, baselines in self.compare.items():
             for name in (system, *baselines):
                 if name not in self.compared_names:
@@ -251,11 +254,6 @@ class Experiment(Section, Generic[System_co]):
     def path(self) -> Path:
         """Path of the experiment file."""
         return self._path
-
-    @property
-    def systems(self) -> Mapping[str, System_co]:
-        """Systems to train, by name."""
-        return self.train.systems
 
     def runs_of(self, name: str) -> list[Run]:
         """Return the runs of a system. Recipes with domains or tasks override this method."""
@@ -299,10 +297,11 @@ def _with_starts(systems: Mapping[str, SystemT], name: str) -> list[SystemT]:
     """Return a system, preceded by the chain of systems that it starts from."""
     chain = [systems[name]]
     while (start := chain[0].start) is not None:
+        where = f"train: systems: {chain[0].name}: from"
         if start not in systems:
-            raise ValueError(f"{chain[0].name}: from: unknown system {start!r}; choose one of {', '.join(systems)}")
+            raise ValueError(f"{where}: unknown system {start!r}; choose one of {', '.join(systems)}")
         if start in (system.name for system in chain):
-            raise ValueError(f"{chain[0].name}: from: {start!r} already starts from {chain[0].name!r}; remove one")
+            raise ValueError(f"{where}: {start!r} already starts from {chain[0].name!r}; remove one")
         chain.insert(0, systems[start])
     return chain
 

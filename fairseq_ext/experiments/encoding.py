@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,11 +100,6 @@ def block_length(tokens: int, model: LanguageModel) -> int:
     if tokens > longest:
         raise InputError(f"--tokens: {tokens} is too long for the model; set 1 to {longest}, or 0 for its default")
     return tokens or model.tokens_per_sample
-
-
-def log(message: str) -> None:
-    """Print progress to stderr."""
-    print(message, file=sys.stderr, flush=True)
 
 
 def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path, dictionary: Path) -> None:

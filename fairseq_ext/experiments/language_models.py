@@ -7,8 +7,8 @@ training domains and ``data-bin-unseen`` the unseen domains, with the same dicti
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -22,10 +22,12 @@ from fairseq_ext.base.jobs import THIS_MACHINE, Engine
 from fairseq_ext.base.sections import File
 from fairseq_ext.base.steps import Step
 from fairseq_ext.data.binarise import binarise_files
-from fairseq_ext.experiments.base import BASE, Base, add_base
+from fairseq_ext.experiments.base import BASE, Base, ExperimentOnBase
 from fairseq_ext.experiments.config import Experiment, Run, System
+from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.text_steps import (
     TextFolder,
+    copy_files,
     encode_step,
     import_text_step,
     sentencepiece_step,
@@ -33,7 +35,6 @@ from fairseq_ext.experiments.text_steps import (
     text_files,
 )
 from fairseq_ext.experiments.train import best_checkpoint, train_step
-from fairseq_ext.experiments.tune import steps_of_runs
 from fairseq_ext.modules.language_model_options import CAUSAL_LM, CHUNKED_CRITERION, LANGUAGE_MODELING_TASK
 from fairseq_ext.text.encoders import TOKENIZER_FILES, subword_files
 from fairseq_ext.text.line_split import LanguageModelSplit, text_path
@@ -96,31 +97,24 @@ class LanguageModel(TrainedOrGiven):
 ModelT_co = TypeVar("ModelT_co", bound=LanguageModel, covariant=True)
 
 
-class LanguageModelExperiment(Experiment[ModelT_co]):
+class LanguageModelExperiment(ExperimentOnBase[ModelT_co]):
     """An experiment with language models of several domains."""
 
+    base_arch = CAUSAL_LM
+    base_options = ("tokens-per-sample",)
+
+    base: LanguageModelBase | None = None
+    """Pretrained base model with its own tokenizer, instead of training one."""
     corpora: Corpora
     split: LanguageModelSplit = LanguageModelSplit()
     """Held-out lines."""
-    base: LanguageModelBase | None = None
-    """Pretrained base model with its own tokenizer, instead of training one."""
     subwords: SentencePiece = SentencePiece()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _add_base(cls, content: Any) -> Any:
-        """Add the base as a system."""
-        return add_base(cls, content, CAUSAL_LM, ["tokens-per-sample"])
-
     @model_validator(mode="after")
-    def _check_base(self) -> LanguageModelExperiment[ModelT_co]:
+    def _check_subwords(self) -> LanguageModelExperiment[ModelT_co]:
         if self.base and self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
         return self
-
-    def is_base(self, name: str) -> bool:
-        """Return whether a system is the pretrained base."""
-        return self.base is not None and name == BASE
 
     @field_validator("split")
     @classmethod
@@ -130,72 +124,6 @@ class LanguageModelExperiment(Experiment[ModelT_co]):
         return split
 
 
-Config = LanguageModelExperiment[LanguageModel]
-
-
-def preparation_steps(config: Config, engine: Engine = THIS_MACHINE) -> list[Step]:
-    """Return the data preparation steps in order. All write below ``config.work_dir``."""
-    files = text_files(config.corpora.folder)
-    unseen = text_files(config.corpora.unseen) if config.corpora.unseen is not None else {}
-    for name in files.keys() & unseen.keys():
-        raise InputError(f"{unseen[name]}: {name!r} is also a training domain ({files[name]}); rename or remove one")
-    sets = [(name, role) for name in sorted([*files, *unseen]) for role in SPLITS]
-    steps = [
-        *([base_step(config)] if config.base else []),
-        import_text_step(config.work_dir, {**files, **unseen}, config.corpora.on_bad_utf8, engine),
-        split_step(config.work_dir, [*files, *unseen], config.split, config.seed),
-        _subword_step(config, list(files)),
-        encode_step(config.work_dir, sets, engine),
-        _binarise_step(config, DATA_DIR, list(files), engine),
-    ]
-    return [*steps, _binarise_step(config, UNSEEN_DATA_DIR, list(unseen), engine)] if unseen else steps
-
-
-def base_step(config: Config) -> Step:
-    """Return the step that writes the pretrained base: its weights, tokenizer and a checkpoint that names them."""
-    base, output, length = config.base, config.work_dir / BASE, config.systems[BASE].tokens_per_sample
-    assert base is not None
-
-    def build(folder: Path) -> None:
-        # Loads fairseq.
-        from fairseq_ext.convert.causal_lm import import_causal_lm
-
-        with base.opened(config.work_dir / "downloads") as (source, origin):
-            import_causal_lm(source, folder, output, length)
-            origin.write(folder)
-
-    files = [] if base.path is None else [base.path]
-    return Step(output, files, {"version": 1, "tokens": length, **base.recorded}, build, results=[BASE_CHECKPOINT])
-
-
-def _subword_step(config: Config, names: Sequence[str]) -> Step:
-    output, base = config.work_dir / "subwords", config.work_dir / BASE
-    if config.base is not None:
-
-        def copy(folder: Path) -> None:
-            for name in TOKENIZER_FILES:
-                shutil.copyfile(base / name, folder / name)
-
-        return Step(output, [base / name for name in TOKENIZER_FILES], {"kind": CAUSAL_LM}, copy)
-    texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
-    return sentencepiece_step(output, texts, config.subwords, config.seed)
-
-
-def _binarise_step(config: Config, output: str, names: Sequence[str], engine: Engine) -> Step:
-    encoded, subwords = config.work_dir / "encoded", config.work_dir / "subwords"
-    files = [(f"{name}/{role}.{_ENDING}", f"{name}/{role}") for name in names for role in SPLITS]
-
-    def build(folder: Path) -> str:
-        unknown = binarise_files(folder, encoded, [subwords / DICT_FILE], files, engine)
-        for name in subword_files(subwords):
-            shutil.copyfile(subwords / name, folder / name)
-        write_lines(folder / DOMAINS_FILE, names)
-        return unknown
-
-    inputs = [*(encoded / name for name in names), subwords]
-    return Step(config.work_dir / output, inputs, {"domains": list(names)}, build, resumable=True)
-
-
 def checkpoint_of(experiment: Experiment[TrainedOrGiven], run: Run) -> Path:
     """Return the checkpoint of a run: the one given in the experiment file, or else the best of its training."""
     if isinstance(experiment, LanguageModelExperiment) and experiment.is_base(run.system.name):
@@ -203,39 +131,106 @@ def checkpoint_of(experiment: Experiment[TrainedOrGiven], run: Run) -> Path:
     return experiment.systems[run.system.name].checkpoint or best_checkpoint(experiment, run.name)
 
 
-def training_steps(experiment: Experiment[TrainedOrGiven], name: str, train: Callable[[Run], Step]) -> list[Step]:
-    """Return the steps that train a system with ``train``, including trials; none if a checkpoint is given."""
-    if isinstance(experiment, LanguageModelExperiment) and experiment.is_base(name):
-        return [base_step(experiment)]
+def is_given(experiment: Experiment[TrainedOrGiven], name: str) -> bool:
+    """Return whether a system is an existing checkpoint, and check that it exists."""
     checkpoint = experiment.systems[name].checkpoint
-    if checkpoint is None:
-        return steps_of_runs(experiment, experiment.runs[name], train)
-    if not checkpoint.is_file():
+    if checkpoint is not None and not checkpoint.is_file():
         raise InputError(
             f"{experiment.path}: train: systems: {name}: checkpoint: {checkpoint} does not exist; "
             "give the checkpoint of a model, or import a RoBERTa with fairseq-ext import"
         )
-    return []
+    return checkpoint is not None
 
 
-def training_step(
-    experiment: Config, run: Run, options: Mapping[str, Any] = _NONE, files: Mapping[str, Path] = _NONE
-) -> Step:
-    """Return the step that trains a run.
+ExperimentT = TypeVar("ExperimentT", bound=LanguageModelExperiment)
 
-    ``options`` are fairseq-train options in addition to the system's. ``files`` are options with output files of other
-    steps as values.
-    """
-    start, options = experiment.start_of(run), {**run.system.options, **options}
-    if start is not None:
-        files = {"finetune-from-model": checkpoint_of(experiment, start), **files}
-    arguments = ["--task", LANGUAGE_MODELING_TASK, "--seed", str(run.seed), "--no-epoch-checkpoints"]
-    if experiment.base is not None and option_of(options, "criterion") is None:
-        arguments += ["--criterion", CHUNKED_CRITERION]
-    return train_step(
-        experiment,
-        run,
-        [run.system.data or experiment.work_dir / DATA_DIR, *files.values()],
-        [*arguments, *as_arguments(files), *as_arguments(options)],
-        {"system": options, "extra": [], "seed": run.seed, **({"nodes": _NODES_VERSION} if "tree" in files else {})},
-    )
+
+class LanguageModelRecipe(Recipe[ExperimentT]):
+    """A kind of experiment with language models of several domains."""
+
+    def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:
+        """Return the data preparation steps in order. All write below ``work_dir``."""
+        config = self.experiment
+        work_dir, corpora = config.work_dir, config.corpora
+        files = text_files(corpora.folder)
+        unseen = text_files(corpora.unseen) if corpora.unseen is not None else {}
+        for name in files.keys() & unseen.keys():
+            raise InputError(
+                f"{unseen[name]}: {name!r} is also a training domain ({files[name]}); rename or remove one"
+            )
+        sets = [(name, role) for name in sorted([*files, *unseen]) for role in SPLITS]
+        return [
+            *([self._base_step()] if config.base else []),
+            import_text_step(work_dir, {**files, **unseen}, corpora.on_bad_utf8, engine),
+            split_step(work_dir, [*files, *unseen], config.split, config.seed),
+            self._subword_step(list(files)),
+            encode_step(work_dir, sets, engine),
+            self._binarise_step(DATA_DIR, list(files), engine),
+            *([self._binarise_step(UNSEEN_DATA_DIR, list(unseen), engine)] if unseen else []),
+        ]
+
+    def train(self, name: str) -> list[Step]:
+        """Return the steps that train a system, or import the base; none for a given checkpoint."""
+        if self.experiment.is_base(name):
+            return [self._base_step()]
+        return [] if is_given(self.experiment, name) else super().train(name)
+
+    def train_run(self, run: Run, options: Mapping[str, Any] = _NONE, files: Mapping[str, Path] = _NONE) -> Step:
+        """Return the step that trains a run.
+
+        ``options`` are fairseq-train options in addition to the system's. ``files`` are options with output files of
+        other steps as values.
+        """
+        config, start = self.experiment, self.experiment.start_of(run)
+        options = {**run.system.options, **options}
+        if start is not None:
+            files = {"finetune-from-model": checkpoint_of(config, start), **files}
+        arguments = ["--task", LANGUAGE_MODELING_TASK, "--seed", str(run.seed), "--no-epoch-checkpoints"]
+        if config.base is not None and option_of(options, "criterion") is None:
+            arguments += ["--criterion", CHUNKED_CRITERION]
+        nodes = {"nodes": _NODES_VERSION} if "tree" in files else {}
+        return train_step(
+            config,
+            run,
+            [run.system.data or config.work_dir / DATA_DIR, *files.values()],
+            [*arguments, *as_arguments(files), *as_arguments(options)],
+            {"system": options, "extra": [], "seed": run.seed, **nodes},
+        )
+
+    def _base_step(self) -> Step:
+        """Return the step that writes the pretrained base: its weights, tokenizer and a checkpoint that names them."""
+        work_dir, base = self.experiment.work_dir, self.experiment.base
+        output, length = work_dir / BASE, self.experiment.systems[BASE].tokens_per_sample
+        assert base is not None
+
+        def build(folder: Path) -> None:
+            # Loads fairseq.
+            from fairseq_ext.convert.causal_lm import import_causal_lm
+
+            with base.opened(work_dir / "downloads") as (source, origin):
+                import_causal_lm(source, folder, output, length)
+                origin.write(folder)
+
+        files = [] if base.path is None else [base.path]
+        return Step(output, files, {"version": 1, "tokens": length, **base.recorded}, build, results=[BASE_CHECKPOINT])
+
+    def _subword_step(self, names: Sequence[str]) -> Step:
+        config, work_dir = self.experiment, self.experiment.work_dir
+        if config.base is not None:
+            files = [work_dir / BASE / name for name in TOKENIZER_FILES]
+            return Step(work_dir / "subwords", files, {"kind": CAUSAL_LM}, partial(copy_files, files))
+        texts = [text_path(work_dir / "splits", name, "train") for name in names]
+        return sentencepiece_step(work_dir / "subwords", texts, config.subwords, config.seed)
+
+    def _binarise_step(self, output: str, names: Sequence[str], engine: Engine) -> Step:
+        encoded, subwords = self.experiment.work_dir / "encoded", self.experiment.work_dir / "subwords"
+        files = [(f"{name}/{role}.{_ENDING}", f"{name}/{role}") for name in names for role in SPLITS]
+
+        def build(folder: Path) -> str:
+            unknown = binarise_files(folder, encoded, [subwords / DICT_FILE], files, engine)
+            copy_files([subwords / name for name in subword_files(subwords)], folder)
+            write_lines(folder / DOMAINS_FILE, names)
+            return unknown
+
+        inputs = [*(encoded / name for name in names), subwords]
+        return Step(self.experiment.work_dir / output, inputs, {"domains": list(names)}, build, resumable=True)

@@ -1,19 +1,18 @@
-"""Shared parts of measurements and reports: steps that write records, and records of training runs."""
+"""Shared parts of measurements and reports: steps that write records, columns, and records of training runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fairseq_ext.base.json_file import read_json
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.config import Experiment
-from fairseq_ext.experiments.grids import name_of
-from fairseq_ext.experiments.metrics.comparison import Comparison, compare_runs, read_comparisons
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, Records, read_records, write_records
-from fairseq_ext.experiments.metrics.render import Page, write_report
+from fairseq_ext.experiments.metrics.comparison import Comparison, compare_runs
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Dimension, Record, Records, write_records
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.train import LOG_FILE, read_training_log, system_dir
 from fairseq_ext.experiments.tune import TRIALS_FILE, first_run
@@ -21,6 +20,7 @@ from fairseq_ext.experiments.tune import TRIALS_FILE, first_run
 # Metrics of training runs.
 BEST_EPOCH, EPOCHS, SECONDS, VALID_BY_EPOCH = "best epoch", "epochs", "seconds", "validation perplexity by epoch"
 _TRIAL = "best validation "
+_NONE: Mapping[str, Dimension] = MappingProxyType({})
 
 
 def measure_step(
@@ -30,53 +30,18 @@ def measure_step(
     return Step(output, inputs, options, lambda folder: write_records(folder / RECORDS_FILE, measure()))
 
 
-def records_files(steps: Iterable[Step]) -> list[Path]:
-    """Return the files written by measuring steps."""
-    return [step.output / RECORDS_FILE for step in steps]
-
-
-def measured(steps: Iterable[Step]) -> list[Record]:
-    """Return the records that measuring steps have written so far."""
-    return [record for path in records_files(steps) if path.is_file() for record in read_records(path)]
-
-
-def comparisons_in(path: Path) -> list[Comparison]:
-    """Read the comparisons of a file; none if it does not exist yet."""
-    return read_comparisons(path) if path.is_file() else []
-
-
-def metric_column(records: Records, heading: str, metric: str, *domains: str, **options: Any) -> Column:
+def metric_column(
+    records: Records, heading: str, metric: str, *domains: str, dims: Mapping[str, Dimension] = _NONE, **options: Any
+) -> Column:
     """Make a column of a metric averaged over domains, for rows of systems; ``options`` go to :class:`Column`."""
-    return Column(heading, lambda system: records.mean(system, metric, *domains), **options)
+    return Column(heading, lambda system: records.mean(system, metric, *domains, **dims), **options)
 
 
-def domain_column(records: Records, heading: str, metric: str, form: str = ",.0f") -> Column:
+def domain_column(
+    records: Records, heading: str, metric: str, form: str = ",.0f", dims: Mapping[str, Dimension] = _NONE
+) -> Column:
     """Make a column of a metric that belongs to no system, for rows of domains."""
-    return Column(heading, lambda domain: records.mean("", metric, domain), form)
-
-
-def report_step(
-    experiment: Experiment,
-    sources: Sequence[Path],
-    version: int,
-    records: Callable[[], Records],
-    page: Callable[[Records], Page],
-) -> Step:
-    """Return the step that writes ``report/`` from existing results. Run it after the other steps.
-
-    Missing files of ``sources`` are left out. Increase ``version`` when the content of the report changes.
-    """
-    found = [path for path in sources if path.is_file()]
-    work_dir = experiment.work_dir
-    names = [path.relative_to(work_dir).as_posix() if path.is_relative_to(work_dir) else path.name for path in found]
-    systems = {name: system.options for name, system in experiment.systems.items()}
-    options = {"version": version, "files": names, "systems": systems, "compare": experiment.compare}
-
-    def build(folder: Path) -> None:
-        measured = records()
-        write_report(folder, page(measured), measured)
-
-    return Step(work_dir / "report", found, options, build)
+    return Column(heading, lambda domain: records.mean("", metric, domain, **dims), form)
 
 
 def compare_systems(
@@ -94,13 +59,7 @@ def compare_systems(
 
 def training_files(experiment: Experiment) -> list[Path]:
     """Return the training logs and trial results, which the report reads."""
-    logs = [system_dir(experiment, run.name) / LOG_FILE for run in experiment.all_runs]
-    return [*logs, *trial_files(experiment)]
-
-
-def trial_files(experiment: Experiment) -> list[Path]:
-    """Return the files with the results of trials."""
-    return [system_dir(experiment, run.name) / TRIALS_FILE for run in experiment.all_runs]
+    return [system_dir(experiment, run.name) / name for name in (LOG_FILE, TRIALS_FILE) for run in experiment.all_runs]
 
 
 def training_records(experiment: Experiment) -> Iterator[Record]:
@@ -117,21 +76,22 @@ def training_records(experiment: Experiment) -> Iterator[Record]:
         if seconds is not None:
             yield of(metric=SECONDS, value=seconds)
         for epoch, perplexity in valid.items():
-            yield of(domain=str(epoch), metric=VALID_BY_EPOCH, value=perplexity)
-    yield from trial_records(experiment)
+            yield of(metric=VALID_BY_EPOCH, value=perplexity, dims={"epoch": epoch})
+    yield from _trial_records(experiment)
 
 
-def trial_records(experiment: Experiment) -> Iterator[Record]:
+def _trial_records(experiment: Experiment) -> Iterator[Record]:
     """Yield the results of trials with a validation metric; ``n`` is 1 for the chosen trial and 0 otherwise."""
-    for run, path in zip(experiment.all_runs, trial_files(experiment), strict=True):
+    for run in experiment.all_runs:
+        path = system_dir(experiment, run.name) / TRIALS_FILE
         if not path.is_file() or first_run(run, experiment.runs[run.system.name]) != run:
             continue
-        found = read_json(path, "train again")
-        of = partial(Record, system=run.system.name, seed=run.seed, metric=f"{_TRIAL}{found['metric']}")
-        for trial in found["trials"]:
+        tuned = read_json(path, "train again")
+        of = partial(Record, system=run.system.name, seed=run.seed, metric=f"{_TRIAL}{tuned['metric']}")
+        for trial in tuned["trials"]:
             name, values, figure = trial["run"], trial["values"], trial["figure"]
             if figure is not None:
-                yield of(run=name, domain=name_of(values), value=figure, n=int(name == found["chosen"]))
+                yield of(run=name, value=figure, n=int(name == tuned["chosen"]), dims=values)
 
 
 def tuning_tables(records: Records) -> list[Table]:
@@ -141,7 +101,7 @@ def tuning_tables(records: Records) -> list[Table]:
 
 
 def _tuning_table(records: Records, metric: str) -> Table:
-    trials = {record.run: record for record in records if record.metric == metric}
+    trials = {record.run: record for record in records.select(metric)}
     columns = [
         Column("System", lambda row: trials[row].system, is_text=True),
         Column(metric, lambda row: trials[row].value, ".3f"),

@@ -6,6 +6,7 @@ In the directory of an experiment, ``corpora`` has the texts, ``splits`` their t
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -64,6 +65,12 @@ def text_files(folder: Path) -> dict[str, Path]:
         raise InputError(f"{folder}: contains no files DOMAIN.{_ENDING}; add one for each domain")
     names = check_domain_names(sorted(suffixes), str(folder))
     return {name: folder / f"{name}.{_ENDING}{suffixes[name]}" for name in names}
+
+
+def copy_files(files: Iterable[Path], folder: Path) -> None:
+    """Copy files to a folder."""
+    for file in files:
+        shutil.copyfile(file, folder / file.name)
 
 
 def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str, engine: Engine) -> Step:

@@ -68,10 +68,10 @@ def steps_of_runs(
 
 def choose(figures: Sequence[float | None], is_maximized: bool, where: str) -> int:
     """Return the index of the best figure, the first one if tied. At least one must not be None."""
-    found = [figure for figure in figures if figure is not None]
-    if not found:
+    finite = [figure for figure in figures if figure is not None]
+    if not finite:
         raise InputError(f"{where}: tune: no trial has a finite validation metric; list other values")
-    return figures.index(max(found) if is_maximized else min(found))
+    return figures.index(max(finite) if is_maximized else min(finite))
 
 
 def _may_diverge(trial: Step) -> Step:
@@ -96,12 +96,12 @@ def _choosing_step(config: Experiment, run: Run) -> Step:
         number = choose(figures, is_maximized, run.system.place.where)
         chosen = trials[number].name
         _take_over(system_dir(config, chosen), folder)
-        found = [
+        outcomes = [
             {"run": trial.name, "values": values, "figure": figure}
             for trial, values, figure in zip(trials, grid, figures, strict=True)
         ]
         write_json(folder / CHOSEN_FILE, grid[number])
-        record = {"metric": metric, "is_maximized": is_maximized, "trials": found, "chosen": chosen}
+        record = {"metric": metric, "is_maximized": is_maximized, "trials": outcomes, "chosen": chosen}
         write_json(folder / TRIALS_FILE, record)
 
     return Step(

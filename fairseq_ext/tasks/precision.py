@@ -28,22 +28,20 @@ class PrecisionConfig(FairseqDataclass):
     matmul_precision: ChoiceEnum(["highest", "high", "medium"]) = option(  # type: ignore[valid-type]
         "highest",
         "precision of float32 matrix products in training, as in torch.set_float32_matmul_precision: high is "
-        "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 if it can, and on some CPUs uses another library "
-        "that is faster but equally precise (default: highest)",
+        "TensorFloat-32 on a GPU; medium lets a CPU use bfloat16 if it can (default: highest)",
     )
     cpu_precision: ChoiceEnum(["float32", "bfloat16", "auto"]) = option(  # type: ignore[valid-type]
         "float32",
         "precision of training on a CPU: bfloat16 computes matrix products in bfloat16 and keeps weights in "
-        "float32; auto measures for some seconds which is faster on this machine, logs it, and keeps it when "
-        "resumed (default: float32)",
+        "float32; auto measures which is faster on this machine (default: float32)",
     )
     decoding_precision: ChoiceEnum(["float32", "bfloat16"]) = option(  # type: ignore[valid-type]
         "float32", "precision of weights and products in decoding and scoring (default: float32)"
     )
     cpu_processes: int = option(
         1,
-        "number of processes for training on a CPU, each with separate batches of --max-tokens or --batch-size "
-        "and its share of the cores; ignored with a GPU or if several processes have been started (default: 1)",
+        "number of processes for training on a CPU, each with batches of its own; ignored with a GPU or if several "
+        "processes have been started (default: 1)",
     )
 
 

@@ -37,7 +37,11 @@ _FAMILIES = (
     Family("address", ADDRESS, ("https://a.org/b?c=%s&d=1", "www.a.org", "a.b+c@d.org")),
     Family("weblate", r"\[X\d++X\]", ("[X5X]",)),
     Family("jinja", r"\{%[^{}]*+\}(?<=%\})|\{\#[^{}]*+\}(?<=\#\})", ("{% trans 'x' %}", "{# note #}")),
-    Family("mustache", r"\{\{(?:[^{}]|\{[^{}]*+\})*+\}\}", ("{{ n }}", "{{{n}}}", "{{#if a}}", "{{n | date}}")),
+    Family(
+        "mustache",
+        r"\{\{(?:[^{}]|\{[^{}]*+\})*+\}\}|\{!![^{}]*+\}(?<=!!\})",
+        ("{!! $a !!}", "{{ n }}", "{{{n}}}", "{{#if a}}", "{{n | date}}"),
+    ),
     Family("erb", r"<%[^%<]*+%>", ("<%= name %>", "<% end %>")),
     Family("react", r"</?\d++\s*+/?>", ("<0>", "</0>", "<1/>")),
     Family("shell", r"[$\#@%]\{[^{}]*+\}", ("${n}", "#{n}", "%{count}")),
@@ -48,6 +52,12 @@ _FAMILIES = (
         ("{}", "{0}", "{name!r:<10}", "{0:#,##0}", "{x[0]}", "{y.z}", "{ $n }", "{0,number,integer}", "{a:>{b}}"),
     ),
     Family("webextension", r"(?<![\w$])\$[A-Za-z_]\w*+\$", ("$USER$",)),
+    # Messages of i18next and Vue within others.
+    Family(
+        "nested",
+        r"\$t\([^()]*+\)|@(?:\.\w++)?+:(?:\w++(?:\.\w++)*+|\([^()]*+\))",
+        ("$t(a.b, {x})", "@:a.b", "@.lower:(c)"),
+    ),
     Family("dollar", r"(?<![\w$])\$[A-Za-z_]\w*+(?!\$)", ("$name",)),
     Family("laravel", r"(?<![\w:/\\.)]):[A-Za-z_]\w*+:?+(?![\w/\\])", (":count", ":n", ":smile:")),
     Family("drupal", r"(?<![\w.@])@[A-Za-z_]\w*+(?!@)|(?<![\w!])![A-Za-z_]\w*+", ("@n", "!link")),

@@ -26,9 +26,10 @@ from fairseq_ext.data.teacher_labels import (
     write_probs,
     write_teacher_record,
 )
-from fairseq_ext.experiments.translation import measurement
+from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.extra_sets import with_guessed_domains
+from fairseq_ext.experiments.translation.measure import teacher_records
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.text_files import write_lines
 from tests.small_corpus import NOUNS, write_config, write_corpora
@@ -155,8 +156,9 @@ def test_an_experiment_names_text_of_no_domain(tmp_path: Path) -> None:
     teacher = tmp_path / "work/teacher"
     assert (teacher / "base/train.en").read_text().splitlines()[0] == '"Weather" a'
     assert classes_of(read_teacher_record(teacher)) == [*DOMAINS, "base"]
-    records = list(measurement.teacher_records(load_config(config)))
-    assert sum(record.value for record in records if record.metric == "classified as base, train") == len(LETTERS)
+    records = Records(list(teacher_records(load_config(config))))
+    classified = records.select("classified as", split="train", **{"class": "base"})
+    assert sum(record.value for record in classified) == len(LETTERS)
 
 
 def test_summary_by_hand() -> None:

@@ -39,9 +39,8 @@ def expected(kind: str, name: str, found: str) -> str:
 
 def plan_of(path: Path) -> str:
     """Stages, and for each of their steps its inputs, options and commands."""
-    recipe, experiment = load_experiment(path)
     lines = []
-    for stage in recipe.stages(experiment):
+    for stage in load_experiment(path).stages():
         lines.append(f"{stage.name}, early" if stage.early else stage.name)
         lines += [line for step in stage.steps() for line in _lines_of(step)]
     return "\n".join(lines).replace(str(path.parent), "ROOT") + "\n"
@@ -66,16 +65,14 @@ def test_every_step_is_recognised_by_what_it_always_was(kind: str, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_before_anything_is_measured_there_is_a_page(kind: str, tmp_path: Path) -> None:
-    recipe, experiment = load_experiment(WRITERS[kind](tmp_path))
-    run_steps(recipe.stages(experiment)[-1].steps())
-    assert (experiment.work_dir / "report/report.md").read_text(encoding="utf-8").count("Not measured yet.") > 1
+    recipe = load_experiment(WRITERS[kind](tmp_path))
+    run_steps([recipe.report()])
+    assert (recipe.experiment.work_dir / "report/report.md").read_text(encoding="utf-8").count("Not measured yet.") > 1
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_the_report_is_that_of_what_was_recorded(kind: str, tmp_path: Path) -> None:
-    path = WRITERS[kind](tmp_path)
-    recipe, _ = load_experiment(path)
-    run_steps(recipe.stages(restore(kind, path))[-1].steps())
+    run_steps([restore(kind, WRITERS[kind](tmp_path)).report()])
     folder = tmp_path / "work/report"
     text, records = ((folder / name).read_text(encoding="utf-8") for name in ("report.md", "records.jsonl"))
     assert text.replace(str(tmp_path), "ROOT") == expected(kind, "report.md", text.replace(str(tmp_path), "ROOT"))

@@ -14,7 +14,7 @@ from fairseq import checkpoint_utils
 from transformers import AutoTokenizer
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.hierarchy.metric_names import loss
+from fairseq_ext.experiments.hierarchy.metric_names import LOSS
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records
 from fairseq_ext.modules.pretrained import load_causal_model
 from fairseq_ext.text.downloads import fetch_packages
@@ -56,7 +56,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def losses(work: Path, name: str, routing: str) -> Records:
     records = read_records(work / "perplexity" / name / RECORDS_FILE)
-    return Records([record for record in records if record.metric == loss(routing)])
+    return Records(records.select(LOSS, paths=routing))
 
 
 def test_an_experiment_on_a_base_learns_and_is_complete(experiment: Path) -> None:

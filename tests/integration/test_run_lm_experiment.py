@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.experiments.hierarchy.metric_names import loss
+from fairseq_ext.experiments.hierarchy.metric_names import LOSS
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, read_records
 from tests.experiments.small_lm_experiment import DOMAINS, UNSEEN, write_lm_experiment
 from tests.integration import experiments
 
 
-def losses(work: Path, name: str) -> dict[str, dict[str, float]]:
-    """By domain and routing, the loss per token of a run."""
-    found: dict[str, dict[str, float]] = {}
-    for record in read_records(work / "perplexity" / name / RECORDS_FILE):
-        if record.metric.startswith(loss("")):
-            found.setdefault(record.domain, {})[record.metric.removeprefix(loss(""))] = record.value
+def losses(work: Path, name: str) -> dict[str, dict[str | int | float, float]]:
+    """By domain, and by the path or number of paths, the loss per token of a run."""
+    found: dict[str, dict[str | int | float, float]] = {}
+    for record in read_records(work / "perplexity" / name / RECORDS_FILE).select(LOSS):
+        [routing] = (value for dim, value in record.dims.items() if dim != "weights")
+        found.setdefault(record.domain, {})[routing] = record.value
     return found
 
 
@@ -32,9 +32,9 @@ def test_adapters_learn_their_domains_and_unseen_text_chooses_what_is_like_it(tm
     unseen = {name: by_domain["garden_new"].keys() for name, by_domain in found.items()}
     assert unseen["base"] == {"none"}
     assert unseen["multi"] == {"all"}
-    assert unseen["single"] == {"all", "best path", "mean path", *(f"path:{name}" for name in DOMAINS)}
-    assert unseen["manual"] >= {"all", "chosen:1", "chosen:2", "path:bank_do"}
-    assert unseen["induced"] == {"all", "chosen:1", "chosen:2"}
+    assert unseen["single"] == {"all", "best", "mean", *DOMAINS}
+    assert unseen["manual"] >= {"all", 1, 2, "bank_do"}
+    assert unseen["induced"] == {"all", 1, 2}
     base = found.pop("base")
     for name, own in found.items():
         assert sum(own[d]["own"] for d in DOMAINS) < sum(base[d]["none"] for d in DOMAINS), name

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.registry import load_experiment
 
 HERE = Path(__file__).parent
@@ -23,10 +24,10 @@ def results_of(path: Path) -> dict[str, str]:
     Args:
         path: the experiment file.
     """
-    kind, experiment = load_experiment(path)
-    [step] = kind.stages(experiment)[-1].steps()
-    files = [file for file in step.inputs if file.is_relative_to(experiment.work_dir) and TIMINGS not in file.parts]
-    texts = {file.relative_to(experiment.work_dir).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    recipe = load_experiment(path)
+    work_dir = recipe.experiment.work_dir
+    files = [file for file in recipe.report().inputs if file.is_relative_to(work_dir) and TIMINGS not in file.parts]
+    texts = {file.relative_to(work_dir).as_posix(): file.read_text(encoding="utf-8") for file in files}
     return {
         name: _ends_of_epochs(text) if name.endswith(".log") else text.replace(f"{path.parent}/", "")
         for name, text in texts.items()
@@ -39,11 +40,11 @@ def recorded_results(kind: str) -> dict[str, str]:
     return {path.relative_to(HERE / kind).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
 
-def restore(kind: str, path: Path) -> Any:
-    """Put the results of a kind's run where those of an experiment file would be, and return the experiment."""
-    _, experiment = load_experiment(path)
-    shutil.copytree(HERE / kind, experiment.work_dir, dirs_exist_ok=True)
-    return experiment
+def restore(kind: str, path: Path) -> Recipe[Any]:
+    """Put the results of a kind's run where those of an experiment file would be, and return its recipe."""
+    recipe = load_experiment(path)
+    shutil.copytree(HERE / kind, recipe.experiment.work_dir, dirs_exist_ok=True)
+    return recipe
 
 
 def shapes_of(results: dict[str, str]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def test_examples_are_found_whole(dialect: str, family: Family, example: str) ->
         ("%Y-%m-%d", "%Y %m %d"),
         ("{% if a %}b{% endif %}", "{% if a %} {% endif %}"),
         (":count of :name, :smile:", ":count :name :smile:"),
+        ("see @:a.b. And $t(c) or {!! d !!}", "@:a.b $t(c) {!! d !!}"),
         ("$USER$: US$ 5, {\\an8}Above, {a:>{b}}", "$USER$ {\\an8} {a:>{b}}"),
     ],
 )
@@ -145,7 +146,7 @@ def test_branches_of_messages_are_text(text: str, branches: list[str] | None) ->
 UNITS = [
     "{", "%", "a.", "{{a", "{%", "<%", "%(", "%a", "%{", "$a", "@a", "a@", ":a", "&a", "a://.", "{a,plural,x{", "[",
     "<0", "#", "-", "%0", "{a", "{n, plural, ", "\\a{", "%*", "%<",
-    "{a:{", "%[", "%'", "%|", "~1,", "$a$",
+    "{a:{", "@:a", "$t(", "{!!", "%[", "%'", "%|", "~1,", "$a$",
 ]  # fmt: skip
 
 

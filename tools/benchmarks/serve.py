@@ -3,7 +3,7 @@
 `equal` starts fairseq-ext serve, sends the lines of FILE from N parallel clients, with each route in turn, and compares
 the answers with offline translation in a single call. Then fairseq-interactive translates them with the default route
 on the same cores. `load` sends lines for some minutes while a client is killed every second, monitors the memory, and
-stops the service under load.
+stops the service under load. `hostile` sends one request of each hostile kind beside small ones (see `hostile.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from benchmarks import hostile
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -257,12 +259,13 @@ def load(options: Namespace, lines: Sequence[str], routes: Sequence[str]) -> dic
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("what", choices=["equal", "compare", "load"])
+    parser.add_argument("what", choices=["equal", "compare", "load", "hostile"])
     parser.add_argument("exported", type=Path, help="exported system")
     parser.add_argument("file", type=Path, help="lines to translate")
     parser.add_argument("--lines", type=int, default=1400, help="number of lines to use, spread over the file")
     parser.add_argument("--clients", type=int, default=64, help="number of parallel clients")
     parser.add_argument("--minutes", type=float, default=30, help="duration of the load test in minutes")
+    parser.add_argument("--requests", type=int, default=20_000, help="requests that show whether memory grows")
     parser.add_argument("--threads", type=int, default=1, help="threads of the model")
     parser.add_argument("--routes", nargs="+", default=["base"], help="routes to measure, in turn")
 
@@ -273,4 +276,6 @@ def measure(options: Namespace) -> dict[str, Any]:
     lines = [lines[number * len(lines) // options.lines] for number in range(min(options.lines, len(lines)))]
     if options.what == "compare":
         return compare(options, lines, options.routes[0])
+    if options.what == "hostile":
+        return hostile.measure(Server(options), options.requests)
     return {"equal": equal, "load": load}[options.what](options, lines, options.routes)

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.classification.config import Classification
-from fairseq_ext.experiments.classification.measurement import (
+from fairseq_ext.experiments.classification.measure import (
     ACCURACY,
     BASE,
     BASE_TRAINED,
@@ -22,33 +20,21 @@ from fairseq_ext.experiments.classification.measurement import (
     MAIN,
     MAJORITY,
     TRAINED,
-    all_records,
-    comparisons_file,
-    evaluation_steps,
     fine_tuned,
-    on,
 )
 from fairseq_ext.experiments.metrics.comparison import Comparison
 from fairseq_ext.experiments.metrics.plots import COLOURS, GREY, draw_figure
 from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
-from fairseq_ext.experiments.report import (
-    comparisons_in,
-    domain_column,
-    metric_column,
-    records_files,
-    report_step,
-    trial_files,
-    tuning_tables,
-)
+from fairseq_ext.experiments.report import domain_column, metric_column, tuning_tables
 from fairseq_ext.modules.tunings import TUNINGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_VERSION = 6
 _PAPER = "{} in Houlsby et al. (2019)."
+_TEST = {"split": "test"}
 _NAMES = {
     ACCURACY: "Accuracy",
     "f1": "F1",
@@ -58,17 +44,6 @@ _NAMES = {
 }
 # Measured tasks by system, in the order of the file.
 Measured = Mapping[str, Sequence[str]]
-
-
-def report(config: Classification) -> Step:
-    """Return the step that writes the report."""
-    compared = comparisons_file(config)
-    sources = [*records_files(evaluation_steps(config)), compared, *trial_files(config)]
-
-    def make(records: Records) -> Page:
-        return page(config, records, comparisons_in(compared))
-
-    return report_step(config, sources, _VERSION, partial(all_records, config), make)
 
 
 def page(config: Classification, records: Records, comparisons: Sequence[Comparison]) -> Page:
@@ -108,8 +83,8 @@ def main_results(config: Classification, records: Records, measured: Measured) -
         Column("Trained", lambda row: number(row, TRAINED), ",.0f"),
         Column("% of base", lambda row: 100 * number(row, TRAINED) / number(row, BASE), ".3g"),
         Column("In all", multiple),
-        *(_score(records, heading, on(MAIN, "test"), [task]) for task, heading in headings.items()),
-        _score(records, "average", on(MAIN, "test"), list(config.tasks)),
+        *(_score(records, heading, MAIN, [task]) for task, heading in headings.items()),
+        _score(records, "average", MAIN, list(config.tasks)),
     ]
     note = (
         "Metrics are in percent. Trained: parameters trained for a task, including its head (mean over tasks). % of "
@@ -125,7 +100,7 @@ def other_metrics(config: Classification, records: Records, measured: Measured) 
     pairs = [(name, metric) for name, task in config.tasks.items() for metric in task.metrics[1:]]
     if not pairs:
         return []
-    columns = [_score(records, f"{task}: {_NAMES[metric]}", on(metric, "test"), [task]) for task, metric in pairs]
+    columns = [_score(records, f"{task}: {_NAMES[metric]}", metric, [task]) for task, metric in pairs]
     note = (
         "In percent. With two labels, F1 is that of the second in alphabetical order; with more, it is the average "
         "over labels."
@@ -136,22 +111,20 @@ def other_metrics(config: Classification, records: Records, measured: Measured) 
 
 def task_sizes(config: Classification, records: Records) -> Table:
     """Create Table 3: sizes of the tasks."""
-    column = partial(domain_column, records)
+    headings = {"Training": "train", "Validation": "valid", "Test": "test"}
     columns = [
-        column("Training", on(EXAMPLES, "train")),
-        column("Validation", on(EXAMPLES, "valid")),
-        column("Test", on(EXAMPLES, "test")),
-        column("Labels", LABELS),
-        column("Most frequent", on(MAJORITY, "test"), ".1f"),
+        *(domain_column(records, heading, EXAMPLES, dims={"split": split}) for heading, split in headings.items()),
+        domain_column(records, "Labels", LABELS),
+        domain_column(records, "Most frequent", MAJORITY, ".1f", dims=_TEST),
     ]
     note = "Number of examples by set. Most frequent: the share of the most frequent label in the test set, in percent."
-    known = records.domains(on(EXAMPLES, "test"))
+    known = records.domains(EXAMPLES, **_TEST)
     notes = [note, _PAPER.format("Table 3")]
     return Table("Size of the tasks", "Task", [task for task in config.tasks if task in known], columns, notes)
 
 
 def _score(records: Records, heading: str, metric: str, tasks: Sequence[str]) -> Column:
-    return metric_column(records, heading, metric, *tasks, form=".1f", best=max)
+    return metric_column(records, heading, metric, *tasks, dims=_TEST, form=".1f", best=max)
 
 
 # Figures
@@ -167,7 +140,7 @@ def distances(config: Classification, records: Records, measured: Measured) -> l
         return []
     points: dict[str, tuple[float, Sequence[float]]] = {}  # trained parameters per task, differences
     for name, tasks in measured.items():
-        pairs = [[records.value(system, on(MAIN, "test"), task) for system in (name, full)] for task in config.tasks]
+        pairs = [[records.value(system, MAIN, task, **_TEST) for system in (name, full)] for task in config.tasks]
         differences = [own - other for own, other in pairs if own is not None and other is not None]
         if differences:
             points[name] = records.value(name, TRAINED, *tasks) or 0.0, differences

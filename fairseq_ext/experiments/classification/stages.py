@@ -22,13 +22,17 @@ from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
 from fairseq_ext.classifiers.training import binarise_task, task_arguments, task_choices
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.experiments.classification.config import Classification
-from fairseq_ext.experiments.classification.measurement import comparison_steps, evaluation_steps
-from fairseq_ext.experiments.classification.report import report
+from fairseq_ext.experiments.classification.measure import comparison_steps, comparisons_file, measure_run
+from fairseq_ext.experiments.classification.report import page
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.language_models import checkpoint_of, training_steps
-from fairseq_ext.experiments.registry import Recipe
+from fairseq_ext.experiments.language_models import checkpoint_of, is_given
+from fairseq_ext.experiments.metrics.comparison import read_comparisons
+from fairseq_ext.experiments.metrics.records import Records
+from fairseq_ext.experiments.metrics.render import Page
+from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.text_steps import (
     TextFolder,
+    copy_files,
     encode_step,
     import_text_step,
     sentencepiece_step,
@@ -48,32 +52,67 @@ _ROLES = ("train", "valid")  # splits of the base model's text, which has no tes
 _PIECES = ".pieces"  # temporary folder of encoded text
 
 
-def stages_of(config: Classification) -> list[Stage]:
-    """Return the stages of an experiment, in order. Each system is a stage with the system's name."""
-    train = partial(training_step, config)
-    return [
-        Stage("prepare", partial(preparation_steps, config)),
-        *(Stage(name, partial(training_steps, config, name, train), early=True) for name in config.systems),
-        Stage("evaluate", partial(evaluation_steps, config)),
-        Stage("analyse", partial(comparison_steps, config)),
-        Stage("report", lambda: [report(config)]),
-    ]
+class ClassificationRecipe(Recipe[Classification]):
+    """Classifiers on one encoder."""
+
+    experiment_type = Classification
+    page_version = 6
+
+    def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:
+        """Return the preparation steps, in order. All write below ``work_dir``."""
+        config, corpora = self.experiment, self.experiment.corpora
+        names = list(text_files(corpora.folder)) if corpora else []
+        return [
+            *(_task_step(config, name) for name in config.tasks),
+            *(_text_steps(config, corpora, engine) if corpora else []),
+            _subword_step(config, names),
+            *(_masked_lm_steps(config, names, engine) if corpora else []),
+            *(_binarise_step(config, name) for name in config.tasks),
+        ]
+
+    def train(self, name: str) -> list[Step]:
+        """Return the steps that train a system; none for a given checkpoint."""
+        return [] if is_given(self.experiment, name) else super().train(name)
+
+    def train_run(self, run: Run) -> Step:
+        """Return the step that trains one run: of a base, or for a task."""
+        config, is_base, options = self.experiment, run.domain is None, run.system.options
+        inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else config.task_data(str(run.domain))]
+        arguments = [*(BASE_ARGUMENTS if is_base else ()), "--seed", str(run.seed), "--no-epoch-checkpoints"]
+        if start := config.start_of(run):
+            inputs.append(checkpoint_of(config, start))
+            arguments += ["--finetune-from-model", str(inputs[-1])]
+        return train_step(
+            config,
+            run,
+            inputs,
+            [*arguments, *as_arguments(options)],
+            {"system": options, "seed": run.seed, "task": run.domain},
+            foreseen=() if is_base else as_arguments(task_choices(str(run.domain), options)),
+            derived=tuple if is_base else partial(task_arguments, inputs[0], str(run.domain), options),
+        )
+
+    def measure(self) -> list[Step]:
+        """Return the steps that measure the runs trained for tasks: ``predictions/RUN``."""
+        return [measure_run(self.experiment, run) for run in self.experiment.task_runs]
+
+    def measuring_stages(self) -> list[Stage]:
+        """Return the stages that measure the systems and compare them."""
+        return [*super().measuring_stages(), Stage("analyse", partial(comparison_steps, self.experiment))]
+
+    def page_files(self) -> Sequence[Path]:
+        """Return the file of comparisons."""
+        return [comparisons_file(self.experiment)]
+
+    def page(self, records: Records) -> Page:
+        """Make the page of the tables and figures of Houlsby et al. (2019)."""
+        return page(self.experiment, records, read_comparisons(comparisons_file(self.experiment)))
+
+
+RECIPE = ClassificationRecipe
 
 
 # Data
-
-
-def preparation_steps(config: Classification, engine: Engine = THIS_MACHINE) -> list[Step]:
-    """Return the preparation steps, in order. All write to ``config.work_dir``."""
-    corpora = config.corpora
-    names = list(text_files(corpora.folder)) if corpora else []
-    return [
-        *(_task_step(config, name) for name in config.tasks),
-        *(_text_steps(config, corpora, engine) if corpora else []),
-        _subword_step(config, names),
-        *(_masked_lm_steps(config, names, engine) if corpora else []),
-        *(_binarise_step(config, name) for name in config.tasks),
-    ]
 
 
 def _task_step(config: Classification, name: str) -> Step:
@@ -109,12 +148,7 @@ def _subword_step(config: Classification, names: Sequence[str]) -> Step:
         texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
         return sentencepiece_step(output, texts, config.subwords, config.seed)
     files = [imported / name for name in subword_files(imported)]
-
-    def build(folder: Path) -> None:
-        for file in files:
-            shutil.copyfile(file, folder / file.name)
-
-    return Step(output, files, {"files": [file.name for file in files]}, build)
+    return Step(output, files, {"files": [file.name for file in files]}, partial(copy_files, files))
 
 
 def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engine) -> list[Step]:
@@ -147,28 +181,3 @@ def _binarise_step(config: Classification, name: str) -> Step:
         options={"with": versions("sentencepiece", "tokenizers")},
         build=lambda folder: binarise_task(folder, texts, subwords, SPLITS),
     )
-
-
-# Models
-
-
-def training_step(config: Classification, run: Run) -> Step:
-    """Return the step that trains one run: of a base, or for a task."""
-    is_base, options = run.domain is None, run.system.options
-    inputs = [run.system.data or config.work_dir / MASKED_LM_DIR if is_base else config.task_data(str(run.domain))]
-    arguments = [*(BASE_ARGUMENTS if is_base else ()), "--seed", str(run.seed), "--no-epoch-checkpoints"]
-    if start := config.start_of(run):
-        inputs.append(checkpoint_of(config, start))
-        arguments += ["--finetune-from-model", str(inputs[-1])]
-    return train_step(
-        config,
-        run,
-        inputs,
-        [*arguments, *as_arguments(options)],
-        {"system": options, "seed": run.seed, "task": run.domain},
-        foreseen=() if is_base else as_arguments(task_choices(str(run.domain), options)),
-        derived=tuple if is_base else partial(task_arguments, inputs[0], str(run.domain), options),
-    )
-
-
-RECIPE = Recipe(Classification, preparation_steps, stages_of)

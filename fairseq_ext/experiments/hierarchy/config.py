@@ -119,6 +119,8 @@ class Evaluate(Measuring):
 class Hierarchy(LanguageModelExperiment[HierarchyModel]):
     """Experiment with hierarchical adapters."""
 
+    base_type = HierarchyModel
+
     tree: Annotated[dict[Annotated[str, Field(pattern=NAME_PATTERN)], Tree], EMPTY_AS_DEFAULTS] = {}
     """Trees by name."""
     evaluate: Annotated[Evaluate, EMPTY_AS_DEFAULTS] = Evaluate()

@@ -19,8 +19,9 @@ from fairseq_ext.base.domain_tree import DomainTree, read_tree
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.path_chooser import PathChooser
+from fairseq_ext.base.progress import tell
 from fairseq_ext.base.sections import read_model
-from fairseq_ext.experiments.encoding import LanguageModel, block_length, draw_blocks, log
+from fairseq_ext.experiments.encoding import LanguageModel, block_length, draw_blocks
 from fairseq_ext.experiments.hierarchy.clustering import (
     fit_clusters,
     link,
@@ -61,7 +62,7 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
     options = options.model_copy(update={"tokens": block_length(options.tokens, model)})
     states = []
     for name in domains:
-        log(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
+        tell(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
         length, count, seed = options.tokens, options.sequences, options.seed
         blocks = draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed)
         states.append(model.encode(blocks))
@@ -130,7 +131,7 @@ def write_paths(
     length = block_length(record.options.tokens, model)
     paths, votes = {}, {}
     for name in read_domain_names(data / DOMAINS_FILE):
-        log(f"choosing paths for {name}")
+        tell(f"choosing paths for {name}")
         blocks = draw_blocks(
             *(data, name, options.split, model.dictionary),
             length=length,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,14 +21,13 @@ from fairseq_ext.experiments.hierarchy.metric_names import (
     BEST_PATH,
     CHOOSING_LOSS,
     FLOPS,
+    LOSS,
     MEAN_PATH,
     NONE,
     OWN,
-    PATH,
-    TOKEN,
-    WORD,
+    WORD_LOSS,
+    Routing,
     chosen,
-    loss,
 )
 from fairseq_ext.experiments.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.experiments.metrics.records import Record
@@ -37,6 +36,7 @@ from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.text_files import stream_lines
 
+Routings = Sequence[tuple[Routing, Paths]]  # each with the paths of its adapters
 _EMBEDDINGS = ("embed_tokens", "embed_positions", "output_projection", "wte", "wpe", "lm_head")
 
 
@@ -55,7 +55,7 @@ def measure_run(experiment: Hierarchy, run: Run) -> Iterator[Record]:
     for metric, value in costs_of(model.scorer.model, checkpoint).items():
         yield model.record(metric=metric, value=value)
     for domain in sorted(model.tree.domains) if model.tree else read_domain_names(data / DOMAINS_FILE):
-        yield from model.losses(domain, {OWN: [domain]})
+        yield from model.losses(domain, [(OWN, [domain])])
     if experiment.corpora.unseen:
         model = _Model(experiment, run, load(unseen))
         for domain in read_domain_names(unseen / DOMAINS_FILE):
@@ -77,16 +77,17 @@ class _Model:
     def record(self, **values: Any) -> Record:
         return Record(system=self.run.system.name, run=self.run.name, seed=self.run.seed, **values)
 
-    def losses(self, domain: str, routings: Mapping[str, Paths]) -> Iterator[Record]:
+    def losses(self, domain: str, routings: Routings) -> Iterator[Record]:
         """Measure the losses on a test set over the given routings."""
         batches = self.scorer.batches(domain, "test")
         if self.tree is None:
-            found = {NONE: self.scorer.score(batches)}
+            likelihoods = [(NONE, self.scorer.score(batches))]
         else:
-            found = {name: self.scorer.score(batches, self.scorer.over(paths)) for name, paths in routings.items()}
+            weights = [(routing, self.scorer.over(paths)) for routing, paths in routings]
+            likelihoods = [(routing, self.scorer.score(batches, each)) for routing, each in weights]
         text = stream_lines(text_path(self.experiment.work_dir / "splits", domain, "test"))
         words = sum(len(line.split()) for line in text)
-        return records_of_losses(self.record, domain, found, words)
+        return records_of_losses(partial(self.record, domain=domain), likelihoods, words)
 
     def losses_unseen(self, domain: str) -> Iterator[Record]:
         """Measure the losses on an unseen domain.
@@ -105,46 +106,43 @@ class _Model:
             losses = {leaf: self.scorer.score(batches, self.scorer.over([leaf])).loss for leaf in self.tree.leaves}
             best = sorted(losses, key=lambda leaf: losses[leaf])
             for leaf in best:
-                yield self.record(domain=domain, metric=f"{CHOOSING_LOSS}, {leaf}", value=losses[leaf], n=count)
-        yield from self.losses(domain, routings_of(self.experiment, name, self.tree, best) if self.tree else {})
+                yield self.record(domain=domain, metric=CHOOSING_LOSS, value=losses[leaf], n=count, dims={"path": leaf})
+        yield from self.losses(domain, routings_of(self.experiment, name, self.tree, best) if self.tree else [])
 
 
-def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths) -> dict[str, Paths]:
-    """Return the routings that use the same paths for all text of an unseen domain, with their paths.
+def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths) -> Routings:
+    """Return the routings that use the same paths for all text of an unseen domain.
 
     ``best`` are the leaves chosen for the domain, best first, with votes if available.
     """
-    routings: dict[str, Paths] = {ALL: list(tree.leaves)}
+    routings: list[tuple[Routing, Paths]] = [(ALL, list(tree.leaves))]
     if experiment.has_every_path(name):
-        routings |= {f"{PATH}{leaf}": [leaf] for leaf in tree.leaves}
+        routings += [({"path": leaf}, [leaf]) for leaf in tree.leaves]
     for count in experiment.evaluate.num_paths if best else ():
         if count <= len(tree.leaves):
             for weights in experiment.path_weights(experiment.systems[name].tree, count):
-                if isinstance(best, Mapping) and weights != UNIFORM:
-                    routings[chosen(count, weights)] = dict(list(best.items())[:count])
-                else:
-                    routings[chosen(count, weights)] = list(best)[:count]
+                has_votes = isinstance(best, Mapping) and weights != UNIFORM
+                paths = dict(list(best.items())[:count]) if has_votes else list(best)[:count]
+                routings.append((chosen(count, weights), paths))
     return routings
 
 
 def records_of_losses(
-    of: Callable[..., Record], domain: str, found: Mapping[str, Likelihood], words: int
+    of: Callable[..., Record], likelihoods: Sequence[tuple[Routing, Likelihood]], words: int
 ) -> Iterator[Record]:
-    """Convert the losses on a test set to records.
+    """Convert the likelihoods of a test set by routing to records.
 
     Args:
-        of: creates a record of the run.
-        domain: domain of the test set.
-        found: likelihoods by routing.
+        of: creates a record of the run and the test set.
         words: number of words in the test set.
     """
-    for routing, by_token in found.items():
-        for unit, likelihood in {TOKEN: by_token, WORD: Likelihood(by_token.nats, words)}.items():
-            yield of(domain=domain, metric=loss(routing, unit), value=likelihood.loss, n=likelihood.tokens)
-    by_path = [likelihood.loss for routing, likelihood in found.items() if routing.startswith(PATH)]
+    for routing, by_token in likelihoods:
+        for metric, likelihood in {LOSS: by_token, WORD_LOSS: Likelihood(by_token.nats, words)}.items():
+            yield of(metric=metric, value=likelihood.loss, n=likelihood.tokens, dims=routing)
+    by_path = [likelihood.loss for routing, likelihood in likelihoods if "path" in routing]
     if by_path:
-        yield of(domain=domain, metric=loss(BEST_PATH), value=min(by_path))
-        yield of(domain=domain, metric=loss(MEAN_PATH), value=statistics.fmean(by_path))
+        yield of(metric=LOSS, value=min(by_path), dims=BEST_PATH)
+        yield of(metric=LOSS, value=statistics.fmean(by_path), dims=MEAN_PATH)
 
 
 def costs_of(model: Any, checkpoint: Path) -> dict[str, float]:

@@ -1,27 +1,25 @@
-"""Names of metrics of the hierarchy recipe.
+"""Metrics of the hierarchy recipe, and the dimensions of losses.
 
-A *routing* is the set of adapters used for scoring: those of the text's own domain (``own``), all paths of the tree
-(``all``), one path (``path:LEAF``), or k paths chosen for the domain and weighted by votes (``chosen:K``) or uniformly
-(``chosen:K:uniform``). Models without adapters have one routing, ``none``.
-
-Losses are negative log-likelihoods in nats: per token with one end of sentence per line, and per word.
+A *routing* says which adapters score a text, as dimensions of the loss: ``{"paths": "own"}`` are those of the text's
+own domain, ``{"paths": "all"}`` all paths of the tree, ``{"path": LEAF}`` one path, and ``{"paths": K, "weights":
+"votes"}`` K paths chosen for the domain. Models without adapters have the routing ``{"paths": "none"}``.
 """
 
 from __future__ import annotations
 
-from fairseq_ext.experiments.hierarchy.config import BY_VOTES, UNIFORM
+from collections.abc import Mapping
 
-OWN, ALL, NONE = "own", "all", "none"  # routings
-PATH, BEST_PATH, MEAN_PATH = "path:", "best path", "mean path"
-TOKEN, WORD = "token", "word"
+from fairseq_ext.experiments.metrics.records import Dimension
+
+# Negative log-likelihood, with one end of sentence per line.
+LOSS, WORD_LOSS = "nats per token", "nats per word"
 CHOOSING_LOSS, VOTES, FLOPS = "loss to choose by", "votes", "added_flops of base_flops"
 
+Routing = Mapping[str, Dimension]
+OWN, ALL, NONE = {"paths": "own"}, {"paths": "all"}, {"paths": "none"}
+BEST_PATH, MEAN_PATH = {"paths": "best"}, {"paths": "mean"}  # of the losses over each single path
 
-def chosen(num_paths: int, weights: str = BY_VOTES) -> str:
-    """Return the routing over ``num_paths`` paths chosen for the domain and weighted by votes or uniformly."""
-    return f"chosen:{num_paths}:{UNIFORM}" if weights == UNIFORM else f"chosen:{num_paths}"
 
-
-def loss(routing: str, unit: str = TOKEN) -> str:
-    """Return the metric name of a routing's mean loss per unit: :data:`TOKEN` or :data:`WORD`."""
-    return f"nats per {unit}, {routing}"
+def chosen(num_paths: int, weights: str) -> Routing:
+    """Return the routing over ``num_paths`` paths chosen for the domain, weighted by votes or uniformly."""
+    return {"paths": num_paths, "weights": weights}

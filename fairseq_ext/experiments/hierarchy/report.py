@@ -14,57 +14,34 @@ from typing import Any
 
 from fairseq_ext.base.domain_tree import DomainTree, read_tree
 from fairseq_ext.base.json_file import read_json
-from fairseq_ext.base.steps import Step
-from fairseq_ext.experiments.hierarchy.config import (
-    MULTI,
-    PATHS_FILE,
-    RECORD_FILE,
-    SINGLE,
-    TREE,
-    UNIFORM,
-    VOTES_FILE,
-    Hierarchy,
-)
-from fairseq_ext.experiments.hierarchy.measurement import all_records, perplexity_steps
+from fairseq_ext.experiments.hierarchy.config import MULTI, RECORD_FILE, SINGLE, TREE, UNIFORM, Hierarchy
 from fairseq_ext.experiments.hierarchy.metric_names import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
     FLOPS,
+    LOSS,
     MEAN_PATH,
     NONE,
     OWN,
-    PATH,
     VOTES,
+    Routing,
     chosen,
-    loss,
 )
 from fairseq_ext.experiments.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
 from fairseq_ext.experiments.metrics.comparison import Comparison
 from fairseq_ext.experiments.metrics.records import Mean, Record, Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
-from fairseq_ext.experiments.report import compare_systems, records_files, report_step, training_files, tuning_tables
+from fairseq_ext.experiments.report import compare_systems, tuning_tables
 
-_VERSION = 8
 _PAPER = "{} in Chronopoulou et al. (2022)."
 PERPLEXITY = "perplexity"  # metric of comparisons
 _AVERAGE = "average"
 _AVERAGES = "The average is the perplexity of the mean loss."
 
 # System and routing by the name of a row.
-Rows = Mapping[str, tuple[str, str]]
-
-
-def report(experiment: Hierarchy) -> Step:
-    """Return the step that writes the report."""
-    sources = records_files(perplexity_steps(experiment))
-    for name in experiment.tree:
-        tree, paths = experiment.tree_file(name), experiment.paths_dir(name)
-        sources += [tree, tree.parent / RECORD_FILE, paths / PATHS_FILE, paths / VOTES_FILE]
-    sources += training_files(experiment)
-
-    return report_step(experiment, sources, _VERSION, partial(all_records, experiment), partial(page, experiment))
+Rows = Mapping[str, tuple[str, Routing]]
 
 
 def page(experiment: Hierarchy, records: Records) -> Page:
@@ -78,7 +55,7 @@ def page(experiment: Hierarchy, records: Records) -> Page:
     }
     summary = (
         f"Hierarchical adapters: perplexity of {len(experiment.systems)} systems, "
-        f"{len(records.domains(loss(ALL)))} unseen domains."
+        f"{len(records.domains(LOSS, **ALL))} unseen domains."
     )
     comparisons = [comparison for setup in setups for comparison in setup.comparisons()]
     return Page(experiment.work_dir.name, summary, sections, list(dict.fromkeys(comparisons)))
@@ -112,7 +89,7 @@ class Setup:
     @property
     def unseen(self) -> Sequence[str]:
         """Unseen domains: the only domains with scores over all paths."""
-        return self.records.domains(loss(ALL))
+        return self.records.domains(LOSS, **ALL)
 
     def rows_in_domain(self) -> Rows:
         """Return the rows of tables on the domains of the tree."""
@@ -159,9 +136,10 @@ class Setup:
 
     def _every_path(self, name: str) -> Table:
         """Create Table 4 (a tree) or 6 (single adapters): results for each path."""
-        routings = [each.metric.removeprefix(loss("")) for each in self.records if each.system == name]
-        shown = [routing for routing in routings if routing.startswith((PATH, BEST_PATH, MEAN_PATH))]
-        rows = {routing.removeprefix(PATH): (name, routing) for routing in shown}
+        routings = [record.dims for record in self.records.select(LOSS, name)]
+        named = {f"{routing['paths']} path": routing for routing in routings if routing in (BEST_PATH, MEAN_PATH)}
+        by_leaf = {str(routing["path"]): routing for routing in routings if "path" in routing}
+        rows = {row: (name, routing) for row, routing in {**by_leaf, **named}.items()}
         number, what = ("6", "Single adapters") if self.systems[name] == SINGLE else ("4", "Different paths")
         note = f"The best path is chosen separately for each test set. {_PAPER.format(f'Table {number}')}"
         return perplexities(self.records, f"{what} on unseen domains: {name}", rows, self.unseen, note=note, best=None)
@@ -203,9 +181,9 @@ class Setup:
 # Tables
 
 
-def perplexity(records: Records, system: str, routing: str, domains: Sequence[str]) -> dict[str, float]:
+def perplexity(records: Records, system: str, routing: Routing, domains: Sequence[str]) -> dict[str, float]:
     """Return the perplexity of the mean loss over domains, by run. Runs not measured on all domains are omitted."""
-    losses = records.by_run(system, loss(routing), *domains) if domains else {}
+    losses = records.by_run(system, LOSS, *domains, **routing) if domains else {}
     return {run: math.exp(value) for run, value in losses.items()}
 
 
@@ -224,8 +202,8 @@ def perplexities(
 
     columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
     columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
-    found = [row for row in rows if any(column.of(row) for column in columns)]
-    return Table(title, "Domain", found, columns, [*([note] if note else []), _AVERAGES], across=True)
+    measured = [row for row in rows if any(column.of(row) for column in columns)]
+    return Table(title, "Domain", measured, columns, [*([note] if note else []), _AVERAGES], across=True)
 
 
 def costs(records: Records, systems: Sequence[str]) -> Table:
@@ -260,15 +238,14 @@ def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, cou
 
     ``metric`` is the criterion of the choice: votes for a tree, or the loss of a system over each path.
     """
-    found = [record for record in records if record.system == name and record.metric.startswith(f"{metric}, ")]
+    of_choice = records.select(metric, name)
     choices: dict[str, list[str]] = {}
-    for record in found:
-        if record.run == found[0].run:
-            leaf = record.metric.split(", ", 1)[1]
-            share = f"{record.value / (record.n or 1):.0%}"
+    for record in of_choice:
+        if record.run == of_choice[0].run:
+            leaf, share = str(record.dims["path"]), f"{record.value / (record.n or 1):.0%}"
             support = share if metric == VOTES else f"{math.exp(record.value):.2f}"
             choices.setdefault(record.domain, []).append(f"{leaf} ({support}){others_on(tree, leaf)}")
-    most = max((record.n or 0 for record in found), default=0)
+    most = max((record.n or 0 for record in of_choice), default=0)
     what = "share of the votes of" if metric == VOTES else "perplexity with this path on"
     note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown. "
     note += _PAPER.format("Table 9")

@@ -93,8 +93,8 @@ def write_comparisons(path: Path, comparisons: Iterable[Comparison]) -> None:
 
 
 def read_comparisons(path: Path) -> list[Comparison]:
-    """Read comparisons written by :func:`write_comparisons`."""
-    return read_rows(path, Comparison)
+    """Read comparisons written by :func:`write_comparisons`; none if the file does not exist yet."""
+    return read_rows(path, Comparison) if path.exists() else []
 
 
 def _welch(one: Sequence[float], other: Sequence[float]) -> tuple[float | None, float | None, float | None]:

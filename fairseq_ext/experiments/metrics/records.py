@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -25,17 +25,29 @@ class Row:
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 
+Dimension = str | int | float | bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Record(Row):
-    """A measured value. Attributes that do not apply are empty."""
+    """A measured value. Attributes that do not apply are empty.
+
+    Attributes:
+        run: training run of the system.
+        domain: domain or test set.
+        value: in full precision.
+        n: number of sentences, tokens or examples.
+        dims: further dimensions of the metric by name, such as ``{"update": 200}``.
+    """
 
     system: str = ""
-    run: str = ""  # training run of the system
+    run: str = ""
     seed: int | None = None
-    domain: str = ""  # domain, test set or epoch
+    domain: str = ""
     metric: str
-    value: float  # full precision
-    n: int | None = None  # number of sentences, tokens or examples
+    value: float
+    n: int | None = None
+    dims: Mapping[str, Dimension] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -53,9 +65,15 @@ class Mean:
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
+_Key = tuple[str, str, str, frozenset[tuple[str, Dimension]]]
+
+
 @dataclass(frozen=True)
 class Records:
-    """Records and queries for tables. A run has one value for each metric and domain."""
+    """Records and queries for tables. A run has one value for each metric, domain and set of dimensions.
+
+    ``dims`` of queries for values are all dimensions of the records; others select records with at least these.
+    """
 
     all: Sequence[Record] = ()
 
@@ -63,38 +81,53 @@ class Records:
         return iter(self.all)
 
     @cached_property
-    def _values(self) -> dict[tuple[str, str, str], dict[str, Record]]:
-        found: dict[tuple[str, str, str], dict[str, Record]] = {}
+    def _by_key(self) -> dict[_Key, dict[str, Record]]:
+        by_key: dict[_Key, dict[str, Record]] = {}
         for record in self.all:
-            found.setdefault((record.system, record.metric, record.domain), {})[record.run] = record
-        return found
+            key = record.system, record.metric, record.domain, frozenset(record.dims.items())
+            by_key.setdefault(key, {})[record.run] = record
+        return by_key
 
-    def of(self, system: str, metric: str, domain: str = "") -> list[Record]:
+    @cached_property
+    def _by_metric(self) -> dict[str, list[Record]]:
+        by_metric: dict[str, list[Record]] = {}
+        for record in self.all:
+            by_metric.setdefault(record.metric, []).append(record)
+        return by_metric
+
+    def of(self, system: str, metric: str, domain: str = "", **dims: Dimension) -> list[Record]:
         """Return the records of a system, one per run."""
-        return list(self._values.get((system, metric, domain), {}).values())
+        return list(self._by_key.get((system, metric, domain, frozenset(dims.items())), {}).values())
 
-    def by_run(self, system: str, metric: str, *domains: str) -> dict[str, float]:
+    def by_run(self, system: str, metric: str, *domains: str, **dims: Dimension) -> dict[str, float]:
         """Return the value of each run, averaged over domains. Runs not measured on all domains are omitted."""
-        found = [self._values.get((system, metric, domain), {}) for domain in domains or ("",)]
-        runs = [run for run in found[0] if all(run in records for records in found)]
-        return {run: statistics.fmean(records[run].value for records in found) for run in runs}
+        by_domain = [
+            {record.run: record.value for record in self.of(system, metric, d, **dims)} for d in domains or [""]
+        ]
+        runs = [run for run in by_domain[0] if all(run in values for values in by_domain)]
+        return {run: statistics.fmean(values[run] for values in by_domain) for run in runs}
 
-    def mean(self, system: str, metric: str, *domains: str) -> Mean | None:
+    def mean(self, system: str, metric: str, *domains: str, **dims: Dimension) -> Mean | None:
         """Return the mean and standard deviation over runs of :meth:`by_run`; None without measurements."""
-        return Mean.of(self.by_run(system, metric, *domains).values())
+        return Mean.of(self.by_run(system, metric, *domains, **dims).values())
 
-    def value(self, system: str, metric: str, *domains: str) -> float | None:
+    def value(self, system: str, metric: str, *domains: str, **dims: Dimension) -> float | None:
         """Return the mean over runs; None without measurements."""
-        mean = self.mean(system, metric, *domains)
+        mean = self.mean(system, metric, *domains, **dims)
         return mean.value if mean else None
 
-    def domains(self, metric: str) -> list[str]:
-        """Return the domains of a metric, in the order of the records."""
-        return list(dict.fromkeys(record.domain for record in self.all if record.metric == metric))
+    def select(self, metric: str, system: str | None = None, **dims: Dimension) -> list[Record]:
+        """Return the records of a metric, of one system or of all, in order."""
+        of_metric = self._by_metric.get(metric, [])
+        return [each for each in of_metric if system in (None, each.system) and dims.items() <= each.dims.items()]
 
-    def systems(self, metric: str) -> list[str]:
+    def domains(self, metric: str, **dims: Dimension) -> list[str]:
+        """Return the domains of a metric, in the order of the records."""
+        return list(dict.fromkeys(record.domain for record in self.select(metric, **dims)))
+
+    def systems(self, metric: str, **dims: Dimension) -> list[str]:
         """Return the systems with a metric, in the order of the records."""
-        return list(dict.fromkeys(record.system for record in self.all if record.metric == metric))
+        return list(dict.fromkeys(record.system for record in self.select(metric, **dims)))
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:

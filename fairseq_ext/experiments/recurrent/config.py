@@ -54,9 +54,8 @@ class Recurrent(Experiment[Model]):
     """n-gram baseline; none by default."""
     evaluate: Annotated[Measuring, EMPTY_AS_DEFAULTS] = Measuring()
 
-    @cached_property
-    def systems(self) -> Mapping[str, Model]:
-        """Systems by name, with options for word vectors added where needed."""
+    def listed_systems(self) -> Mapping[str, Model]:
+        """Return the systems, with options for word vectors added where needed."""
         return {name: self._with_vectors(system) for name, system in self.train.systems.items()}
 
     @property

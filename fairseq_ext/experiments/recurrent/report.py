@@ -1,4 +1,4 @@
-"""Measurements and report of the recurrent recipe: perplexity and size of each model; tables of Zhang et al. (2016).
+"""Report of the recurrent recipe: perplexity and size of each model; tables of Zhang et al. (2016).
 
 *Fast Gated Neural Domain Adaptation: Language Model as a Case Study*, COLING 2016, Tables 1 and 2 and Figure 5.
 Perplexity is per token: all words and one end of sentence per line. Splits are ``valid`` and ``test``.
@@ -6,21 +6,15 @@ Perplexity is per token: all words and one end of sentence per line. Splits are 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from itertools import chain
-from pathlib import Path
 
-from fairseq_ext.base.json_file import read_json
-from fairseq_ext.base.steps import Step
-from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.dagru import ARPA_FILE, KNESER_NEY, combination_of
+from fairseq_ext.experiments.dagru import KNESER_NEY, combination_of
 from fairseq_ext.experiments.metrics.plots import line_panels
-from fairseq_ext.experiments.metrics.records import Record, Records
+from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
-from fairseq_ext.experiments.recurrent.config import COUNTS_FILE, DATA_DIR, TEXT_DIR, Recurrent
+from fairseq_ext.experiments.recurrent.config import Recurrent
 from fairseq_ext.experiments.report import (
     BEST_EPOCH,
     EPOCHS,
@@ -28,21 +22,11 @@ from fairseq_ext.experiments.report import (
     VALID_BY_EPOCH,
     compare_systems,
     domain_column,
-    measure_step,
-    measured,
     metric_column,
-    records_files,
-    report_step,
-    training_files,
-    training_records,
     tuning_tables,
 )
-from fairseq_ext.experiments.train import best_checkpoint
-from fairseq_ext.text.split import HELD_OUT
 
 PERPLEXITY, PARAMETERS = "perplexity", "parameters"
-_MEASUREMENT = {"version": 2}
-_VERSION = 9
 _PAPER = "{} in Zhang et al. (2016)."
 _HIGHEST = 2.5  # times the lowest perplexity; Figure 5 omits higher values
 # Panels of Figure 5. The standard model is shown in all of them.
@@ -55,78 +39,6 @@ GROUPS = {
 
 
 # Measurement
-
-
-def perplexity_steps(config: Recurrent) -> list[Step]:
-    """Return the steps that measure all runs and the n-gram model: ``perplexity/RUN``."""
-    steps = [_step_of_run(config, run) for run in config.all_runs]
-    return [*steps, _step_of_ngrams(config)] if config.kneser_ney else steps
-
-
-def all_records(config: Recurrent) -> Records:
-    """Return all records measured so far."""
-    return Records([*_text_records(config), *training_records(config), *measured(perplexity_steps(config))])
-
-
-def _step_of_run(config: Recurrent, run: Run) -> Step:
-    checkpoint, data = best_checkpoint(config, run.name), config.work_dir / DATA_DIR
-
-    def measure() -> Iterator[Record]:
-        # Loads fairseq.
-        from fairseq_ext.experiments.perplexity import ContiguousScorer
-
-        scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
-        found = {split: scorer.score(split) for split in HELD_OUT}
-        sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in found.items()}
-        return records_of(run.system.name, run.name, run.seed, sets, scorer.num_parameters)
-
-    return measure_step(_output(config, run.name), [checkpoint, data], _MEASUREMENT, measure)
-
-
-def _step_of_ngrams(config: Recurrent) -> Step:
-    arpa = config.work_dir / KNESER_NEY / ARPA_FILE
-    texts = {split: config.text(split) for split in HELD_OUT}
-
-    def measure() -> Iterator[Record]:
-        from fairseq_ext.experiments.kneser_ney import count_ngrams, likelihood
-
-        sets = {split: likelihood(arpa, text) for split, text in texts.items()}
-        return records_of(KNESER_NEY, KNESER_NEY, None, sets, count_ngrams(arpa))
-
-    return measure_step(_output(config, KNESER_NEY), [arpa, *texts.values()], _MEASUREMENT, measure)
-
-
-def _output(config: Recurrent, run: str) -> Path:
-    return config.work_dir / "perplexity" / run
-
-
-def records_of(
-    system: str, run: str, seed: int | None, sets: Mapping[str, tuple[float, int]], parameters: int
-) -> Iterator[Record]:
-    """Return the records of a model. ``sets`` maps splits to negative log-likelihood (nats) and number of tokens."""
-    of = partial(Record, system=system, run=run, seed=seed)
-    yield of(metric=PARAMETERS, value=parameters)
-    for split, (nats, tokens) in sets.items():
-        yield of(domain=split, metric=PERPLEXITY, value=math.exp(nats / tokens), n=tokens)
-
-
-def _text_records(config: Recurrent) -> Iterator[Record]:
-    """Return the numbers of lines, tokens, words and unknown words in each split."""
-    path = config.work_dir / TEXT_DIR / COUNTS_FILE
-    counts: Mapping[str, Mapping[str, int]] = read_json(path, "prepare the text again") if path.is_file() else {}
-    for split, numbers in counts.items():
-        for metric, value in numbers.items():
-            yield Record(domain=split, metric=metric, value=value)
-
-
-# Report
-
-
-def report(config: Recurrent) -> Step:
-    """Return the step that writes the report."""
-    counts = config.work_dir / TEXT_DIR / COUNTS_FILE
-    sources = [*records_files(perplexity_steps(config)), counts, *training_files(config)]
-    return report_step(config, sources, _VERSION, partial(all_records, config), partial(page, config))
 
 
 def page(config: Recurrent, records: Records) -> Page:
@@ -180,12 +92,12 @@ def curves(records: Records, combinations: Mapping[str, str]) -> list[Plot]:
 
     The list is empty before any system is trained.
     """
-    found = [record for record in records if record.metric == VALID_BY_EPOCH]
-    first = {record.system: record.run for record in reversed(found)}
+    by_epoch = records.select(VALID_BY_EPOCH)
+    first = {record.system: record.run for record in reversed(by_epoch)}
     lines: dict[str, dict[float, float]] = {name: {} for name in combinations}
-    for record in found:
+    for record in by_epoch:
         if record.run == first[record.system]:
-            lines[record.system][float(record.domain)] = record.value
+            lines[record.system][float(record.dims["epoch"])] = record.value
     lowest = min((value for line in lines.values() for value in line.values()), default=None)
     if lowest is None:
         return []

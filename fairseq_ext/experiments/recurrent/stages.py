@@ -8,25 +8,29 @@ run, and ``kneser-ney`` the n-gram model.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import as_arguments, option_of, run_fairseq
-from fairseq_ext.base.jobs import Engine
-from fairseq_ext.base.json_file import write_json
+from fairseq_ext.base.jobs import THIS_MACHINE, Engine
+from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.dagru import KNESER_NEY, TASK, ngram_step
+from fairseq_ext.experiments.dagru import ARPA_FILE, KNESER_NEY, TASK, ngram_step
+from fairseq_ext.experiments.grids import without
+from fairseq_ext.experiments.metrics.records import Record, Records
+from fairseq_ext.experiments.metrics.render import Page
+from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.recurrent.config import COUNTS_FILE, DATA_DIR, TEXT_DIR, VECTORS_DIR, Recurrent
-from fairseq_ext.experiments.recurrent.report import perplexity_steps, report
-from fairseq_ext.experiments.registry import Recipe
-from fairseq_ext.experiments.train import train_step
-from fairseq_ext.experiments.tune import steps_of_runs
+from fairseq_ext.experiments.recurrent.report import PARAMETERS, PERPLEXITY, page
+from fairseq_ext.experiments.report import measure_step
+from fairseq_ext.experiments.train import best_checkpoint, train_step
 from fairseq_ext.text.raw_text import stream_canonical_lines
 from fairseq_ext.text.split import HELD_OUT, SPLITS
 from fairseq_ext.text.subwords import DICT_FILE
@@ -36,40 +40,141 @@ UNKNOWN = "<unk>"
 _RESERVED = ("<s>", "</s>", "<pad>")  # fairseq's symbols
 _PREPROCESS_LOG = "preprocess.log"  # contains timestamps
 _TEXT_VERSION = _DATA_VERSION = 1
+_MEASUREMENT = {"version": 2}
 _VECTORS_VERSION = 2  # version 1 only counted the vectors
 _TRAINING_VECTORS_VERSION = 2  # version 1 read the original file
 
 
-def stages_of(config: Recurrent) -> list[Stage]:
-    """Return the stages of an experiment, in order. Each system is a stage with the system's name."""
-    train = partial(training_step, config)
-    trainings = [
-        Stage(name, partial(steps_of_runs, config, runs, train), early=True) for name, runs in config.runs.items()
-    ]
-    ngrams = config.kneser_ney
-    return [
-        Stage("prepare", partial(preparation_steps, config)),
-        *trainings,
-        *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if ngrams else []),
-        Stage("evaluate", partial(perplexity_steps, config)),
-        Stage("report", lambda: [report(config)]),
-    ]
+class RecurrentRecipe(Recipe[Recurrent]):
+    """Recurrent language models on words."""
+
+    experiment_type = Recurrent
+    page_version = 9
+
+    def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:
+        """Return the preparation steps, in order. All write below ``work_dir``."""
+        config, work_dir = self.experiment, self.experiment.work_dir
+        corpora = {split: getattr(config.corpora, split) for split in SPLITS}
+        text, size = work_dir / TEXT_DIR, config.corpora.vocabulary
+        of_text = {"version": _TEXT_VERSION, **({"vocabulary": size} if size else {})}
+        of_data = {"version": _DATA_VERSION, "with": versions("fairseq-fixed")}
+        return [
+            Step(text, list(corpora.values()), of_text, lambda folder: write_texts(folder, corpora, size)),
+            Step(work_dir / DATA_DIR, [text], of_data, lambda folder: _binarise(folder, text)),
+            *([self._vectors_step()] if config.vector_files else []),
+        ]
+
+    def _vectors_step(self) -> Step:
+        config, data = self.experiment, self.experiment.work_dir / DATA_DIR
+        files = [Path(file) for file in config.vector_files]
+
+        def build(folder: Path) -> None:
+            # Loads fairseq.
+            from fairseq.data import Dictionary
+
+            from fairseq_ext.data.word_vectors import cut_vectors
+
+            words = Dictionary.load(str(data / DICT_FILE))
+            for file in files:
+                cut_vectors(words, file, folder / config.vectors_file(str(file)).name)
+
+        options = {"version": _VECTORS_VERSION, "files": [str(file) for file in files], "with": versions("gensim")}
+        return Step(config.work_dir / VECTORS_DIR, [data, *files], options, build)
+
+    def training_stages(self) -> list[Stage]:
+        """Return a stage for each system, then that of the n-gram model."""
+        ngrams = [Stage(KNESER_NEY, self._train_ngrams)] if self.experiment.kneser_ney else []
+        return [*super().training_stages(), *ngrams]
+
+    def train_run(self, run: Run) -> Step:
+        """Return the step that trains one run."""
+        config, inputs = self.experiment, [self.experiment.work_dir / DATA_DIR]
+        options, vectors = without(run.system.options, ["word-vectors"]), {}
+        arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(options)]
+        file = option_of(run.system.options, "word-vectors")
+        if file:
+            # The step depends on the extracted vectors, not on the path of the original file.
+            inputs.append(config.vectors_file(file))
+            arguments += ["--word-vectors", str(inputs[-1])]
+            vectors = {"vectors": _TRAINING_VECTORS_VERSION}
+        return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
+
+    def _train_ngrams(self) -> list[Step]:
+        config = self.experiment
+        assert config.kneser_ney is not None
+        order = config.kneser_ney.order
+        return [ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")]
+
+    def measure(self) -> list[Step]:
+        """Return the steps that measure all runs and the n-gram model: ``perplexity/RUN``."""
+        ngrams = [self._measure_ngrams()] if self.experiment.kneser_ney else []
+        return [*(self._measure_run(run) for run in self.experiment.all_runs), *ngrams]
+
+    def _measure_run(self, run: Run) -> Step:
+        config, work_dir = self.experiment, self.experiment.work_dir
+        checkpoint, data = best_checkpoint(config, run.name), work_dir / DATA_DIR
+
+        def measure() -> Iterator[Record]:
+            # Loads fairseq.
+            from fairseq_ext.experiments.perplexity import ContiguousScorer
+
+            scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
+            likelihoods = {split: scorer.score(split) for split in HELD_OUT}
+            sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in likelihoods.items()}
+            of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
+            return records_of(of, sets, scorer.num_parameters)
+
+        return measure_step(work_dir / "perplexity" / run.name, [checkpoint, data], _MEASUREMENT, measure)
+
+    def _measure_ngrams(self) -> Step:
+        work_dir = self.experiment.work_dir
+        arpa = work_dir / KNESER_NEY / ARPA_FILE
+        texts = {split: self.experiment.text(split) for split in HELD_OUT}
+
+        def measure() -> Iterator[Record]:
+            from fairseq_ext.experiments.kneser_ney import count_ngrams, likelihood
+
+            sets = {split: likelihood(arpa, text) for split, text in texts.items()}
+            return records_of(partial(Record, system=KNESER_NEY, run=KNESER_NEY), sets, count_ngrams(arpa))
+
+        output = work_dir / "perplexity" / KNESER_NEY
+        return measure_step(output, [arpa, *texts.values()], _MEASUREMENT, measure)
+
+    def other_records(self) -> list[Record]:
+        """Return the numbers of lines, tokens, words and unknown words in each split."""
+        [path] = self.page_files()
+        counts: Mapping[str, Mapping[str, int]] = read_json(path, "prepare the text again") if path.is_file() else {}
+        return [
+            Record(domain=split, metric=metric, value=value)
+            for split, numbers in counts.items()
+            for metric, value in numbers.items()
+        ]
+
+    def page_files(self) -> Sequence[Path]:
+        """Return the file of the counts of the text."""
+        return [self.experiment.work_dir / TEXT_DIR / COUNTS_FILE]
+
+    def page(self, records: Records) -> Page:
+        """Make the page of the tables and the figure of Zhang et al. (2016)."""
+        return page(self.experiment, records)
 
 
-# Data
+RECIPE = RecurrentRecipe
 
 
-def preparation_steps(config: Recurrent, engine: Engine | None = None) -> list[Step]:
-    """Return the preparation steps, in order. All write to ``config.work_dir``."""
-    corpora = {split: getattr(config.corpora, split) for split in SPLITS}
-    text, data = config.work_dir / TEXT_DIR, config.work_dir / DATA_DIR
-    size = config.corpora.vocabulary
-    options = {"version": _TEXT_VERSION, **({"vocabulary": size} if size else {})}
-    steps = [
-        Step(text, list(corpora.values()), options, lambda folder: write_texts(folder, corpora, size)),
-        Step(data, [text], {"version": _DATA_VERSION, "with": versions("fairseq-fixed")}, lambda f: _binarise(f, text)),
-    ]
-    return [*steps, _vectors_step(config)] if config.vector_files else steps
+def records_of(of: Callable[..., Record], sets: Mapping[str, tuple[float, int]], parameters: int) -> Iterator[Record]:
+    """Return the records of a model.
+
+    Args:
+        of: creates a record of the model.
+        sets: negative log-likelihood (nats) and number of tokens, by split.
+    """
+    yield of(metric=PARAMETERS, value=parameters)
+    for split, (nats, tokens) in sets.items():
+        yield of(domain=split, metric=PERPLEXITY, value=math.exp(nats / tokens), n=tokens)
+
+
+# Text
 
 
 def write_texts(folder: Path, corpora: dict[str, Path], vocabulary: int = 0) -> None:
@@ -136,44 +241,3 @@ def _binarise(folder: Path, text: Path) -> None:
         "preprocess", ["--only-source", *files, "--destdir", str(folder), "--padding-factor", "1"], messages=log
     )
     log.unlink()
-
-
-def _vectors_step(config: Recurrent) -> Step:
-    data, files = config.work_dir / DATA_DIR, [Path(file) for file in config.vector_files]
-
-    def build(folder: Path) -> None:
-        # Loads fairseq.
-        from fairseq.data import Dictionary
-
-        from fairseq_ext.data.word_vectors import cut_vectors
-
-        words = Dictionary.load(str(data / DICT_FILE))
-        for file in files:
-            cut_vectors(words, file, folder / config.vectors_file(str(file)).name)
-
-    options = {"version": _VECTORS_VERSION, "files": [str(file) for file in files], "with": versions("gensim")}
-    return Step(config.work_dir / VECTORS_DIR, [data, *files], options, build)
-
-
-# Models
-
-
-def training_step(config: Recurrent, run: Run) -> Step:
-    """Return the step that trains one run."""
-    inputs, vectors = [config.work_dir / DATA_DIR], {}
-    options = {key: value for key, value in run.system.options.items() if key.replace("_", "-") != "word-vectors"}
-    arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(options)]
-    file = option_of(run.system.options, "word-vectors")
-    if file:
-        # The step depends on the extracted vectors, not on the path of the original file.
-        inputs.append(config.vectors_file(file))
-        arguments += ["--word-vectors", str(inputs[-1])]
-        vectors = {"vectors": _TRAINING_VECTORS_VERSION}
-    return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
-
-
-def _ngram_steps(config: Recurrent, order: int) -> list[Step]:
-    return [ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")]
-
-
-RECIPE = Recipe(Recurrent, preparation_steps, stages_of)

@@ -6,7 +6,6 @@ Each system is a ``dagru_lm*`` model, trained once per domain, only on text of t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -17,11 +16,11 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
 from fairseq_ext.experiments.config import Experiment, Measuring, OptionName, OptionValue, Run, expand
 from fairseq_ext.experiments.dagru import ARPA_FILE, KNESER_NEY, Ngrams, RecurrentModel
-from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, SCORE, WORDS
+from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, WORDS
 
 LIST_FILE = "nbest.txt"
 LIST = "list"  # row of lists re-ranked without a language model
-_RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, SCORE, MODEL, MODEL_SUM)
+_RESERVED = (LIST, KNESER_NEY, WORDS, FIRST_BEST, ORACLE, MODEL, MODEL_SUM)
 
 
 class Translations(Section):
@@ -95,9 +94,8 @@ class Reranking(Experiment[Model]):
     """Additional n-gram models; none by default."""
     rerank: Annotated[Rerank, EMPTY_AS_DEFAULTS] = Rerank()
 
-    @cached_property
-    def systems(self) -> Mapping[str, Model]:
-        """Language models by name, each trained once per domain."""
+    def listed_systems(self) -> Mapping[str, Model]:
+        """Return the language models, each trained once per domain."""
         return {name: system.model_copy(update={"per_domain": True}) for name, system in self.train.systems.items()}
 
     def runs_of(self, name: str) -> list[Run]:

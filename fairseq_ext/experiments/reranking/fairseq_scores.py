@@ -22,17 +22,17 @@ class FairseqScores:
 
     Attributes:
         lm: the language model.
-        encoder: splits text into subwords; None for word-level models.
+        encoder: splits text into subwords.
         max_tokens: maximum number of tokens in a batch; single rows may be longer.
     """
 
     lm: LanguageModel
-    encoder: Encoder | None = None
+    encoder: Encoder
     max_tokens: int = 4096
 
     @classmethod
     def load(
-        cls, checkpoint: Path, data: Path, encoder: Encoder | None = None, *, max_tokens: int = 4096, cpu: bool = False
+        cls, checkpoint: Path, data: Path, encoder: Encoder, *, max_tokens: int = 4096, cpu: bool = False
     ) -> FairseqScores:
         """Load a model, with ``dict.txt`` from its data directory."""
         quieten_fairseq()
@@ -44,9 +44,9 @@ class FairseqScores:
         Shape:
             texts: N; result: N
         """
-        lines = texts if self.encoder is None else self.encoder(texts)
+        lines = self.encoder(texts)
         tokens = [self.lm.dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-        rows = [(number, *window) for number, own in enumerate(tokens) for window in self._windows(own)]
+        rows = [(number, *window) for number, sentence in enumerate(tokens) for window in self._windows(sentence)]
         # Batches of rows with similar length need less padding.
         rows.sort(key=lambda row: (len(row[1]), row[0]))
         scores = np.zeros(len(texts))
@@ -82,5 +82,5 @@ class FairseqScores:
         with torch.inference_mode():
             out = model(inputs, src_lengths=inputs.ne(self.lm.dictionary.pad()).sum(1))
             log_probs = model.get_normalized_probs(out, log_probs=True, sample={"target": targets})  # B×T×V
-            found = log_probs.gather(2, targets.unsqueeze(2)).squeeze(2)
-            return found.double().mul(is_target).sum(1).cpu().numpy()
+            of_targets = log_probs.gather(2, targets.unsqueeze(2)).squeeze(2)
+            return of_targets.double().mul(is_target).sum(1).cpu().numpy()

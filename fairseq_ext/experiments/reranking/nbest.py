@@ -1,33 +1,27 @@
-"""N-best lists: hypotheses of each sentence, best first, with their features.
-
-Two formats are supported: Moses, and the output of ``fairseq-generate --nbest``.
-"""
+"""N-best lists of ``fairseq-generate --nbest``: hypotheses of each sentence, best first, with their features."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.errors import InputError
 from fairseq_ext.text.text_files import stream_lines
 
 # Choices that need no weights.
 FIRST_BEST, ORACLE = "first-best", "oracle"
-# Features of the translation system: the total score in Moses; in fairseq, the score with and without normalisation.
-SCORE, MODEL, MODEL_SUM = "score", "model", "model_sum"
+# Features of the translation system: its score, normalised by length, and the sum over positions.
+MODEL, MODEL_SUM = "model", "model_sum"
 # Number of words; added by re-ranking.
 WORDS = "words"
 
-_MOSES_LINE = re.compile(r"\s*(\d{1,18})\s+\|\|\|\s", re.ASCII)
-_MOSES_NAME = re.compile(r"(?:^|(?<=\s))(\S+)[=:](?=\s|$)")
-_FAIRSEQ_LINE = re.compile(r"([HDP])-(\d{1,18})\t([^\t]*)(?:\t(.*))?", re.ASCII | re.DOTALL)
+_LINE = re.compile(r"([HDP])-(\d{1,18})\t([^\t]*)(?:\t(.*))?", re.ASCII | re.DOTALL)
 
 
 class Hypothesis(NamedTuple):
@@ -107,96 +101,44 @@ class NBest:
 
 
 def read_nbest(path: Path) -> NBest:
-    """Read an n-best list. Compression is detected from the suffix, the format from the first line.
+    """Read the lines H-, D- and P- of an n-best list. Other lines are ignored; sentences may be in any order.
 
-    Moses: ``id ||| hypothesis ||| name= v v … name2= v ||| score``, optionally followed by alignments. Features are
-    ``name``, or ``name.1``, ``name.2``, … for several values, and ``score``, the decoder's weighted sum of features.
-
-    fairseq: lines H-, D- and P- of each hypothesis. Other lines are ignored, and sentences may be in any order. Texts
-    are from D- lines if present, otherwise from H- lines. Features are ``model``, the score normalised by length, and
-    ``model_sum``, the sum over positions. Both are in base 2, as printed.
+    Texts are from D- lines if present, otherwise from H- lines. Features are ``model``, the score normalised by length,
+    and ``model_sum``, the sum over positions. Both are in base 2, as printed.
     """
-    number = 0  # current line
-
-    def numbered() -> Iterator[str]:
-        nonlocal number
-        for line in stream_lines(path):
-            number += 1
-            yield line.rstrip("\r")
-
-    lines = numbered()
-    first = next(lines)
-    try:
-        read = _read_moses if _MOSES_LINE.match(first) else _read_fairseq
-        sentences = read(chain([first], lines))
-    except ValueError as error:
-        raise InputError(f"{path}, line {number}: {error}; create the list again") from None
-    if not sentences:
-        raise InputError(
-            f"{path}: is not an n-best list; give one in Moses format, or the output of fairseq-generate --nbest"
-        )
-    for index in range(len(sentences)):
-        if not sentences.get(index):
+    printed: dict[int, dict[str, list[tuple[float, str]]]] = {}
+    for number, line in enumerate(stream_lines(path), start=1):
+        if line.startswith(("H-", "D-", "P-")):
+            try:
+                kind, index, value, text = _parse(line.rstrip("\r"))
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}: {error}; create the list again") from None
+            printed.setdefault(index, {"H": [], "D": [], "P": []})[kind].append((value, text))
+    if not printed:
+        raise InputError(f"{path}: is not an n-best list; give the output of fairseq-generate --nbest")
+    sentences = [_hypotheses(printed[index]) if index in printed else [] for index in range(len(printed))]
+    for index, hypotheses in enumerate(sentences):
+        if not hypotheses:
             raise InputError(
                 f"{path}: sentence {index} is missing or incomplete; create the list again, for the whole set"
             )
-    return NBest.of([sentences[index] for index in range(len(sentences))])
+    return NBest.of(sentences)
 
 
-def _finite(value: float) -> float:
+def _parse(line: str) -> tuple[str, int, float, str]:
+    """Return the letter of a line, the number of its sentence, its score, and its text, which P- lines lack."""
+    match = _LINE.fullmatch(line)
+    if match is None or (match[4] is None) != (match[1] == "P"):
+        raise ValueError("is cut off or damaged")
+    kind, index, numbers, text = match.groups()
+    # Only P- lines have several numbers.
+    value = sum(map(float, numbers.split())) if kind == "P" else float(numbers)
     if not math.isfinite(value):
         raise ValueError("has a number that is not finite")
-    return value
+    return kind, int(index), value, text or ""
 
 
-def _read_moses(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
-    """Return the hypotheses by sentence number."""
-    found: dict[int, list[Hypothesis]] = {}
-    names: list[str] = []
-    for line in lines:
-        match, fields = _MOSES_LINE.match(line), line.split("|||")
-        if match is None or len(fields) < 4:
-            raise ValueError("does not have the form 'id ||| hypothesis ||| features ||| score'")
-        features = {**_moses_features(fields[2]), SCORE: _finite(float(fields[3]))}
-        names = names or list(features)
-        if list(features) != names:
-            raise ValueError(f"does not have the features of line 1 ({' '.join(names)})")
-        found.setdefault(int(match[1]), []).append(Hypothesis(fields[1].strip(), features))
-    return found
-
-
-def _moses_features(named: str) -> dict[str, float]:
-    """Parse features such as ``name= 1.5 2 other= 3``."""
-    before, *parts = _MOSES_NAME.split(named)
-    if before.strip():
-        raise ValueError(f"{shown(before)} is not a feature such as 'name= 1.5 2'")
-    features: dict[str, float] = {}
-    for name, words in zip(parts[::2], parts[1::2], strict=True):
-        values = [_finite(float(word)) for word in words.split()]
-        if len(values) == 1:
-            features[name] = values[0]
-        else:
-            features |= {f"{name}.{number}": value for number, value in enumerate(values, start=1)}
-    return features
-
-
-def _read_fairseq(lines: Iterable[str]) -> dict[int, list[Hypothesis]]:
-    """Return the hypotheses by sentence number; an empty list for sentences with missing lines."""
-    printed: dict[int, dict[str, list[tuple[float, str]]]] = {}
-    for line in lines:
-        if not line.startswith(("H-", "D-", "P-")):
-            continue
-        match = _FAIRSEQ_LINE.fullmatch(line)
-        if match is None or (match[4] is None) != (match[1] == "P"):
-            raise ValueError("is cut off or damaged")
-        kind, index, numbers, text = match.groups()
-        # Only P- lines have several numbers.
-        value = _finite(sum(map(float, numbers.split())) if kind == "P" else float(numbers))
-        printed.setdefault(int(index), {"H": [], "D": [], "P": []})[kind].append((value, text))
-    return {index: _fairseq_hypotheses(entries) for index, entries in printed.items()}
-
-
-def _fairseq_hypotheses(printed: Mapping[str, Sequence[tuple[float, str]]]) -> list[Hypothesis]:
+def _hypotheses(printed: Mapping[str, Sequence[tuple[float, str]]]) -> list[Hypothesis]:
     """Return the hypotheses of a sentence from its lines by letter. All hypotheses or none have D- lines."""
     heads, sums = printed["H"], printed["P"]
     texts = printed["D"] or heads

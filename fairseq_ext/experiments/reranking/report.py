@@ -7,31 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairseq_ext.base.steps import Step
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison
+from fairseq_ext.experiments.metrics.comparison import Comparison
 from fairseq_ext.experiments.metrics.corpus_metrics import bleu_tokenizer
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records
+from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.metrics.tables import Table
-from fairseq_ext.experiments.report import comparisons_in, metric_column, report_step
+from fairseq_ext.experiments.report import metric_column
 from fairseq_ext.experiments.reranking.config import LIST, Reranking
 from fairseq_ext.experiments.reranking.evaluation import score_tables
-from fairseq_ext.experiments.reranking.measurement import PERPLEXITY
-
-_VERSION = 3
-
-
-def report(config: Reranking) -> Step:
-    """Return the step that writes the report."""
-    sources = [config.work_dir / "reranked" / name for name in (RECORDS_FILE, COMPARISONS_FILE)]
-
-    def measured() -> Records:
-        return read_records(sources[0]) if sources[0].is_file() else Records()
-
-    def make(records: Records) -> Page:
-        return page(config, records, comparisons_in(sources[1]))
-
-    return report_step(config, sources, _VERSION, measured, make)
+from fairseq_ext.experiments.reranking.measure import PERPLEXITY
 
 
 def page(config: Reranking, records: Records, comparisons: Sequence[Comparison]) -> Page:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from fairseq_ext.base.provenance import provenance_of
 from fairseq_ext.base.steps import Step, atomic_write, run_step
 from fairseq_ext.experiments.arpa import ArpaModel
-from fairseq_ext.text.encoders import Encoder, load_encoder, subword_files
+from fairseq_ext.text.encoders import Encoder
 from fairseq_ext.text.subwords import DICT_FILE, encode_lines, load_subwords
 
 # N texts → N natural logarithms.
@@ -27,10 +27,7 @@ _PART_TEXTS = 2048
 
 @dataclass(frozen=True)
 class LanguageModelSource:
-    """A language model whose scores are the feature ``name``. The scores depend on the contents of ``files``.
-
-    ``subwords`` is a SentencePiece model or a folder of subwords; None for word-level models.
-    """
+    """A language model of subwords whose scores are the feature ``name``; they depend on the contents of ``files``."""
 
     name: str
     kind: str
@@ -39,7 +36,7 @@ class LanguageModelSource:
 
     @classmethod
     def of_fairseq(
-        cls, name: str, checkpoint: Path, data: Path, subwords: Path | None, *, max_tokens: int, cpu: bool
+        cls, name: str, checkpoint: Path, data: Path, subwords: Path, *, max_tokens: int, cpu: bool
     ) -> LanguageModelSource:
         """Create a source from a fairseq language model, with the dictionary of a data directory."""
 
@@ -49,22 +46,22 @@ class LanguageModelSource:
 
             return FairseqScores.load(checkpoint, data, _encoder(subwords), max_tokens=max_tokens, cpu=cpu)
 
-        return cls(name, "fairseq", [checkpoint, data / DICT_FILE, *_subword_files(subwords)], load)
+        return cls(name, "fairseq", [checkpoint, data / DICT_FILE, subwords], load)
 
     @classmethod
-    def of_arpa(cls, name: str, file: Path, subwords: Path | None) -> LanguageModelSource:
+    def of_arpa(cls, name: str, file: Path, subwords: Path) -> LanguageModelSource:
         """Create a source from an n-gram model."""
-        return cls(name, "arpa", [file, *_subword_files(subwords)], partial(load_arpa, file, subwords))
+
+        def load() -> Scores:
+            model, encode = ArpaModel.read(file), _encoder(subwords)
+            return lambda texts: model.score(list(encode(texts)))
+
+        return cls(name, "arpa", [file, subwords], load)
 
     @property
     def options(self) -> Mapping[str, Any]:
         """Values other than the files that scores depend on."""
         return {"kind": self.kind, "version": 1}
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 hash of everything that the scores depend on except the texts."""
-        return provenance_of(self.name, self.files, self.options).fingerprint
 
 
 def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path) -> np.ndarray:
@@ -95,23 +92,9 @@ def score_texts(source: LanguageModelSource, texts: Sequence[str], folder: Path)
     return values[[numbers[text] for text in texts]]
 
 
-def load_arpa(file: Path, subwords: Path | None) -> Scores:
-    """Load an n-gram model."""
-    model, encoder = ArpaModel.read(file), _encoder(subwords)
-    return model.score if encoder is None else lambda texts: model.score(list(encoder(texts)))
-
-
 def _part_file(directory: Path, number: int) -> Path:
     return directory / f"{number:05d}.npy"
 
 
-def _subword_files(subwords: Path | None) -> list[Path]:
-    if subwords is None:
-        return []
-    return [subwords / name for name in subword_files(subwords)] if subwords.is_dir() else [subwords]
-
-
-def _encoder(subwords: Path | None) -> Encoder | None:
-    if subwords is None:
-        return None
-    return load_encoder(subwords) if subwords.is_dir() else partial(encode_lines, load_subwords(subwords))
+def _encoder(subwords: Path) -> Encoder:
+    return partial(encode_lines, load_subwords(subwords))

@@ -9,24 +9,26 @@ validation or test set.
 from __future__ import annotations
 
 import shutil
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.base.fairseq_options import FairseqCommand, named_files
-from fairseq_ext.base.jobs import Engine
+from fairseq_ext.base.jobs import THIS_MACHINE, Engine
 from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.experiments.config import Place, Run
 from fairseq_ext.experiments.dagru import KNESER_NEY, TASK, needs_vectors, ngram_step
-from fairseq_ext.experiments.registry import Recipe
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, read_comparisons
+from fairseq_ext.experiments.metrics.records import Records
+from fairseq_ext.experiments.metrics.render import Page
+from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.reranking.config import LIST_FILE, GeneralVectors, Reranking
-from fairseq_ext.experiments.reranking.measurement import rerank_step
-from fairseq_ext.experiments.reranking.report import report
+from fairseq_ext.experiments.reranking.measure import rerank_step
+from fairseq_ext.experiments.reranking.report import page
 from fairseq_ext.experiments.train import BEST_CHECKPOINT, train_step
-from fairseq_ext.experiments.tune import steps_of_runs
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE
 from fairseq_ext.text.text_files import stream_lines
@@ -36,25 +38,73 @@ _MESSAGES_FILE = "generate.log"
 _VERSION = 1
 
 
-def stages_of(config: Reranking) -> list[Stage]:
-    """Return the stages of an experiment, in order. Each language model is a stage with the model's name."""
-    return [
-        Stage("prepare", partial(preparation_steps, config)),
-        *(Stage(name, partial(_training_steps, config, name), early=True) for name in config.systems),
-        *([Stage(KNESER_NEY, partial(_ngram_steps, config, ngrams.order))] if (ngrams := config.kneser_ney) else []),
-        Stage("translate", lambda: [_list_step(config, split) for split in HELD_OUT], early=True),
-        Stage("rerank", lambda: [rerank_step(config)]),
-        Stage("report", lambda: [report(config)]),
-    ]
+class RerankingRecipe(Recipe[Reranking]):
+    """Re-ranking of n-best lists by language models."""
+
+    experiment_type = Reranking
+    measuring = "rerank"
+    page_version = 3
+
+    def prepare(self, engine: Engine = THIS_MACHINE) -> list[Step]:
+        """Return the steps that prepare the data of the language models."""
+        config = self.experiment
+        steps = [_binarise_step(config, domain) for domain in config.domains]
+        return [*steps, self._vectors_step()] if any(map(needs_vectors, config.systems.values())) else steps
+
+    def _vectors_step(self) -> Step:
+        config = self.experiment
+        texts = [config.translation.pieces(domain, "train") for domain in config.domains]
+        learned = {**config.word_vectors.model_dump(), "seed": config.seed}
+        return Step(
+            config.work_dir / VECTORS_DIR,
+            texts,
+            {"version": _VERSION, **learned, "with": versions("gensim")},
+            lambda folder: _learn_vectors(folder / VECTORS_FILE, texts, config.word_vectors, config.seed),
+        )
+
+    def training_stages(self) -> list[Stage]:
+        """Return a stage for each language model, then those of the n-gram models and the n-best lists."""
+        ngrams = [Stage(KNESER_NEY, self._train_ngrams)] if self.experiment.kneser_ney else []
+        return [*super().training_stages(), *ngrams, Stage("translate", self._translate, early=True)]
+
+    def train_run(self, run: Run) -> Step:
+        """Return the step that trains the language model of a domain."""
+        config, options = self.experiment, run.system.options
+        arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(options)]
+        inputs = [config.lm_data(str(run.domain))]
+        if needs_vectors(run.system):
+            inputs.append(config.work_dir / VECTORS_DIR)
+            arguments += ["--word-vectors", str(inputs[-1] / VECTORS_FILE)]
+        return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed})
+
+    def _train_ngrams(self) -> list[Step]:
+        config = self.experiment
+        assert config.kneser_ney is not None
+        texts = {domain: config.translation.pieces(domain, "train") for domain in config.domains}
+        order = config.kneser_ney.order
+        return [ngram_step(config.arpa_file(domain).parent, text, order) for domain, text in texts.items()]
+
+    def _translate(self) -> list[Step]:
+        return [_list_step(self.experiment, split) for split in HELD_OUT]
+
+    def measure(self) -> list[Step]:
+        """Return the step that re-ranks and scores the lists."""
+        return [rerank_step(self.experiment)]
+
+    def page_files(self) -> Sequence[Path]:
+        """Return the file of comparisons."""
+        return [self.experiment.work_dir / "reranked" / COMPARISONS_FILE]
+
+    def page(self, records: Records) -> Page:
+        """Make the page of Table 5 of Zhang et al. (2016) and of perplexities."""
+        [comparisons] = self.page_files()
+        return page(self.experiment, records, read_comparisons(comparisons))
+
+
+RECIPE = RerankingRecipe
 
 
 # Data of language models
-
-
-def preparation_steps(config: Reranking, engine: Engine | None = None) -> list[Step]:
-    """Return the steps that prepare the data of the language models."""
-    steps = [_binarise_step(config, domain) for domain in config.domains]
-    return [*steps, _vectors_step(config)] if any(map(needs_vectors, config.systems.values())) else steps
 
 
 def _binarise_step(config: Reranking, domain: str) -> Step:
@@ -72,17 +122,6 @@ def _binarise_step(config: Reranking, domain: str) -> Step:
     return Step(config.lm_data(domain), [dictionary, *files.values()], options, build)
 
 
-def _vectors_step(config: Reranking) -> Step:
-    texts = [config.translation.pieces(domain, "train") for domain in config.domains]
-    learned = {**config.word_vectors.model_dump(), "seed": config.seed}
-    return Step(
-        config.work_dir / VECTORS_DIR,
-        texts,
-        {"version": _VERSION, **learned, "with": versions("gensim")},
-        lambda folder: _learn_vectors(folder / VECTORS_FILE, texts, config.word_vectors, config.seed),
-    )
-
-
 def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed: int) -> None:
     """Train word2vec skip-gram vectors on the words of texts, and write them in word2vec's text format."""
     from gensim.models import Word2Vec
@@ -98,27 +137,6 @@ def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed:
         workers=1,  # with several workers, the order of sentences is not deterministic
     )
     model.wv.save_word2vec_format(str(path))
-
-
-# Language models
-
-
-def _training_steps(config: Reranking, name: str) -> list[Step]:
-    return steps_of_runs(config, config.runs[name], partial(_training_step, config))
-
-
-def _training_step(config: Reranking, run: Run) -> Step:
-    arguments = ["--task", TASK, "--seed", str(run.seed), "--no-epoch-checkpoints", *as_arguments(run.system.options)]
-    inputs = [config.lm_data(str(run.domain))]
-    if needs_vectors(run.system):
-        inputs.append(config.work_dir / VECTORS_DIR)
-        arguments += ["--word-vectors", str(inputs[-1] / VECTORS_FILE)]
-    return train_step(config, run, inputs, arguments, {"system": run.system.options, "seed": run.seed})
-
-
-def _ngram_steps(config: Reranking, order: int) -> list[Step]:
-    texts = {domain: config.translation.pieces(domain, "train") for domain in config.domains}
-    return [ngram_step(config.arpa_file(domain).parent, text, order) for domain, text in texts.items()]
 
 
 # n-best lists
@@ -153,6 +171,3 @@ def _list_step(config: Reranking, split: str) -> Step:
         commands=[FairseqCommand("generate", tuple(arguments), place)],
         side_by_side=True,
     )
-
-
-RECIPE = Recipe(Reranking, preparation_steps, stages_of)

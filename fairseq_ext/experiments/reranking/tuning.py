@@ -7,19 +7,13 @@ therefore changes only at a few thresholds, and BLEU is computed for each interv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
 from tqdm import tqdm
 
-from fairseq_ext.base.sections import Section
-from fairseq_ext.base.steps import atomic_write
 from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice, bleu_of_sums
-from fairseq_ext.experiments.reranking.nbest import MODEL, SCORE, NBest
+from fairseq_ext.experiments.reranking.nbest import MODEL, NBest
 
 # Shorter intervals of γ (relative to its value) are ignored, because rounding could change the choice of hypotheses.
 _SHORTEST = 1e-9
@@ -27,35 +21,14 @@ _SHORTEST = 1e-9
 _NO_GAIN = 1e-9
 
 
-class Weights(Section):
-    """Feature weights, and the format of their file."""
-
-    weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
-    """Weights by feature."""
-    sources: dict[str, str] = Field(default_factory=dict)
-    """Fingerprints of the language models, by feature."""
-    about: dict[str, Any] = Field(default_factory=dict)
-    """Details of the tuning."""
-
-    def write(self, path: Path) -> None:
-        """Write the weights as JSON."""
-        with atomic_write(path) as temporary:
-            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-    def in_order(self, names: Sequence[str]) -> np.ndarray:
-        """Return the weights of the named features, 0 for features without a weight: F."""
-        return np.array([self.weights.get(name, 0.0) for name in names])
-
-
 # Coordinate ascent
 
 
-def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, sources: Mapping[str, str]) -> Weights:
-    """Find the weights with the highest BLEU of several ascents, from the list's order and from random weights.
+def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int) -> np.ndarray:
+    """Find the weights with the highest BLEU of several ascents, from the list's order and from random weights: F.
 
     Features are scaled to the same spread within a sentence during tuning, so that random weights, uniform in −1 to 1,
-    give each of them the same influence. The absolute values of weights times these spreads sum to one. ``sources``
-    has the fingerprints of the language models by feature.
+    give each of them the same influence. The absolute values of weights times these spreads sum to one.
 
     Shape:
         counts: S×K×10, statistics of BLEU
@@ -63,17 +36,12 @@ def find_weights(nbest: NBest, counts: np.ndarray, *, restarts: int, seed: int, 
     spread = feature_spread(nbest)
     scaled = replace(nbest, features=nbest.features / spread)
     drawn = np.random.default_rng(seed).uniform(-1, 1, size=(restarts, len(spread)))
-    total = SCORE if SCORE in nbest.names else MODEL
-    best, best_score = np.array([float(name == total) for name in nbest.names]), -1.0
+    best, best_score = np.array([float(name == MODEL) for name in nbest.names]), -1.0
     for start in tqdm([best * spread, *drawn], desc="tune", unit="start", disable=None):
         weights, score = ascend(scaled, counts, start)
         if score > best_score + _NO_GAIN:
             best, best_score = weights, score
-    values = best / max(np.abs(best).sum(), np.finfo(float).tiny) / spread
-    choices = {"first_best": np.zeros(len(counts), dtype=int), "tuned": nbest.best(values)}
-    scores = {name: round(bleu_of_choice(counts, choice), 4) for name, choice in choices.items()}
-    about = {"BLEU": scores, "restarts": restarts, "seed": seed}
-    return Weights(weights=dict(zip(nbest.names, values.tolist(), strict=True)), sources=dict(sources), about=about)
+    return best / max(np.abs(best).sum(), np.finfo(float).tiny) / spread
 
 
 def feature_spread(nbest: NBest) -> np.ndarray:
@@ -148,7 +116,7 @@ def upper_envelopes(
     rows = np.arange(len(slopes))
     lowest = np.where(is_line, slopes, np.inf).min(axis=1, keepdims=True)
     current = np.where(is_line & (slopes == lowest), intercepts, -np.inf).argmax(axis=1)
-    first, found, reached = current, [], np.full(len(rows), -np.inf)
+    first, changes, reached = current, [], np.full(len(rows), -np.inf)
     while len(rows):
         rise = slopes[rows] - slopes[rows, current][:, None]
         drop = intercepts[rows, current][:, None] - intercepts[rows]
@@ -160,6 +128,6 @@ def upper_envelopes(
         # Rounding may place a crossing slightly before the previous one.
         reached = np.maximum(reached, nearest)[goes_on]
         rows, current, following = rows[goes_on], current[goes_on], following[goes_on]
-        found.append((reached, rows, current, following))
+        changes.append((reached, rows, current, following))
         current = following
-    return first, [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    return first, [np.concatenate(parts) for parts in zip(*changes, strict=True)]

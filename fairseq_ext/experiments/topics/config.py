@@ -73,6 +73,8 @@ class TopicModel(LanguageModel):
 class Topics(LanguageModelExperiment[TopicModel]):
     """Experiment with topic models."""
 
+    base_type = TopicModel
+
     topics: Annotated[Evaluation, EMPTY_AS_DEFAULTS] = Evaluation()
 
     @cached_property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,15 @@ from fairseq_ext.experiments.perplexity import Batch, LanguageModelScorer, Likel
 from fairseq_ext.experiments.topics.config import Topics
 from fairseq_ext.experiments.topics.metric_names import (
     BASE_TEXT,
+    COHERENCE,
     DEAD,
     ENTROPY,
     NEAR,
     PERPLEXITY,
     SAMPLES_FILE,
-    TOPIC_0_PERPLEXITY,
-    TOPICS_FILE,
+    TOPIC_0,
     USED,
-    coherence,
+    topics_file,
 )
 from fairseq_ext.experiments.topics.texts import choose_prompts, continue_prompts, text_metrics
 from fairseq_ext.experiments.topics.words import (
@@ -62,18 +62,17 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
     )
     domains = config.domains_of(run.system.name)
     of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
-    records = list(_perplexities(config, scorer, of, PERPLEXITY, domains))
+    records = list(_perplexities(config, scorer, of, domains))
     samples = {domain: _samples(config, scorer, domain) for domain in domains}
     write_json(folder / SAMPLES_FILE, samples)
-    for domain, own in samples.items():
-        found = text_metrics([each["written"] for each in own], [each["reference"] for each in own])
-        records += [of(domain=domain, metric=metric, value=value, n=len(own)) for metric, value in found.items()]
+    for domain, written in samples.items():
+        scores = text_metrics([each["written"] for each in written], [each["reference"] for each in written])
+        records += [of(domain=domain, metric=metric, value=score, n=len(written)) for metric, score in scores.items()]
     if hasattr(scorer.model, "num_topics"):
-        topics, figures = _find_topics(config, scorer, domains[0])
-        write_json(folder / TOPICS_FILE, {"topics": topics})
-        records += [of(domain=domains[0], metric=metric, value=value) for metric, value in figures.items()]
+        topics, of_topics = _find_topics(config, scorer, domains[0], partial(of, domain=domains[0]))
+        write_json(folder / topics_file(config, run).name, {"topics": topics})
         scorer.model.decoder.forced_topic = 0  # last, because this is not reset
-        records += _perplexities(config, scorer, of, TOPIC_0_PERPLEXITY, domains)
+        records += [*of_topics, *_perplexities(config, scorer, partial(of, dims=TOPIC_0), domains)]
     write_records(folder / RECORDS_FILE, records)
 
 
@@ -83,27 +82,29 @@ def measure_baselines(config: Topics, domain: str) -> Iterator[Record]:
     for method in how.baselines:
         for number in how.baseline_topics:
             words = learn_topics(method, corpus.documents, number, how.topic_words, config.seed)
-            name = f"{method.upper()}, {number} topics"
-            for top, value in u_mass(words, corpus.documents, how.coherence).items():
-                yield Record(system=name, domain=domain, metric=coherence(USED, top), value=value)
+            of = partial(Record, system=f"{method.upper()}, {number} topics", domain=domain)
+            yield from _coherence(of, USED, u_mass(words, corpus.documents, how.coherence))
 
 
-def _perplexities(
-    config: Topics, scorer: LanguageModelScorer, of: Of, metric: str, domains: Sequence[str]
-) -> Iterator[Record]:
+def _perplexities(config: Topics, scorer: LanguageModelScorer, of: Of, domains: Sequence[str]) -> Iterator[Record]:
     """Measure perplexities on the domains that a run is compared on, and on those of the base."""
-    how, base = config.topics, config.base_domains
-    found = {
-        domain: text_likelihood(scorer, scorer.drawn_batches(domain, "test", how.base_lines, config.seed)[0])
-        for domain in base
+    count, seed = config.topics.base_lines, config.seed
+    of_base = {
+        domain: text_likelihood(scorer, scorer.drawn_batches(domain, "test", count, seed)[0])
+        for domain in config.base_domains
     }
-    of_base = list(found.values())
-    found |= {domain: text_likelihood(scorer, scorer.batches(domain, "test")) for domain in domains}
-    for domain, likelihood in found.items():
-        yield of(domain=domain, metric=metric, value=math.exp(likelihood.loss), n=likelihood.tokens)
+    compared = {domain: text_likelihood(scorer, scorer.batches(domain, "test")) for domain in domains}
+    for domain, likelihood in {**of_base, **compared}.items():
+        yield of(domain=domain, metric=PERPLEXITY, value=math.exp(likelihood.loss), n=likelihood.tokens)
     if of_base:
-        mean, tokens = statistics.fmean(each.loss for each in of_base), sum(each.tokens for each in of_base)
-        yield of(domain=BASE_TEXT, metric=metric, value=math.exp(mean), n=tokens)
+        mean = statistics.fmean(likelihood.loss for likelihood in of_base.values())
+        tokens = sum(likelihood.tokens for likelihood in of_base.values())
+        yield of(domain=BASE_TEXT, metric=PERPLEXITY, value=math.exp(mean), n=tokens)
+
+
+def _coherence(of: Of, words: str, by_top: Mapping[int, float]) -> Iterator[Record]:
+    for top, value in by_top.items():
+        yield of(metric=COHERENCE, value=value, dims={"words": words, "top": top})
 
 
 def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Likelihood:
@@ -114,14 +115,14 @@ def text_likelihood(scorer: LanguageModelScorer, batches: Sequence[Batch]) -> Li
     if not hasattr(scorer.model, "num_topics"):
         return scorer.score(batches)
     device, pad = next(scorer.model.parameters()).device, scorer.task.target_dictionary.pad()
-    found = Likelihood()
+    likelihood = Likelihood()
     for batch in batches:
         target = batch["target"].to(device)
         with torch.inference_mode():
             _, extra = scorer.model(batch["net_input"]["src_tokens"].to(device), targets=target)
-        found.nats -= extra["log_prob"].item()
-        found.tokens += int(target.ne(pad).sum())
-    return found
+        likelihood.nats -= extra["log_prob"].item()
+        likelihood.tokens += int(target.ne(pad).sum())
+    return likelihood
 
 
 def word_corpus(config: Topics, domain: str) -> WordCorpus:
@@ -132,9 +133,9 @@ def word_corpus(config: Topics, domain: str) -> WordCorpus:
 
 
 def _find_topics(
-    config: Topics, scorer: LanguageModelScorer, domain: str
-) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    """Return the share and words of each topic, and metrics of the topics' usage and coherence."""
+    config: Topics, scorer: LanguageModelScorer, domain: str, of: Of
+) -> tuple[list[dict[str, Any]], list[Record]]:
+    """Return the share and words of each topic, and records of the topics' usage and coherence."""
     corpus = word_corpus(config, domain)
     dictionary, decoder = scorer.task.target_dictionary, scorer.model.decoder
     counts = count_use(scorer.model, scorer.chosen_batches(domain, "train", corpus.numbers), dictionary.pad())
@@ -148,14 +149,13 @@ def _find_topics(
         way: [[corpus.words[dictionary[token]] for token in topic] for topic in topics]
         for way, topics in tokens.items()
     }
-    figures = {ENTROPY: topic_entropy(shares), DEAD: count_dead_topics(shares)}
+    records = [of(metric=ENTROPY, value=topic_entropy(shares)), of(metric=DEAD, value=count_dead_topics(shares))]
     for way, (_, *topics) in words.items():
         # Exclude topic 0: it is the base, and the baselines do not have it.
         if topics:
-            by_top = u_mass(topics, corpus.documents, config.topics.coherence)
-            figures |= {coherence(way, top): value for top, value in by_top.items()}
+            records += _coherence(of, way, u_mass(topics, corpus.documents, config.topics.coherence))
     columns = zip(shares.tolist(), words[USED], words[NEAR], strict=True)
-    return [{"share": share, USED: used, NEAR: near} for share, used, near in columns], figures
+    return [{"share": share, USED: used, NEAR: near} for share, used, near in columns], records
 
 
 def _samples(config: Topics, scorer: LanguageModelScorer, domain: str) -> list[dict[str, str]]:

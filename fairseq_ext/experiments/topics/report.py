@@ -10,44 +10,27 @@ from functools import partial
 from typing import Any
 
 from fairseq_ext.base.json_file import read_json
-from fairseq_ext.base.steps import Step
-from fairseq_ext.experiments.metrics.records import Records
+from fairseq_ext.experiments.metrics.records import Dimension, Records
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.metrics.tables import Column, Table
-from fairseq_ext.experiments.report import (
-    compare_systems,
-    metric_column,
-    records_files,
-    report_step,
-    training_files,
-    tuning_tables,
-)
+from fairseq_ext.experiments.report import compare_systems, metric_column, tuning_tables
 from fairseq_ext.experiments.topics.config import Topics
-from fairseq_ext.experiments.topics.measurement import all_records, topic_steps, topics_file
 from fairseq_ext.experiments.topics.metric_names import (
     BASE_TEXT,
+    COHERENCE,
     DEAD,
     ENTROPY,
     NEAR,
     PERPLEXITY,
     TEXT_METRICS,
-    TOPIC_0_PERPLEXITY,
+    TOPIC_0,
     USED,
-    coherence,
+    topics_file,
 )
 
-_VERSION = 8
 _PAPER = "{} in the paper on the Topic Aware Transformer."
 _SHOWN_WORDS = 10  # words per topic
 WAYS = {USED: "Words by use", NEAR: "Nearest words"}
-
-
-def report(config: Topics) -> Step:
-    """Return the step that writes the report."""
-    topics = [topics_file(config, run) for run in config.all_runs]
-    sources = [*records_files(topic_steps(config)), *topics, *training_files(config)]
-
-    return report_step(config, sources, _VERSION, partial(all_records, config), partial(page, config))
 
 
 def page(config: Topics, records: Records) -> Page:
@@ -85,9 +68,9 @@ def systems_table(config: Topics, records: Records, domain: str) -> Table:
     of = partial(metric_column, records)
     columns = [
         of("Perplexity", PERPLEXITY, domain, best=min),
-        of("Topic 0 alone", TOPIC_0_PERPLEXITY, domain),
+        of("Topic 0 alone", PERPLEXITY, domain, dims=TOPIC_0),
         of("Base text", PERPLEXITY, BASE_TEXT, best=min),
-        of("Base text, topic 0 alone", TOPIC_0_PERPLEXITY, BASE_TEXT),
+        of("Base text, topic 0 alone", PERPLEXITY, BASE_TEXT, dims=TOPIC_0),
         *(of(metric, metric, domain, form=".1f", best=max) for metric in TEXT_METRICS),
     ]
     how = config.topics
@@ -107,11 +90,11 @@ def coherence_table(config: Topics, records: Records, domain: str) -> Table:
     """Create Table 2: coherence of the first words of topics, in comparison with other topic models."""
     tops = config.topics.coherence
     columns = [
-        metric_column(records, f"{text}, N = {top}", coherence(way, top), domain, best=max)
+        metric_column(records, f"{text}, N = {top}", COHERENCE, domain, dims={"words": way, "top": top}, best=max)
         for way, text in WAYS.items()
         for top in tops
     ]
-    rows = _systems(records, coherence(USED, tops[0]), domain)
+    rows = _systems(records, COHERENCE, domain, words=USED, top=tops[0])
     note = (
         "Mean u_mass of the first N words over all topics except topic 0; closer to 0 is better. A pair of words that "
         "never share a line counts about −20, which is common with short lines."
@@ -132,8 +115,8 @@ def usage_table(records: Records, domain: str) -> Table:
     return Table(f"Use of topics: {domain}", "System", _systems(records, ENTROPY, domain), columns, [note])
 
 
-def _systems(records: Records, metric: str, domain: str) -> list[str]:
-    return [system for system in records.systems(metric) if records.of(system, metric, domain)]
+def _systems(records: Records, metric: str, domain: str, **dims: Dimension) -> list[str]:
+    return [system for system in records.systems(metric) if records.of(system, metric, domain, **dims)]
 
 
 def topic_tables(config: Topics, domain: str) -> list[Table]:
@@ -146,8 +129,8 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
     ]
 
 
-def _topic_table(run: str, found: Sequence[Mapping[str, Any]]) -> Table:
-    topics = {str(number): topic for number, topic in enumerate(found)}
+def _topic_table(run: str, listed: Sequence[Mapping[str, Any]]) -> Table:
+    topics = {str(number): topic for number, topic in enumerate(listed)}
 
     def words(way: str) -> Column:
         return Column(WAYS[way], lambda row: ", ".join(topics[row][way][:_SHOWN_WORDS]), is_text=True)

@@ -178,7 +178,7 @@ def u_mass(
     """
     dictionary = Dictionary(documents)
     corpus = [dictionary.doc2bow(document) for document in documents]
-    found = {}
+    by_top = {}
     for top in tops:
         model = CoherenceModel(
             topics=[list(words) for words in topics],
@@ -188,8 +188,8 @@ def u_mass(
             topn=top,
             processes=1,
         )
-        found[top] = float(statistics.fmean(model.get_coherence_per_topic()))
-    return found
+        by_top[top] = float(statistics.fmean(model.get_coherence_per_topic()))
+    return by_top
 
 
 def learn_topics(

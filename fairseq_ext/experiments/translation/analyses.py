@@ -16,9 +16,9 @@ from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.gates import gates_step
 from fairseq_ext.experiments.translation.speed import speed_step
 
-PARAMETERS, TRAINED = "parameters", "trained parameters"  # metrics
+DISTANCE, PARAMETERS, TRAINED = "distance", "parameters", "trained parameters"  # metrics
 ANALYSES = ("distances", "gates", "parameters", "speed")
-_VERSION = 2
+_DISTANCES_VERSION, _PARAMETERS_VERSION = 3, 2
 
 
 def analysis_steps(config: Translation) -> list[Step]:
@@ -43,14 +43,11 @@ def distances_step(config: Translation) -> Step:
         domains, size, matrix = measure_distances(splits, **given)
         for domain, row in zip(domains, matrix.tolist(), strict=True):
             for other, value in zip(domains, row, strict=True):
-                yield Record(domain=domain, metric=distance_to(other), value=value, n=size)
+                yield Record(domain=domain, metric=DISTANCE, value=value, n=size, dims={"to": other})
 
-    return measure_step(config.work_dir / "analysis/distances", [splits], {"version": _VERSION, **given}, measure)
-
-
-def distance_to(domain: str) -> str:
-    """Return the name of a metric: the distance to this domain."""
-    return f"distance to {domain}"
+    return measure_step(
+        config.work_dir / "analysis/distances", [splits], {"version": _DISTANCES_VERSION, **given}, measure
+    )
 
 
 def parameters_step(config: Translation) -> Step:
@@ -66,7 +63,7 @@ def parameters_step(config: Translation) -> Step:
             yield of(metric=TRAINED, value=trained)
 
     # The data are not an input: only their dictionaries are used, and loading fails if they are incompatible.
-    options = {"version": _VERSION, "runs": list(checkpoints)}
+    options = {"version": _PARAMETERS_VERSION, "runs": list(checkpoints)}
     return measure_step(config.work_dir / "analysis/parameters", list(checkpoints.values()), options, measure)
 
 

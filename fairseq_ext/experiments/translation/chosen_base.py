@@ -51,12 +51,12 @@ def choose_base(name: str, downloads: Path) -> ChosenBase:
     return ChosenBase(section, _parameters(sizes_in(wheel, inner)))
 
 
-def _choose_folder(name: str, folder: str, found: Sequence[str]) -> str:
-    if folder in found or (not folder and len(found) == 1):
-        return folder or found[0]
-    if not found:
+def _choose_folder(name: str, folder: str, folders: Sequence[str]) -> str:
+    if folder in folders or (not folder and len(folders) == 1):
+        return folder or folders[0]
+    if not folders:
         raise InputError(f"--base {name}: the package has no files of a model; choose another")
-    raise InputError(f"--base {name}: add one of its folders with files of a model, as :FOLDER: {', '.join(found)}")
+    raise InputError(f"--base {name}: add one of its folders with files of a model, as :FOLDER: {', '.join(folders)}")
 
 
 def _parameters(sizes: Mapping[str, int]) -> float:

@@ -66,8 +66,8 @@ def _imports(counts: Mapping[str, Counter[str]]) -> list[Table]:
     def column(key: str) -> Column:
         return Column(key.removeprefix(IMPORTED).replace("_", " "), lambda name: counts[name][key], ",")
 
-    found = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(IMPORTED) and each[key])
-    return [Table("Lines read, omitted and repaired on import", "domain", list(counts), list(map(column, found)))]
+    keys = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(IMPORTED) and each[key])
+    return [Table("Lines read, omitted and repaired on import", "domain", list(counts), list(map(column, keys)))]
 
 
 def _options_table(options: Mapping[str, Any]) -> Table:

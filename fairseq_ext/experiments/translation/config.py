@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, model_validator
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
-from fairseq_ext.base.errors import check_choice
+from fairseq_ext.base.errors import InputError, check_choice
 from fairseq_ext.base.fairseq_cli import option_of
+from fairseq_ext.base.yaml_file import load_yaml
 from fairseq_ext.classifiers.classifier import TfidfTeacher
-from fairseq_ext.experiments.base import BASE, add_base
-from fairseq_ext.experiments.config import Experiment, Run, Train, expand, named_run
-from fairseq_ext.experiments.registry import load_as
+from fairseq_ext.experiments.base import BASE, ExperimentOnBase
+from fairseq_ext.experiments.config import Run, Train, expand, named_run, read_experiment
 from fairseq_ext.experiments.translation.sections import (
     UNIFORM,
     AnyTeacher,
@@ -37,9 +36,14 @@ from fairseq_ext.text.subwords import Subwords
 _CHECKPOINT_OPTIONS = ("finetune-from-model", "restore-file")  # start a training from a checkpoint
 
 
-class Translation(Experiment[TranslationSystem]):
+class Translation(ExperimentOnBase[TranslationSystem]):
     """An experiment with translation systems of several domains."""
 
+    base_type = TranslationSystem
+    base_arch = "transformer"
+
+    base: TranslationBase | None = None
+    """Pretrained base model with its own subwords, instead of training one."""
     source_lang: str
     """Language to translate from, as in file names."""
     target_lang: str
@@ -47,8 +51,6 @@ class Translation(Experiment[TranslationSystem]):
     corpora: Corpora
     cleaning: Cleaning = Field(default=Cleaning(), alias="clean")
     split: Split = Split()
-    base: TranslationBase | None = None
-    """Pretrained base model with its own subwords, instead of training one."""
     subwords: Subwords = Subwords()
     teacher: AnyTeacher = TfidfTeacher()
     """Domain classifier. Its labels supervise the gates."""
@@ -81,14 +83,8 @@ class Translation(Experiment[TranslationSystem]):
 
     # Systems and their runs
 
-    @model_validator(mode="before")
-    @classmethod
-    def _add_base(cls, content: Any) -> Any:
-        """Add the base as a system, to which ``common`` does not apply because it is already made."""
-        return add_base(cls, content, "transformer")
-
     @model_validator(mode="after")
-    def _check_base(self) -> Translation:
+    def _check_subwords(self) -> Translation:
         if self.base and self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
         return self
@@ -102,10 +98,6 @@ class Translation(Experiment[TranslationSystem]):
                     "translates; set base and teacher: base_text"
                 )
         return self
-
-    def is_base(self, name: str) -> bool:
-        """Return whether a system is the pretrained base."""
-        return self.base is not None and name == BASE
 
     def runs_of(self, name: str) -> list[Run]:
         """Return the runs of a system, or the single run with this name."""
@@ -158,10 +150,11 @@ class Translation(Experiment[TranslationSystem]):
 
     # Outputs
 
-    @property
+    @cached_property
     def outputs(self) -> Mapping[str, Output]:
-        """Decoding runs by name."""
-        return self.translate.outputs
+        """Decoding runs by name, each with its system."""
+        outputs = self.translate.outputs.items()
+        return {name: output.with_system(self.systems[output.system_name]) for name, output in outputs}
 
     def output_runs(self, name: str) -> list[OutputRun]:
         """Return the runs of an output, one per run of its system, or the single one with this name."""
@@ -198,8 +191,8 @@ class Translation(Experiment[TranslationSystem]):
         If that model was itself trained from another one, it is the decoding run of the latter.
         """
         systems = [*map(self.origin_of, self.base_systems), *self.base_systems]
-        found = [name for system in systems for name, output in self.outputs.items() if output.system.name == system]
-        return next((name for name in found if not self.outputs[name].uses_oracle), "")
+        names = [name for system in systems for name, output in self.outputs.items() if output.system.name == system]
+        return next((name for name in names if not self.outputs[name].uses_oracle), "")
 
     @property
     def main(self) -> list[str]:
@@ -212,7 +205,7 @@ class Translation(Experiment[TranslationSystem]):
     @property
     def compared_names(self) -> Sequence[str]:
         """Names of the decoding runs."""
-        return list(self.outputs)
+        return list(self.translate.outputs)
 
     @cached_property
     def baselines(self) -> list[str]:
@@ -233,10 +226,9 @@ class Translation(Experiment[TranslationSystem]):
 
     @model_validator(mode="after")
     def _check_outputs(self) -> Translation:
-        for name, output in self.outputs.items():
+        for name, output in self.translate.outputs.items():
             where = f"translate: outputs: {name}: system"
             as_value_error(check_choice, output.system_name, list(self.systems), where)
-            output._system = self.systems[output.system_name]
         evaluate = self.evaluate
         named = {"speed": evaluate.speed, "compare": evaluate.compare, "report: ablation": evaluate.report.ablation}
         for key, names in {**named, "baseline": [evaluate.baseline] if evaluate.baseline else []}.items():
@@ -255,4 +247,7 @@ class Translation(Experiment[TranslationSystem]):
 
 def load_config(path: Path) -> Translation:
     """Read and check a translation experiment file."""
-    return load_as("translation", Translation, path)
+    content = dict(load_yaml(path))
+    if (kind := content.pop("kind", None)) not in (None, "translation"):
+        raise InputError(f"{path}: kind: this command supports translation only, not {kind!r}; use fairseq-ext run")
+    return read_experiment(Translation, content, path)

@@ -27,16 +27,15 @@ def curve_records(config: Translation) -> Iterator[Record]:
             yield of(metric=UPDATES, value=max(curve))
             yield of(metric=BITS, value=min(curve.values()))
             for update, bits in curve.items():
-                yield of(domain=str(update), metric=BITS_BY_UPDATE, value=bits)
+                yield of(metric=BITS_BY_UPDATE, value=bits, dims={"update": update})
 
 
 def curves_of(records: Records) -> dict[str, dict[int, float]]:
     """Return the validation loss by update of each run."""
-    found: dict[str, dict[int, float]] = {}
-    for record in records:
-        if record.metric == BITS_BY_UPDATE:
-            found.setdefault(record.run, {})[int(record.domain)] = record.value
-    return found
+    curves: dict[str, dict[int, float]] = {}
+    for record in records.select(BITS_BY_UPDATE):
+        curves.setdefault(record.run, {})[int(record.dims["update"])] = record.value
+    return curves
 
 
 def warnings_of(config: Translation, records: Records) -> list[str]:
@@ -45,14 +44,14 @@ def warnings_of(config: Translation, records: Records) -> list[str]:
     A model that starts from one trained elsewhere is useful as soon as it is better, so there are none about it.
     """
     curves, bases = curves_of(records), list(filter(config.starts_here, config.base_systems))
-    found = [warning(name, curves[name]) for name in curves if name.partition("@")[0] in bases]
+    warnings = [warning(name, curves[name]) for name in curves if name.partition("@")[0] in bases]
     for system, base in config.continued_systems.items():
         if base not in bases:
             continue
         name, base_name = config.runs_of(system)[0].name, config.runs_of(base)[0].name
         if name in curves and base_name in curves:
-            found.append(warning_of_control(name, curves[name], base_name, curves[base_name]))
-    return [text for text in found if text]
+            warnings.append(warning_of_control(name, curves[name], base_name, curves[base_name]))
+    return [text for text in warnings if text]
 
 
 def warning(name: str, curve: Curve) -> str | None:

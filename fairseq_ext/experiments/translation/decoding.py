@@ -85,6 +85,17 @@ def _look_at(printed: Path, total: int) -> Look:
     return look
 
 
+def translate_file(folder: Path, source: Path, arguments: Sequence[str], lengths: Mapping[str, int], lang: str) -> None:
+    """Translate a file by fairseq-interactive to ``NAME.LANG`` in a folder; ``lengths`` are those of its parts by name.
+
+    All lines are read at once, so that batches have lines of similar length.
+    """
+    reading = ["--input", str(source), "--buffer-size", str(sum(lengths.values()))]
+    printed = folder / "interactive.txt"
+    run_fairseq("interactive", [*arguments, *reading], output=printed, messages=folder / "interactive.log")
+    write_hypotheses(folder, printed, lengths, lang)
+
+
 def write_hypotheses(folder: Path, printed: Path, lengths: Mapping[str, int], lang: str) -> None:
     """Split the output of fairseq-generate or -interactive into ``NAME.LANG``, in the order of the sets."""
     hypotheses: dict[int, str] = {}

@@ -89,7 +89,7 @@ def held_out_error(first: np.ndarray, second: np.ndarray) -> float:
     mistakes = 0
     for half in (0, 1):
         # The primal solver is deterministic.
-        machine = make_pipeline(StandardScaler(), LinearSVC(C=_SVM_C, dual=False))
-        machine.fit(features[halves != half], labels[halves != half])
-        mistakes += int((machine.predict(features[halves == half]) != labels[halves == half]).sum())
+        classifier = make_pipeline(StandardScaler(), LinearSVC(C=_SVM_C, dual=False))
+        classifier.fit(features[halves != half], labels[halves != half])
+        mistakes += int((classifier.predict(features[halves == half]) != labels[halves == half]).sum())
     return mistakes / len(labels)

@@ -27,14 +27,14 @@ from fairseq_ext.serve.runtime.manifest import FORMAT, SEARCH_OPTIONS, Manifest
 
 def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[OutputRun]:
     """Return the output runs with trained systems. The skipped runs are reported on stderr."""
-    found = [run for run in runs if best_checkpoint(config, run.run.name).is_file()]
+    trained = [run for run in runs if best_checkpoint(config, run.run.name).is_file()]
     for run in runs:
-        if run not in found:
+        if run not in trained:
             command = f"fairseq-ext train {config.path} {run.run.name}"
             print(f"{run.name}: skipped because its system is not trained; run {command}", file=sys.stderr)
-    if runs and not found:
+    if runs and not trained:
         raise InputError(f"{config.path}: no system is trained yet; run a command above first")
-    return found
+    return trained
 
 
 def trained_run(config: Translation, name: str | None) -> Run:
@@ -106,8 +106,8 @@ def _scores(config: Translation, run: Run) -> dict[str, Any] | None:
         return None
     records = read_records(path)
     outputs = [name for name, output in config.outputs.items() if output.system.name == run.system.name]
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for name, metric, domain in dict.fromkeys((each.system, each.metric, each.domain) for each in records):
         if name in outputs and (mean := records.value(name, metric, domain)) is not None:
-            found.setdefault(name, {}).setdefault(metric, {})[domain] = round(mean, 2)
-    return found
+            scores.setdefault(name, {}).setdefault(metric, {})[domain] = round(mean, 2)
+    return scores

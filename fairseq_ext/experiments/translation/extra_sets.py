@@ -13,10 +13,10 @@ import numpy as np
 
 from fairseq_ext.base.domain_names import BASE_ROUTE, DOMAINS_FILE, domain_tag, read_domain_names
 from fairseq_ext.base.errors import InputError, check_choice
-from fairseq_ext.base.fairseq_cli import option_of, run_fairseq
+from fairseq_ext.base.fairseq_cli import option_of
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.translation.config import Translation
-from fairseq_ext.experiments.translation.decoding import decoding, write_hypotheses
+from fairseq_ext.experiments.translation.decoding import decoding, translate_file
 from fairseq_ext.experiments.translation.sections import DOMAIN_SWITCH, OutputRun
 from fairseq_ext.text.entries import check_entries, entry_paths
 from fairseq_ext.text.import_corpora import import_domain
@@ -139,13 +139,9 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
         else:
             known = [domain for domain, text in zip(domains, texts.values(), strict=True) for _ in text]
             lines = [f"{domain_tag(d)} {line}" if d else line for d, line in zip(known, lines, strict=True)]
-        typed, printed = folder / "typed.txt", folder / "interactive.txt"
+        typed, lengths = folder / "typed.txt", {name: len(text) for name, text in texts.items()}
         write_lines(typed, lines)
-        # Read all lines at once, so that batches have lines of similar length.
-        reading = ["--input", str(typed), "--buffer-size", str(len(lines))]
-        arguments = [str(inputs[0]), *command.arguments, *reading]
-        run_fairseq("interactive", arguments, output=printed, messages=folder / "interactive.log")
-        write_hypotheses(folder, printed, {name: len(text) for name, text in texts.items()}, config.target_lang)
+        translate_file(folder, typed, [str(inputs[0]), *command.arguments], lengths, config.target_lang)
 
     options = {**run.output.options, "source": run.output.domain_source, "sets": names, "domains": domains}
     folder = extra_dir(config, run.name)
@@ -167,19 +163,19 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
         )
     texts = {name: read_parallel(*(splits / name / f"test.{lang}" for lang in langs)) for name in domains}
     generator = np.random.default_rng(stable_hash(seed, "joined"))
-    found: dict[tuple[str, str], None] = {}
+    pairs: dict[tuple[str, str], None] = {}
     for _ in range(_TRIES * count):
-        if len(found) == count:
+        if len(pairs) == count:
             break
         names = tuple(domains[row] for row in generator.choice(len(domains), 2, replace=False))
         first, second = (texts[name][generator.integers(len(texts[name]))] for name in names)
         sides = (f"{first[0]} {second[0]}", f"{first[1]} {second[1]}")
         lengths = [len(text.split()) for text in (*first, *second)]
         if min(lengths) >= _LEAST_WORDS and all(len(side.split()) <= max_words for side in sides):
-            found[sides] = None
-    if len(found) < count:
+            pairs[sides] = None
+    if len(pairs) < count:
         raise InputError(
-            f"evaluate: domain_switch: the test sets give {len(found)} pairs with at least {_LEAST_WORDS} words per "
+            f"evaluate: domain_switch: the test sets give {len(pairs)} pairs with at least {_LEAST_WORDS} words per "
             f"sentence and at most {max_words} per pair, fewer than {count}; lower the number"
         )
-    return list(found)
+    return list(pairs)

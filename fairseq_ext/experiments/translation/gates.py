@@ -25,9 +25,10 @@ from fairseq_ext.text.text_files import stream_lines
 # Metrics.
 AGREES, CORRECT = "largest gate is the classifier's choice", "largest gate is the true domain"
 CLASSIFIER_CORRECT = "the classifier's choice is the true domain"
+WEIGHT = "gate weight"  # mean over layers
 ALONE = ("states", "source")  # inputs, for gates with several
 OVER_LAYERS = "mean"  # name of the mean over layers
-_VERSION = 2
+_VERSION = 3
 
 
 class Labels(NamedTuple):
@@ -84,19 +85,19 @@ def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[s
     if rows.keys() != set(range(num_sentences)):
         raise InputError(f"{path}: does not match the {num_sentences} sentences of the test sets; translate them again")
     layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
-    names = [name for name in rows[0] if all(name in found for found in rows.values())]
+    names = [name for name in rows[0] if all(name in by_name for by_name in rows.values())]
     return layers, {name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names}
 
 
 def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
     """Return the weights of a sentence, and those from each input alone if gates have several: L×D (source: 1×D)."""
-    found = {}
+    weights = {}
     for name, sides in {"": SIDES, "states": STATES, "source": (SOURCE,)}.items():
         if not name or sides[0] in entry:
-            found[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
-            if found[name].shape != (1 if name == "source" else num_layers, num_domains):
+            weights[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
+            if weights[name].shape != (1 if name == "source" else num_layers, num_domains):
                 raise ValueError(f"expected {num_domains} weights per layer")
-    return found
+    return weights
 
 
 def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
@@ -106,21 +107,16 @@ def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
     """
     layers, weights = read_gates(path, len(labels.true), len(labels.domains))
     of = partial(Record, system=run.split("@")[0], run=run)
-    for name, found in weights.items():
-        choices, suffix = found.argmax(-1), f", {name} alone" if name else ""  # N×L
+    for name, by_layer in weights.items():
+        choices, alone = by_layer.argmax(-1), {"alone": name} if name else {}  # N×L
         for metric, right in ((AGREES, labels.guessed), (CORRECT, labels.true)):
             shares = [round(float(share), 4) for share in (choices == right[:, None]).mean(0)]
-            by_layer = {} if name == "source" else dict(zip(layers, shares, strict=True))
-            for layer, share in {**by_layer, OVER_LAYERS: statistics.fmean(shares)}.items():
-                yield of(domain=layer, metric=f"{metric}{suffix}", value=100 * share)
+            named = {} if name == "source" else dict(zip(layers, shares, strict=True))
+            for layer, share in {**named, OVER_LAYERS: statistics.fmean(shares)}.items():
+                yield of(metric=metric, value=100 * share, dims={"layer": layer, **alone})
     yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((labels.guessed == labels.true).mean()), 4))
     for number, domain in enumerate(labels.domains):
         means = weights[""][labels.true == number].mean(0).round(5).astype(float)  # L×D
         columns = [statistics.fmean(round(each, 5) for each in column) for column in means.T.tolist()]
         for gate, share in with_base(dict(zip(labels.domains, columns, strict=True))).items():
-            yield of(domain=domain, metric=weight_of(gate), value=share)
-
-
-def weight_of(domain: str) -> str:
-    """Return the name of a metric: the mean weight of a domain's gate over layers."""
-    return f"weight of the gate of {domain}"
+            yield of(domain=domain, metric=WEIGHT, value=share, dims={"gate": gate})

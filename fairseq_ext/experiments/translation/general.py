@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_ext.base.fairseq_cli import run_fairseq
 from fairseq_ext.base.jobs import THIS_MACHINE
 from fairseq_ext.base.steps import Step
 from fairseq_ext.data.binarise import binarise_files
@@ -12,7 +11,7 @@ from fairseq_ext.experiments.base import BASE
 from fairseq_ext.experiments.train import best_checkpoint
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.data import base_text
-from fairseq_ext.experiments.translation.decoding import TASK, write_hypotheses
+from fairseq_ext.experiments.translation.decoding import TASK, translate_file
 from fairseq_ext.text.subwords import dictionary_of, encode_lines, load_subwords, model_of
 from fairseq_ext.text.text_files import stream_lines, write_lines
 
@@ -31,11 +30,9 @@ def general_step(config: Translation) -> Step:
 
     def build(folder: Path) -> str:
         lines = [line for line in base_text(config) if len(line.split()) <= config.split.max_words]
-        source, printed = folder / f"{_NAME}.{config.source_lang}", folder / "interactive.txt"
+        source = folder / f"{_NAME}.{config.source_lang}"
         write_lines(source, lines)
-        reading = ["--input", str(source), "--buffer-size", str(len(lines))]
-        run_fairseq("interactive", [str(data), *arguments, *reading], printed, messages=folder / "interactive.log")
-        write_hypotheses(folder, printed, {_NAME: len(lines)}, config.target_lang)
+        translate_file(folder, source, [str(data), *arguments], {_NAME: len(lines)}, config.target_lang)
         _binarise(folder, config)
         return f"{len(lines):,} sentences"
 

@@ -6,75 +6,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
-from fairseq_ext.base.domain_names import BASE_ROUTE
-from fairseq_ext.base.origin import ORIGIN_FILE, read_origin
-from fairseq_ext.base.steps import Step
+from fairseq_ext.base.origin import read_origin
 from fairseq_ext.experiments.base import BASE
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison
+from fairseq_ext.experiments.metrics.comparison import Comparison
 from fairseq_ext.experiments.metrics.corpus_metrics import METRICS
 from fairseq_ext.experiments.metrics.plots import heat_map, line_panels
-from fairseq_ext.experiments.metrics.records import Mean, Records, read_rows
+from fairseq_ext.experiments.metrics.records import Mean, Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
-from fairseq_ext.experiments.report import (
-    comparisons_in,
-    domain_column,
-    metric_column,
-    report_step,
-    training_files,
-    tuning_tables,
-)
-from fairseq_ext.experiments.translation import analyses, convergence, gates, measurement
+from fairseq_ext.experiments.report import domain_column, metric_column, tuning_tables
+from fairseq_ext.experiments.translation import analyses, convergence, gates, measure
 from fairseq_ext.experiments.translation.config import Translation
-from fairseq_ext.experiments.translation.examples import EXAMPLES_FILE, Example, examples_table
+from fairseq_ext.experiments.translation.examples import Example, examples_table
 from fairseq_ext.experiments.translation.extra_sets import OOD, TEST
 from fairseq_ext.experiments.translation.set_scores import AVERAGE, ERRORS, WEIGHTED_AVERAGE
-from fairseq_ext.experiments.translation.speed import MACHINE_FILE, METHOD, SENTENCES_PER_SECOND, TOKENS_PER_SECOND
+from fairseq_ext.experiments.translation.speed import METHOD, SENTENCES_PER_SECOND, TOKENS_PER_SECOND
 from fairseq_ext.experiments.translation.standing import Standing, at_a_glance, changes, gains_plot, recommend
 
-_VERSION = 10
 _PAPER = "{} in Klimaszewski et al. (2023)."
 _NUMBERS = {"COMET": 4, "chrF": 10, "BLEU": 11}  # of the paper's tables
 _HIGHEST = 3  # times the lowest perplexity; higher values are not drawn
 
 
-def report(config: Translation) -> Step:
-    """Return the step that writes the report."""
-    comparisons_file, examples_file = (config.work_dir / "scores" / name for name in (COMPARISONS_FILE, EXAMPLES_FILE))
-    machine_file = config.work_dir / "analysis/speed" / MACHINE_FILE
-    scores = [*measurement.result_files(config), comparisons_file, examples_file]
-    sources = [*scores, config.work_dir / measurement.TEACHER_FILE, machine_file, *training_files(config)]
-    sources.append(config.subwords_dir / ORIGIN_FILE)
-
-    def make(records: Records) -> Page:
-        machine = machine_file.read_text(encoding="utf-8").strip() if machine_file.is_file() else ""
-        examples = read_rows(examples_file, Example) if examples_file.is_file() else []
-        return page(config, records, comparisons_in(comparisons_file), examples, machine)
-
-    read = partial(measurement.all_records, config)
-    step = report_step(config, sources, _VERSION, read, make)
-    shown = {"main": config.main, "ablation": config.evaluate.report.ablation, "pairs": dict(config.pairs)}
-    return replace(step, options={**step.options, **shown})
-
-
-def page(
-    config: Translation,
-    records: Records,
-    comparisons: Sequence[Comparison],
-    examples: Sequence[Example] = (),
-    machine: str = "",
-) -> Page:
+def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
     """Make the report.
 
     Args:
-        comparisons: with baselines and base models.
         examples: of all decoding runs.
-        machine: description of the machine that was timed.
+        machine: description of the machine that was timed; empty if none was.
     """
-    standing = Standing(config, records, comparisons)
+    config, records = standing.config, standing.records
     advice = recommend(standing)
     gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
     shown = [each for each in examples if each.system == advice.compared]
@@ -100,15 +63,9 @@ def page(
     summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
     if origin := read_origin(config.subwords_dir):
         summary += f" {BASE} is an unchanged model: {origin.text}."
-    compared = chosen_comparisons(config, comparisons)
+    compared = chosen_comparisons(config, standing.comparisons)
     name = config.work_dir.name
     return Page(name, summary, sections, compared, list(sections).index("Variants"), advice.headline, advice.details)
-
-
-def standing_of(config: Translation) -> Standing:
-    """Return how the decoding runs of an experiment stand by the measurements so far."""
-    comparisons = comparisons_in(config.work_dir / "scores" / COMPARISONS_FILE)
-    return Standing(config, measurement.all_records(config), comparisons)
 
 
 def metrics_of(records: Records) -> list[str]:
@@ -118,7 +75,7 @@ def metrics_of(records: Records) -> list[str]:
 
 def domains_of(records: Records) -> list[str]:
     """Return the domains with test sets."""
-    return records.domains(measurement.TRAINING_PAIRS)
+    return records.domains(measure.TRAINING_PAIRS)
 
 
 def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -141,7 +98,7 @@ def quality(config: Translation, records: Records, metric: str) -> Table:
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
     if ERRORS in records.domains(metric):  # Table 5
         columns[ERRORS] = (metric, ERRORS)
-        wrong = records.value("", measurement.TEST_SENTENCES, ERRORS) or 0
+        wrong = records.value("", measure.TEST_SENTENCES, ERRORS) or 0
         notes.append(f"Classifier errors are the {wrong:,.0f} sentences that it assigns to a wrong domain.")
     notes += [_PAPER.format(f"Table {_NUMBERS[metric]}")] if metric in _NUMBERS else []
     return _scores(config, records, f"Quality by domain: {metric}", config.main, columns, notes)
@@ -210,28 +167,36 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 
 def agreement(records: Records, output: str) -> Table:
     """Make a table of how often the largest gate of a layer is the classifier's choice or the true domain."""
-    of_output = [record for record in records if record.system == output and record.metric == gates.AGREES]
-    layers = dict.fromkeys(record.domain for record in of_output if record.domain != gates.OVER_LAYERS)
-    inputs = ["", *(f", {name} alone" for name in gates.ALONE)]
-    metrics = [f"{metric}{each}" for metric in (gates.AGREES, gates.CORRECT) for each in inputs]
-    rows = [metric for metric in metrics if output in records.systems(metric)]
+    layers = dict.fromkeys(str(record.dims["layer"]) for record in records.select(gates.AGREES, output))
+    alone: dict[str, dict[str, str]] = {"": {}, **{f", {name} alone": {"alone": name} for name in gates.ALONE}}
+    rows = {
+        f"{metric}{suffix}": (metric, dims)
+        for metric in (gates.AGREES, gates.CORRECT)
+        for suffix, dims in alone.items()
+        if records.select(metric, output, **dims)
+    }
 
-    def mean(layer: str, metric: str) -> Mean | None:
-        return records.mean(output, metric, layer)
+    def mean(layer: str, row: str) -> Mean | None:
+        metric, dims = rows[row]
+        return records.mean(output, metric, layer=layer, **dims)
 
-    columns = [Column(layer, partial(mean, layer), ".1f") for layer in (*layers, gates.OVER_LAYERS)]
+    ordered = sorted(layers, key=lambda layer: layer == gates.OVER_LAYERS)
+    columns = [Column(layer, partial(mean, layer), ".1f") for layer in ordered]
     share = records.value(output, gates.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
     notes += [f"{gates.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice from the layer's states only, or from the source words only.")
-    return Table(f"Largest gate by layer: {output}", "In percent", rows, columns, notes)
+    return Table(f"Largest gate by layer: {output}", "In percent", list(rows), columns, notes)
 
 
 def mean_gates(records: Records, output: str) -> Plot:
     """Plot the mean gate weights by true domain, over layers and runs."""
     domains = domains_of(records)
-    svg = heat_map(_matrix(records, output, gates.weight_of, domains), domains, domains, "gate", "true domain")
+    weights = [
+        [records.value(output, gates.WEIGHT, domain, gate=gate) or 0.0 for gate in domains] for domain in domains
+    ]
+    svg = heat_map(weights, domains, domains, "gate", "true domain")
     note = (
         "Rows are true domains of the test sentences, columns are gates. Weights are in percent, averaged over layers."
     )
@@ -243,7 +208,7 @@ def mean_gates(records: Records, output: str) -> Plot:
 
 def data_sizes(records: Records) -> Table:
     """Make Table 1."""
-    headings = {"Training": measurement.TRAINING_PAIRS, "Test": measurement.TEST_SENTENCES}
+    headings = {"Training": measure.TRAINING_PAIRS, "Test": measure.TEST_SENTENCES}
     columns = [domain_column(records, heading, metric) for heading, metric in headings.items()]
     return Table("Sentence pairs by domain", "Domain", domains_of(records), columns, [_PAPER.format("Table 1")])
 
@@ -251,9 +216,11 @@ def data_sizes(records: Records) -> Table:
 def distances(records: Records) -> list[Plot]:
     """Plot Figure 3."""
     domains = domains_of(records)
-    if not domains or not records.domains(analyses.distance_to(domains[0])):
+    if not records.select(analyses.DISTANCE):
         return []
-    matrix = _matrix(records, "", analyses.distance_to, domains)
+    matrix = [
+        [records.value("", analyses.DISTANCE, domain, to=other) or 0.0 for other in domains] for domain in domains
+    ]
     texts = [
         ["" if domain == other else f"{value:.2f}" for other, value in zip(domains, row, strict=True)]
         for domain, row in zip(domains, matrix, strict=True)
@@ -267,15 +234,17 @@ def distances(records: Records) -> list[Plot]:
 
 def classifier(records: Records) -> Table:
     """Make Table 3."""
-    headings = {
-        "F1, training text": "F1, train",
-        "F1, test sets": "F1, test",
-        "Precision, test sets": "precision, test",
-        "Recall, test sets": "recall, test",
-    }
-    columns = [domain_column(records, heading, metric, ".1f") for heading, metric in headings.items()]
-    rows = [name for name in records.domains("F1, test") if name]
-    micro = {split: records.value("", f"F1, {split}", "") for split in ("train", "test")}
+    columns = [
+        domain_column(records, heading, metric, ".1f", dims={"split": split})
+        for heading, (metric, split) in {
+            "F1, training text": (measure.F1, "train"),
+            "F1, test sets": (measure.F1, "test"),
+            "Precision, test sets": ("precision", "test"),
+            "Recall, test sets": ("recall", "test"),
+        }.items()
+    ]
+    rows = [name for name in records.domains(measure.F1, split="test") if name]
+    micro = {split: records.value("", measure.F1, split=split) for split in ("train", "test")}
     shown = [f"{value:.1f} ({split})" for split, value in micro.items() if value is not None]
     notes = ["In percent. Training text is labelled by classifiers that were not trained on it."]
     notes += [f"Micro-averaged F1: {', '.join(shown)}."] if shown else []
@@ -285,28 +254,19 @@ def classifier(records: Records) -> Table:
 
 def confusion(records: Records) -> list[Plot]:
     """Plot Figure 4."""
-    domains = [name for name in records.domains("F1, test") if name]
-    if not domains:
+    classified = {
+        (record.domain, record.dims["class"]): record.value
+        for record in records.select(measure.CLASSIFIED, split="test")
+    }
+    if not classified:
         return []
-    classes = [*domains, *([BASE_ROUTE] if records.domains(measurement.classified_as(BASE_ROUTE, "test")) else [])]
-    counts = _matrix(records, "", lambda other: measurement.classified_as(other, "test"), domains, classes)
+    domains, classes = (list(dict.fromkeys(map(str, names))) for names in zip(*classified, strict=True))
+    counts = [[classified[domain, other] for other in classes] for domain in domains]
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     texts = [[f"{count:,.0f}" if count else "" for count in row] for row in counts]
     svg = heat_map(shares, domains, classes, "the classifier's choice", "true domain", texts)
     note = f"Test sentences. Shades are shares of a row. {_PAPER.format('Figure 4')}"
     return [Plot("confusion", "Where the classifier errs", svg, note)]
-
-
-def _matrix(
-    records: Records,
-    system: str,
-    metric_to: Callable[[str], str],
-    domains: Sequence[str],
-    others: Sequence[str] | None = None,
-) -> list[list[float]]:
-    """Return D×D values: for each domain (row), the metric with respect to each domain or other (column)."""
-    others = domains if others is None else others
-    return [[records.value(system, metric_to(other), domain) or 0.0 for other in others] for domain in domains]
 
 
 # Training runs
@@ -337,13 +297,13 @@ def systems(config: Translation, records: Records) -> Table:
 def curves(config: Translation, records: Records) -> list[Plot]:
     """Plot the validation perplexity of base models by update."""
     all_curves = convergence.curves_of(records)
-    found = {name: curve for name, curve in all_curves.items() if name.split("@")[0] in config.base_systems}
-    if not found:
+    of_bases = {name: curve for name, curve in all_curves.items() if name.split("@")[0] in config.base_systems}
+    if not of_bases:
         return []
-    highest = _HIGHEST * 2 ** min(bits for curve in found.values() for bits in curve.values())
+    highest = _HIGHEST * 2 ** min(bits for curve in of_bases.values() for bits in curve.values())
     lines = {
         name: {float(update): 2**bits for update, bits in curve.items() if 2**bits <= highest}
-        for name, curve in found.items()
+        for name, curve in of_bases.items()
     }
     note = f"On the validation sets. Perplexities above {_HIGHEST} times the lowest are omitted."
     svg = line_panels({"": lines}, "update", "perplexity")

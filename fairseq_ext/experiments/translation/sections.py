@@ -124,6 +124,12 @@ class Output(Entry):
     """Whether to write gate weights."""
     _system: TranslationSystem = PrivateAttr()
 
+    def with_system(self, system: TranslationSystem) -> Output:
+        """Return this decoding run with the system that it names."""
+        output = self.model_copy()
+        output._system = system
+        return output
+
     @property
     def system(self) -> TranslationSystem:
         """The system that translates."""

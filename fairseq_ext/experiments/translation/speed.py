@@ -72,7 +72,9 @@ def speed_step(config: Translation) -> Step:
         classifier = _time_classifier(teacher, texts) if routed else {}
         on_cpu = all("--cpu" in arguments for output in outputs.values() for arguments in output.values())
         (folder / MACHINE_FILE).write_text(describe_machine(on_cpu) + "\n", encoding="utf-8")
-        records = [speed_records(name, found, classifier if name in routed else {}) for name, found in timings.items()]
+        records = [
+            speed_records(name, by_domain, classifier if name in routed else {}) for name, by_domain in timings.items()
+        ]
         write_records(folder / RECORDS_FILE, chain.from_iterable(records))
 
     options = {name: config.outputs[name].options for name in outputs}

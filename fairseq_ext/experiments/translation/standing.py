@@ -49,6 +49,10 @@ class Standing:
         """The decoding run that gains and losses refer to; empty if it was not scored."""
         return self.config.reference if self.config.reference in self.averages else ""
 
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str, str, str], Comparison]:
+        return {(each.system, each.baseline, each.metric, each.domain): each for each in self.comparisons}
+
     @property
     def candidates(self) -> list[str]:
         """Decoding runs of the main tables that need no true domain."""
@@ -65,14 +69,12 @@ class Standing:
 
     def best(self, names: Collection[str]) -> str:
         """Return the decoding run with the best mean over domains."""
-        found: str = METRICS[self.metric].best(names, key=self.averages.__getitem__)
-        return found
+        best: str = METRICS[self.metric].best(names, key=self.averages.__getitem__)
+        return best
 
     def change(self, name: str, domain: str = AVERAGE, over: str = "") -> Comparison | None:
         """Return the difference of a decoding run to another, by default the base; None if it was not measured."""
-        wanted = (name, over or self.base, self.metric, domain)
-        found = (each for each in self.comparisons if (each.system, each.baseline, each.metric, each.domain) == wanted)
-        return next(found, None)
+        return self._by_key.get((name, over or self.base, self.metric, domain))
 
     def is_better(self, name: str, other: str) -> bool:
         """Return whether the gain in the domains is significant and above the standard deviation of training runs."""
@@ -224,16 +226,20 @@ def at_a_glance(standing: Standing) -> Table:
 
 def changes(standing: Standing) -> list[Table]:
     """Make the matrix of forgetting: differences to the base of each system, on each set."""
-    found = [each for each in standing.comparisons if (each.baseline, each.metric) == (standing.base, standing.metric)]
-    if not found:
+    differences = [
+        each for each in standing.comparisons if (each.baseline, each.metric) == (standing.base, standing.metric)
+    ]
+    if not differences:
         return []
 
     def column(domain: str) -> Column:
-        cells = {each.system: f"{signed(each.difference, 1)} {mark(each)}" for each in found if each.domain == domain}
+        cells = {
+            each.system: f"{signed(each.difference, 1)} {mark(each)}" for each in differences if each.domain == domain
+        }
         return Column(domain.removeprefix(OOD).removeprefix(TEST), cells.get, is_text=False)
 
     rows, columns = (
-        dict.fromkeys(names) for names in zip(*((each.system, each.domain) for each in found), strict=True)
+        dict.fromkeys(names) for names in zip(*((each.system, each.domain) for each in differences), strict=True)
     )
     note = "▲ better, ▼ worse (p < 0.05, paired bootstrap over sentences, not corrected for the number of comparisons)."
     title = f"{standing.metric} over {standing.base}, by set"

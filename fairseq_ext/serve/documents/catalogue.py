@@ -52,15 +52,20 @@ def _part(entry: PoEntry, filling: Filling, newline: str, plural_forms: str) -> 
     is_filled = bool(own.msgstr or any(own.msgstr_plural.values()))
     dialect = dialect_of(own.flags)
     dialect = filling.dialect if dialect == ANY else dialect
-    pieces = tuple(split(text, PLAIN, dialect) for text in (own.msgid, own.msgid_plural) if text)
+    # Java's MessageFormat writes an apostrophe twice; a single one begins a quotation.
+    is_doubled = "java-format" in own.flags and not re.search("(?<!')'(?!')", own.msgid + own.msgid_plural)
+    apostrophe = "''" if is_doubled else "'"
+    texts = (text.replace(apostrophe, "'") for text in (own.msgid, own.msgid_plural) if text)
+    pieces = tuple(split(text, PLAIN, dialect) for text in texts)
     if own.obsolete or (is_filled and not filling.every) or not any(each.texts for each in pieces):
         return entry.text
     if own.msgstr_plural and "INTEGER" in plural_forms:
         raise InputError("is a template without the plural forms of a language; create a .po with msginit first")
-    return Edit(entry.text, pieces, partial(_write, entry, filling.system, newline))
+    return Edit(entry.text, pieces, partial(_write, entry, filling.system, newline, apostrophe))
 
 
-def _write(entry: PoEntry, system: str, newline: str, texts: Sequence[str]) -> str:
+def _write(entry: PoEntry, system: str, newline: str, apostrophe: str, texts: Sequence[str]) -> str:
+    texts = [text.replace("'", apostrophe) for text in texts]
     forms = entry.content.msgstr_plural
     # The first form of several is the singular. A language with only one form uses the plural text.
     plural = {form: texts[0] if form == 0 and len(forms) > 1 else texts[-1] for form in forms}

@@ -196,14 +196,17 @@ def _write(job: Job, translations: Iterator[str], file: IO[bytes]) -> None:
 
 def _translate_blocks(job: Job, folder: Path) -> int:
     """Translate the remaining blocks, and return the total number of blocks."""
-    _check_lines(job)
     source, done = folder / _SOURCE, folder / _DONE
     source.mkdir(parents=True, exist_ok=True)
     sizes = []
-    for index, block in enumerate(blocks(job.lines(), job.block_lines)):
-        with atomic_write(source / f"{index:06d}") as partial:
-            partial.write_text(json.dumps(block, ensure_ascii=False), encoding="utf-8")
-        sizes.append(len(block))
+    try:
+        for index, block in enumerate(blocks(_checked_lines(job), job.block_lines)):
+            with atomic_write(source / f"{index:06d}") as partial:
+                partial.write_text(json.dumps(block, ensure_ascii=False), encoding="utf-8")
+            sizes.append(len(block))
+    except InputError:
+        shutil.rmtree(folder)
+        raise
     missing = sum(size for index, size in enumerate(sizes) if not job_output(done, index).exists())
     if missing < sum(sizes):
         print(f"{job.output}: continues; {missing} of {sum(sizes)} lines remain", file=sys.stderr)
@@ -212,8 +215,9 @@ def _translate_blocks(job: Job, folder: Path) -> int:
     return len(sizes)
 
 
-def _check_lines(job: Job) -> None:
-    """Raise an error for any line that cannot be translated, before anything is written."""
+def _checked_lines(job: Job) -> Iterator[Line]:
+    """Yield the lines of a job, or raise an error for one that cannot be translated."""
     for number, line in enumerate(job.lines(), start=1):
         if "domain" in (text := normal_form("NFKC", line.text)) and ":" in text:
             _load_translator(job).check(Request(line.text, line.route), f"{job.name} {number}")
+        yield line

@@ -85,6 +85,6 @@ def write_short_classification_experiment(folder: Path, **changes: Any) -> Path:
 
 def load(path: Path) -> Classification:
     """The experiment of a file."""
-    _, experiment = load_experiment(path)
+    experiment = load_experiment(path).experiment
     assert isinstance(experiment, Classification)
     return experiment

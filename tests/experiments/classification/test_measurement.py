@@ -6,7 +6,7 @@ import numpy as np
 
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.classifiers.predictions import ExampleSet
-from fairseq_ext.experiments.classification.measurement import compare_accuracies, evaluation_step
+from fairseq_ext.experiments.classification.measure import compare_accuracies, measure_run
 from fairseq_ext.experiments.classification.report import main_results
 from fairseq_ext.experiments.config import named_run
 from fairseq_ext.experiments.metrics.classification import measure
@@ -23,7 +23,7 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
     config = load(write_short_classification_experiment(tmp_path))
     data = write_task(config.work_dir / "data-bin/place")
     write_model(config.work_dir / "systems/adapters@place/checkpoint_best.pt", "place", bottleneck_dim=8)
-    step = evaluation_step(config, named_run(config.task_runs, "adapters@place", "runs"))
+    step = measure_run(config, named_run(config.task_runs, "adapters@place", "runs"))
     run_steps([step])
     records = read_records(step.output / "records.jsonl")
     for split in ("valid", "test"):
@@ -32,10 +32,10 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
         targets = ExampleSet.load(data, split, toy_tasks.POSITIONS).targets
         accuracy = 100 * measure(["accuracy"], logits, targets, toy_tasks.LABELS)["accuracy"]
         for metric in ("accuracy", "main metric"):
-            [record] = records.of("adapters", f"{metric}, {split}", "place")
+            [record] = records.of("adapters", metric, "place", split=split)
             assert (record.run, record.value, record.n) == ("adapters", accuracy, COUNTS[split])
         majority = 100 * np.bincount(targets).max() / COUNTS[split]
-        assert records.by_run("", f"most frequent label, {split}", "place") == {"": majority}
+        assert records.by_run("", "most frequent label", "place", split=split) == {"": majority}
     assert records.by_run("adapters", "base_trained", "place") == {"adapters": 0}
     assert records.by_run("", "labels", "place") == {"": 3}
 

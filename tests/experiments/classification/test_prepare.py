@@ -7,7 +7,7 @@ import pytest
 from fairseq_ext.classifiers.predictions import ExampleSet
 from fairseq_ext.classifiers.task_data import read_task_facts
 from fairseq_ext.classifiers.task_split import held_out_texts, set_path
-from fairseq_ext.experiments.classification.stages import preparation_steps
+from fairseq_ext.experiments.classification.stages import ClassificationRecipe
 from fairseq_ext.text.folded_text import fold
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords
@@ -64,7 +64,7 @@ def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Pa
     subwords = experiment.parent / "work/subwords"
     path = write_short_classification_experiment(tmp_path, subwords={"imported": str(subwords)}, corpora=None)
     path.write_text(path.read_text().replace("corpora: null\n", ""))
-    steps = preparation_steps(load(path))
+    steps = ClassificationRecipe(load(path)).prepare()
     assert [step.output.name for step in steps] == [*TASKS, "subwords", *TASKS]
     verb("prepare")([str(path), "--workers", "1"])
     for name in ("dict.txt", "sentencepiece.model"):

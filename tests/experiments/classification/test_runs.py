@@ -1,6 +1,5 @@
 """Which runs there are, and what a training is given: data, the checkpoint before it, and a schedule of its length."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import num_updates
 from fairseq_ext.experiments import train as training
 from fairseq_ext.experiments.classification.config import Classification
-from fairseq_ext.experiments.classification.stages import training_step
+from fairseq_ext.experiments.classification.stages import ClassificationRecipe
 from fairseq_ext.experiments.config import named_run
-from fairseq_ext.experiments.language_models import checkpoint_of, training_steps
+from fairseq_ext.experiments.language_models import checkpoint_of
 from tests.experiments.classification.small_experiment import ADAPTERS, load, write_short_classification_experiment
 
 CLASSES = TaskFacts("classification", ["a", "b", "c"], 1, {"train": 81, "valid": 5, "test": 5}, {})
@@ -28,17 +27,17 @@ def config_of(folder: Path, **systems: Any) -> Classification:
 
 
 def step_of(config: Classification, name: str) -> Step:
-    return training_step(config, named_run(config.runs[name.partition("@")[0]], name, "runs"))
+    return ClassificationRecipe(config).train_run(named_run(config.runs[name.partition("@")[0]], name, "runs"))
 
 
 def test_an_imported_base_is_not_trained(tmp_path: Path) -> None:
     config = config_of(tmp_path, base={"checkpoint": str(tmp_path / "roberta.pt")}, x=ADAPTERS)
     [base] = config.runs["base"]
-    train = partial(training_step, config)
+    recipe = ClassificationRecipe(config)
     with pytest.raises(InputError, match=r"systems: base: checkpoint: .*roberta\.pt"):
-        training_steps(config, "base", train)
+        recipe.train("base")
     (tmp_path / "roberta.pt").touch()
-    assert training_steps(config, "base", train) == []
+    assert recipe.train("base") == []
     assert step_of(config, "x@place").inputs[1] == checkpoint_of(config, base) == tmp_path / "roberta.pt"
 
 

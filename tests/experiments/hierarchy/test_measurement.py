@@ -10,7 +10,16 @@ import torch
 from fairseq_ext.base.domain_tree import Paths, single_tree, tree_from_json
 from fairseq_ext.experiments.hierarchy.config import Hierarchy, InducedTree
 from fairseq_ext.experiments.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
-from fairseq_ext.experiments.hierarchy.metric_names import loss
+from fairseq_ext.experiments.hierarchy.metric_names import (
+    ALL,
+    BEST_PATH,
+    CHOOSING_LOSS,
+    LOSS,
+    MEAN_PATH,
+    OWN,
+    WORD_LOSS,
+    chosen,
+)
 from fairseq_ext.experiments.metrics.records import Record, Records
 from fairseq_ext.experiments.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.experiments.registry import load_experiment
@@ -33,7 +42,7 @@ def experiment_of(folder: Path, **changes: Any) -> Hierarchy:
     tree = {"toy": str(toy_text.write_tree(folder / "toy.json"))}
     evaluate = {"sequences": 4, "every_path": ["deep"], "max_tokens": 64, "cpu": True}
     path = write_lm_experiment(folder, train={"systems": systems}, tree=tree, evaluate={**evaluate, **changes})
-    _, experiment = load_experiment(path)
+    experiment = load_experiment(path).experiment
     assert isinstance(experiment, Hierarchy)
     return experiment
 
@@ -58,25 +67,21 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hierarchy, Recor
 def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy, Records]) -> None:
     """In domain over its own path; unseen over all, each and chosen ones, the best of other text first."""
     _, records = measured
-    routings: dict[str, set[str]] = {}
-    for record in records:
-        if record.metric.startswith(loss("")):
-            routings.setdefault(record.domain, set()).add(record.metric.removeprefix(loss("")))
-    assert routings["law"] == {"own"}
-    paths = {"path:law", "path:med", "path:sub"}
-    assert routings["new"] == {"all", *paths, "chosen:1", "chosen:2", "best path", "mean path"}
-    choices = [record for record in records if record.metric.startswith("loss to choose by, ")]
+    assert [record.dims for record in records.select(LOSS) if record.domain == "law"] == [OWN]
+    routings = [record.dims for record in records.select(LOSS) if record.domain == "new"]
+    by_path = [{"path": leaf} for leaf in TREE.leaves]
+    assert routings == [ALL, *by_path, chosen(1, "votes"), chosen(2, "votes"), BEST_PATH, MEAN_PATH]
+    choices = records.select(CHOOSING_LOSS)
     assert choices == sorted(choices, key=lambda record: record.value)
     assert {(record.domain, record.n) for record in choices} == {("new", 4)}
-    best = choices[0].metric.removeprefix("loss to choose by, ")
-    assert records.by_run("deep", loss("chosen:1"), "new") == records.by_run("deep", loss(f"path:{best}"), "new")
-    by_path = [records.value("deep", loss(f"path:{leaf}"), "new") for leaf in TREE.leaves]
-    assert records.value("deep", loss("best path"), "new") == min(by_path)
-    assert records.value("deep", loss("mean path"), "new") == pytest.approx(sum(by_path) / 3)
-    assert records.of("deep", loss("own", "word"), "law")[0].n == 5
-    found = {"own": Likelihood(1.0, 2)}
-    short = {record.metric: (record.value, record.n) for record in records_of_losses(Record, "a", found, words=1)}
-    assert short == {"nats per token, own": (0.5, 2), "nats per word, own": (1.0, 1)}
+    best = records.by_run("deep", LOSS, "new", **choices[0].dims)
+    assert records.by_run("deep", LOSS, "new", **chosen(1, "votes")) == best
+    losses = [records.value("deep", LOSS, "new", **routing) for routing in by_path]
+    assert records.value("deep", LOSS, "new", **BEST_PATH) == min(losses)
+    assert records.value("deep", LOSS, "new", **MEAN_PATH) == pytest.approx(sum(losses) / 3)
+    assert records.of("deep", WORD_LOSS, "law", **OWN)[0].n == 5
+    short = records_of_losses(Record, [(OWN, Likelihood(1.0, 2))], words=1)
+    assert [(record.metric, record.value, record.n) for record in short] == [(LOSS, 0.5, 2), (WORD_LOSS, 1.0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -90,14 +95,15 @@ def test_a_run_is_measured_over_all_that_is_asked_for(measured: tuple[Hierarchy,
 def test_paths_are_chosen_by_votes(tmp_path: Path, best: Paths, one: Paths, two: Paths) -> None:
     experiment = experiment_of(tmp_path, every_path=[], path_weights=["uniform", "votes"], num_paths=[1, 2, 3, 4])
     # The tree has three leaves.
-    expected = {"all": list(TREE.leaves), "chosen:1": one, "chosen:2": two, "chosen:3": best}
+    by_votes = {count: (chosen(count, "votes"), paths) for count, paths in ((1, one), (2, two), (3, best))}
     single = routings_of(experiment, "single", single_tree(["a", "b"]), [])
-    assert single == {"all": ["a", "b"], "path:a": ["a"], "path:b": ["b"]}
+    assert single == [(ALL, ["a", "b"]), ({"path": "a"}, ["a"]), ({"path": "b"}, ["b"])]
     # A tree that is drawn by hand has no votes.
-    assert routings_of(experiment, "deep", TREE, best) == expected
+    assert routings_of(experiment, "deep", TREE, best) == [(ALL, list(TREE.leaves)), *by_votes.values()]
     induced = experiment.model_copy(update={"tree": {"toy": InducedTree()}})
-    uniform = {"chosen:2:uniform": list(two), "chosen:3:uniform": list(best)}
-    assert routings_of(induced, "deep", TREE, best) == {**expected, **uniform}
+    uniform = {count: (chosen(count, "uniform"), list(paths)) for count, paths in ((2, two), (3, best))}
+    expected = [(ALL, list(TREE.leaves)), by_votes[1], uniform[2], by_votes[2], uniform[3], by_votes[3]]
+    assert routings_of(induced, "deep", TREE, best) == expected
 
 
 def test_costs_are_those_of_a_path_of_mean_length(measured: tuple[Hierarchy, Records], tmp_path: Path) -> None:

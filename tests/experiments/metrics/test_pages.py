@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fairseq_ext.base.steps import run_steps
-from fairseq_ext.experiments.registry import load_recipe
 from fairseq_ext.experiments.translation.cleaning_report import write_cleaning_report
 from tests.browser import needs_axe, needs_browser, open_browser, show, violations
 from tests.experiments.reranking.test_report import made_up, run
@@ -34,9 +33,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     for kind in KINDS:
         (folder / f"run-{kind}").mkdir()
-        experiment = restore(kind, WRITERS[kind](folder / f"run-{kind}"))
-        run_steps(load_recipe(kind).stages(experiment)[-1].steps())
-        shutil.copytree(experiment.work_dir / "report", folder / kind)
+        report = restore(kind, WRITERS[kind](folder / f"run-{kind}")).report()
+        run_steps([report])
+        shutil.copytree(report.output, folder / kind)
     reranking = made_up(tmp_path_factory.mktemp("reranking"))
     run(reranking, "kneser-ney", "rerank", "report")
     shutil.copytree(reranking.work_dir / "report", folder / "reranking")

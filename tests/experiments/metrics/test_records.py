@@ -11,7 +11,8 @@ from fairseq_ext.experiments.metrics.records import Mean, Record, Records, read_
 
 def test_records_survive_their_file(tmp_path: Path) -> None:
     full = Record(system='a\u2028\n"ż', run="a@1", seed=1 << 40, domain="law", metric="chrF", value=0.1 + 0.2, n=3)
-    records = [full, Record(metric="m", value=-1e-300)]
+    dims = {"lr": 2e-3, "update": 200, "weights": "votes", "sentence-avg": True}
+    records = [full, Record(metric="m", value=-1e-300), Record(metric="m", value=1.0, dims=dims)]
     write_records(tmp_path / "records.jsonl", records)
     assert list(read_records(tmp_path / "records.jsonl")) == records
 
@@ -22,6 +23,7 @@ def test_records_survive_their_file(tmp_path: Path) -> None:
         '{"metric": "m", "value": true}',
         '{"metric": "m", "value": NaN}',
         '{"metric": "m", "value": 1, "source": "of an earlier version"}',
+        '{"metric": "m", "value": 1, "dims": {"update": [200]}}',
     ],
 )
 def test_another_line_is_named(line: str, tmp_path: Path) -> None:
@@ -42,3 +44,13 @@ def test_means_are_over_runs_that_were_measured_everywhere() -> None:
     assert Mean.of([2.0]) == Mean(2.0)
     assert records.mean("b", "m", "law") is None
     assert (records.domains("m"), records.systems("m")) == (["law", "med"], ["a"])
+
+
+def test_values_have_all_dimensions_and_selections_at_least_those_asked_for() -> None:
+    dims = [{}, {"split": "test"}, {"split": "test", "class": "law"}, {"split": "train", "class": "law"}]
+    records = Records([Record(metric="m", value=float(number), dims=each) for number, each in enumerate(dims)])
+    assert [records.value("", "m", **each) for each in dims] == [0, 1, 2, 3]
+    assert records.value("", "m", **{"class": "law"}) is None
+    assert [record.value for record in records.select("m", split="test")] == [1, 2]
+    assert records.select("m", "other") == records.select("other") == records.domains("m", split="valid") == []
+    assert len({*records, Record(metric="m", value=1.0, dims={"split": "test"})}) == len(dims)

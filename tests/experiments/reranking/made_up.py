@@ -29,11 +29,10 @@ def make_list(seed: int, sentences: int = 12, most: int = 6, features: int = 3) 
     return nbest, references, count_hypotheses(bleu_metric("13a"), nbest, references)
 
 
-def as_moses(nbest: NBest) -> str:
-    """A made-up list as Moses would write it, the first feature as its score."""
+def as_printed(nbest: NBest) -> str:
+    """A made-up list as fairseq-generate prints it, with the first two features as scores."""
     lines = []
     for number, (texts, rows) in enumerate(zip(nbest.texts, nbest.features.tolist(), strict=True)):
-        for text, row in zip(texts, rows, strict=False):
-            named = " ".join(f"{name}= {value}" for name, value in zip(nbest.names, row, strict=True))
-            lines.append(f"{number} ||| {text} ||| {named} ||| {row[0]}\n")
+        for text, (score, total, *_) in zip(texts, rows, strict=False):
+            lines.append(f"H-{number}\t{score}\t{text}\nP-{number}\t{total}\n")
     return "".join(lines)

@@ -10,7 +10,7 @@ from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.experiments.reranking.config import Reranking
 from fairseq_ext.text.subwords import MODEL_FILE, SentencePiece, encode_lines, load_subwords, train_sentencepiece
 from fairseq_ext.text.text_files import read_lines, write_lines
-from tests.experiments.reranking.made_up import as_moses, make_list
+from tests.experiments.reranking.made_up import as_printed, make_list
 
 COMMON = {
     "arch": "dagru_lm_tiny", "optimizer": "sgd", "lr": 1, "lr-scheduler": "fixed", "sentence-avg": True, "clip-norm": 5,
@@ -43,7 +43,7 @@ def write_file(folder: Path, **changes: Any) -> Path:
 
 def load(folder: Path, **changes: Any) -> Reranking:
     """The experiment of a file."""
-    _, experiment = load_experiment(write_file(folder, **changes))
+    experiment = load_experiment(write_file(folder, **changes)).experiment
     assert isinstance(experiment, Reranking)
     return experiment
 
@@ -54,7 +54,7 @@ def write_made_up_lists(folder: Path) -> None:
     write_lines(work / "data-bin/domains.txt", SENTENCES)
     for seed, split in enumerate(("train", "valid", "test"), start=1):
         nbest, references, _ = make_list(seed, sentences=sum(SENTENCES.values()))
-        write_lines(folder / "reranking/nbest" / split / "nbest.txt", as_moses(nbest).splitlines())
+        write_lines(folder / "reranking/nbest" / split / "nbest.txt", as_printed(nbest).splitlines())
         ends = accumulate(SENTENCES.values(), initial=0)
         for domain, (start, end) in zip(SENTENCES, pairwise(ends), strict=True):
             write_lines(work / "splits" / domain / f"{split}.de", references[start:end])

@@ -37,7 +37,8 @@ def by_hand(lm: LanguageModel, text: str) -> float:
     [("transformer_lm_tiny", {}), ("transformer_lm_topic_tiny", {}), ("dagru_lm_tiny", {"combination": "none"})],
 )
 def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: str, options: dict[str, str]) -> None:
-    score = FairseqScores.load(small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **options), data, cpu=True)
+    checkpoint = small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **options)
+    score = FairseqScores.load(checkpoint, data, iter, cpu=True)
     with torch.inference_mode():
         expected = pytest.approx(np.array([by_hand(score.lm, text) for text in TEXTS]), rel=1e-5)
     for max_tokens in (1, 12, 4096):
@@ -49,7 +50,7 @@ def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: s
 
 def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -> None:
     path = small_lm.make_checkpoint(tmp_path / "short.pt", data, tokens_per_sample=5)
-    score = FairseqScores.load(path, data, cpu=True)
+    score = FairseqScores.load(path, data, iter, cpu=True)
     tokens = torch.arange(10, 23)
     windows = list(score._windows(tokens))
     assert [len(inputs) for inputs, _ in windows] == [5, 5, 3]

@@ -65,6 +65,6 @@ def write_topic_experiment(
 
 def load(path: Path) -> Topics:
     """The experiment of a file."""
-    _, experiment = load_experiment(path)
+    experiment = load_experiment(path).experiment
     assert isinstance(experiment, Topics)
     return experiment

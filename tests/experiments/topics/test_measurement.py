@@ -11,13 +11,12 @@ import torch
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.jobs import Engine
 from fairseq_ext.base.steps import run_steps
-from fairseq_ext.experiments.language_models import preparation_steps
-from fairseq_ext.experiments.metrics.records import Record, read_records
+from fairseq_ext.experiments.metrics.records import Records, read_records
 from fairseq_ext.experiments.perplexity import LanguageModelScorer
 from fairseq_ext.experiments.topics.config import Topics
 from fairseq_ext.experiments.topics.measure import word_corpus
-from fairseq_ext.experiments.topics.measurement import topic_steps
-from fairseq_ext.experiments.topics.metric_names import BASE_TEXT, PERPLEXITY, TOPIC_0_PERPLEXITY, coherence
+from fairseq_ext.experiments.topics.metric_names import BASE_TEXT, COHERENCE, PERPLEXITY, TOPIC_0
+from fairseq_ext.experiments.topics.stages import TopicsRecipe
 from fairseq_ext.experiments.topics.texts import continue_prompts
 from fairseq_ext.experiments.topics.words import u_mass
 from fairseq_ext.text.encoders import load_encoder
@@ -33,7 +32,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Topics:
     """Prepared text, and checkpoints of a base and of a model whose topics differ."""
     systems = {name: {**SYSTEMS[name], "tokens-per-sample": LENGTH} for name in ("base", "steered")}
     config = load(write_topic_experiment(tmp_path_factory.mktemp("topics"), systems, HOW))
-    run_steps(preparation_steps(config, Engine(1)))
+    run_steps(TopicsRecipe(config).prepare(Engine(1)))
     base, steered = checkpoint_of(config, "base"), checkpoint_of(config, "steered")
     for path in (base, steered):
         path.parent.mkdir(parents=True)
@@ -62,21 +61,20 @@ def scorer_of(config: Topics, system: str) -> LanguageModelScorer:
 @pytest.fixture(scope="module")
 def measured(config: Topics) -> dict[str, Path]:
     """What the steps of the two runs leave."""
-    steps = topic_steps(config)[:2]
+    steps = TopicsRecipe(config).measure()[:2]
     run_steps(steps)
     return {step.output.name: step.output for step in steps}
 
 
-def records_of(folder: Path) -> dict[tuple[str, str], Record]:
-    return {(each.metric, each.domain): each for each in read_records(folder / "records.jsonl")}
+def records_of(folder: Path) -> Records:
+    return read_records(folder / "records.jsonl")
 
 
 @pytest.mark.parametrize(
-    ("system", "metric", "topic"),
-    [("base", PERPLEXITY, None), ("steered", PERPLEXITY, None), ("steered", TOPIC_0_PERPLEXITY, 0)],
+    ("system", "dims", "topic"), [("base", {}, None), ("steered", {}, None), ("steered", TOPIC_0, 0)]
 )
 def test_every_line_is_read_alone_and_its_end_counts(
-    config: Topics, measured: dict[str, Path], system: str, metric: str, topic: int | None
+    config: Topics, measured: dict[str, Path], system: str, dims: dict[str, int], topic: int | None
 ) -> None:
     scorer = scorer_of(config, system)
     scorer.model.decoder.forced_topic = topic
@@ -90,10 +88,10 @@ def test_every_line_is_read_alone_and_its_end_counts(
         nats -= float(scores[0].log_softmax(-1)[torch.arange(len(target)), target].sum())
         tokens += len(target)
     records = records_of(measured[system])
-    assert records[metric, "garden_ask"].value == pytest.approx(math.exp(nats / tokens), rel=1e-5)
-    assert records[metric, "garden_ask"].n == tokens
-    own = [records[metric, domain].value for domain in BASE_DOMAINS]
-    assert records[metric, BASE_TEXT].value == pytest.approx(math.sqrt(math.prod(own)))
+    [record] = records.of(system, PERPLEXITY, "garden_ask", **dims)
+    assert (record.value, record.n) == (pytest.approx(math.exp(nats / tokens), rel=1e-5), tokens)
+    own = [records.value(system, PERPLEXITY, domain, **dims) for domain in BASE_DOMAINS]
+    assert records.value(system, PERPLEXITY, BASE_TEXT, **dims) == pytest.approx(math.sqrt(math.prod(own)))
 
 
 def test_topics_have_words_and_shares(config: Topics, measured: dict[str, Path]) -> None:
@@ -104,11 +102,12 @@ def test_topics_have_words_and_shares(config: Topics, measured: dict[str, Path])
     assert {len(topic[way]) for topic in topics for way in ("near", "used")} == {4}
     assert {"tree", "seed"} & {word for topic in topics for word in topic["used"]}
     records = records_of(measured["steered"])
-    assert {(metric, "garden_ask") for metric in ("entropy", "dead topics", coherence("near", 2))} <= records.keys()
+    assert all(records.of("steered", metric, "garden_ask") for metric in ("entropy", "dead topics"))
+    assert records.of("steered", COHERENCE, "garden_ask", words="near", top=2)
     # Topic 0 is the base.
     documents = word_corpus(config, "garden_ask").documents
     expected = u_mass([topic["used"] for topic in topics[1:]], documents, [3])[3]
-    assert records[coherence("used", 3), "garden_ask"].value == pytest.approx(expected)
+    assert records.value("steered", COHERENCE, "garden_ask", words="used", top=3) == pytest.approx(expected)
     assert not (measured["base"] / "topics.json").exists()
 
 
@@ -120,7 +119,7 @@ def test_texts_continue_their_prompts(config: Topics, measured: dict[str, Path])
     assert all(len(sample["text"].split()) == 2 for sample in samples)
     assert any(sample["written"] for sample in samples)
     assert all(not sample["written"].startswith(sample["text"]) for sample in samples)
-    assert records_of(measured["steered"])["Dist-2", "garden_ask"].n == 4
+    assert records_of(measured["steered"]).of("steered", "Dist-2", "garden_ask")[0].n == 4
 
 
 def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> None:

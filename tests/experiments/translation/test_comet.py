@@ -10,7 +10,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.experiments.metrics.records import read_records
 from fairseq_ext.experiments.translation import comet
-from fairseq_ext.experiments.translation.measurement import scoring_step
+from fairseq_ext.experiments.translation.measure import scoring_step
 from fairseq_ext.text.text_files import write_lines
 from tests.experiments.translation.small_experiment import NEWS, REFERENCES, write_experiment
 

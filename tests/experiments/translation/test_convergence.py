@@ -54,7 +54,7 @@ def test_models_trained_elsewhere_are_not_judged(start: dict[str, str], warned: 
     systems = {"mix": {**MIX, **start}, "mix-continued": MORE, "ad": AD}
     curves = {"mix": {900: 4.0, 1000: 3.5}, "mix-continued": {100: 3.0}}
     records = [
-        Record(run=run, domain=str(update), metric=BITS_BY_UPDATE, value=bits)
+        Record(run=run, metric=BITS_BY_UPDATE, value=bits, dims={"update": update})
         for run, curve in curves.items()
         for update, bits in curve.items()
     ]

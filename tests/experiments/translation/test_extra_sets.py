@@ -19,12 +19,10 @@ from tests.verbs import verb
 def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, list[str]] = {}
 
-    def interactive(tool: str, arguments: list[str], **_: Any) -> None:
-        path = Path(arguments[arguments.index("--input") + 1])
-        given[path.parent.name] = path.read_text(encoding="utf-8").splitlines()
+    def translate_file(folder: Path, source: Path, *_: Any) -> None:
+        given[folder.name] = source.read_text(encoding="utf-8").splitlines()
 
-    monkeypatch.setattr(extra_sets, "run_fairseq", interactive)
-    monkeypatch.setattr(extra_sets, "write_hypotheses", lambda *_: None)
+    monkeypatch.setattr(extra_sets, "translate_file", translate_file)
     monkeypatch.setattr(extra_sets, "with_guessed_domains", lambda lines, *_: [f"<guessed> {line}" for line in lines])
     for step in extra_set_steps(load_config(write_translation_experiment(tmp_path))):
         step.output.mkdir(parents=True)

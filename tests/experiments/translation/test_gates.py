@@ -10,15 +10,16 @@ import pytest
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
+from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.translation.gates import (
     AGREES,
     CLASSIFIER_CORRECT,
     CORRECT,
+    WEIGHT,
     Labels,
     gate_records,
     read_gates,
     read_labels,
-    weight_of,
 )
 from fairseq_ext.text.text_files import write_lines
 
@@ -47,15 +48,15 @@ def labels(tmp_path: Path) -> Labels:
 
 
 def test_agreement_and_mean_weights(tmp_path: Path, labels: Labels) -> None:
-    records = list(gate_records("gad@2", write_gates(tmp_path / "gates.jsonl"), labels))
+    records = Records(list(gate_records("gad@2", write_gates(tmp_path / "gates.jsonl"), labels)))
     assert {(record.system, record.run) for record in records} == {("gad", "gad@2")}
-    values = {(record.metric, record.domain): record.value for record in records}
     layers = ("encoder 1", "decoder 1", "mean")
-    assert [values[AGREES, layer] for layer in layers] == [66.67, 100, pytest.approx(83.335)]
-    assert [values[CORRECT, layer] for layer in layers] == [33.33, 66.67, 50]
-    assert values[CLASSIFIER_CORRECT, ""] == 66.67
+    agrees, correct = ([records.value("gad", name, layer=layer) for layer in layers] for name in (AGREES, CORRECT))
+    assert agrees == [66.67, 100, pytest.approx(83.335)]
+    assert correct == [33.33, 66.67, 50]
+    assert records.value("gad", CLASSIFIER_CORRECT) == 66.67
     weights = {("law", "law"): 0.40625, ("law", "med"): 0.59375, ("med", "law"): 0.625, ("med", "med"): 0.375}
-    assert {key: values[weight_of(key[1]), key[0]] for key in weights} == weights
+    assert {(true, gate): records.value("gad", WEIGHT, true, gate=gate) for true, gate in weights} == weights
 
 
 def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels: Labels) -> None:
@@ -63,13 +64,13 @@ def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels
         number: {**own, "source": [[0.1, 0.9]], "encoder_states": own["decoder"], "decoder_states": own["encoder"]}
         for number, own in GATES.items()
     }
-    records = gate_records("gad@2", write_gates(tmp_path / "several.jsonl", gates), labels)
-    values = {(record.metric, record.domain): record.value for record in records}
-    assert values[f"{AGREES}, source alone", "mean"] == 66.67
-    assert values[f"{CORRECT}, source alone", "mean"] == 33.33
-    assert (f"{AGREES}, source alone", "encoder 1") not in values  # the source has no layers
-    states = [values[f"{CORRECT}, states alone", layer] for layer in ("encoder 1", "decoder 1")]
-    assert states == [values[CORRECT, "decoder 1"], values[CORRECT, "encoder 1"]]
+    records = Records(list(gate_records("gad@2", write_gates(tmp_path / "several.jsonl", gates), labels)))
+    assert records.value("gad", AGREES, layer="mean", alone="source") == 66.67
+    assert records.value("gad", CORRECT, layer="mean", alone="source") == 33.33
+    assert records.value("gad", AGREES, layer="encoder 1", alone="source") is None  # the source has no layers
+    for layer, other in (("encoder 1", "decoder 1"), ("decoder 1", "encoder 1")):
+        expected = records.value("gad", CORRECT, layer=other)
+        assert records.value("gad", CORRECT, layer=layer, alone="states") == expected
 
 
 @pytest.mark.parametrize("text", ['{"id": 0, "encoder": [[1]], "decoder": [[1]]}', '{"id": 1}', "nonsense"])

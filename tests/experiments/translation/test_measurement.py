@@ -15,7 +15,7 @@ from fairseq_ext.experiments.metrics.corpus_metrics import CometMetric
 from fairseq_ext.experiments.metrics.records import Records, read_records, read_rows
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.examples import BETTER, WORSE, Example
-from fairseq_ext.experiments.translation.measurement import compare_outputs, read_tests, scoring_step
+from fairseq_ext.experiments.translation.measure import compare_outputs, read_tests, scoring_step
 from fairseq_ext.experiments.translation.set_scores import TestSets as Sets
 from fairseq_ext.experiments.translation.set_scores import score_columns
 from tests.experiments.translation.small_experiment import NEWS, REFERENCES, write_experiment

@@ -10,7 +10,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import print_plan, run_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.decoding import decoding, write_hypotheses
-from fairseq_ext.experiments.translation.stages import training_steps
+from fairseq_ext.experiments.translation.stages import TranslationRecipe
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 
@@ -51,10 +51,10 @@ def test_one_domain_has_no_classifier_and_nothing_that_needs_one(tmp_path: Path)
 def test_options_of_a_command_line_count_for_that_run_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = load_config(experiment_file(tmp_path))
     (tmp_path / "work/data-bin").mkdir(parents=True)
-    [step] = training_steps(config, "mix", ["--fp16"])
+    [step] = TranslationRecipe(config).train_from_start("mix", ["--fp16"])
     run_step(replace(step, build=lambda folder: (folder / "checkpoint_best.pt").touch()))
-    print_plan(training_steps(config, "mix", ["--fp16"]))
-    print_plan(training_steps(config, "mix"))
+    print_plan(TranslationRecipe(config).train_from_start("mix", ["--fp16"]))
+    print_plan(TranslationRecipe(config).train_from_start("mix"))
     assert capsys.readouterr().out.splitlines() == [
         f"up to date  {step.output}",
         f'build       {step.output} (command line was "--fp16", is "")',
@@ -64,14 +64,16 @@ def test_options_of_a_command_line_count_for_that_run_only(tmp_path: Path, capsy
 def test_a_run_of_a_tuned_system_comes_after_the_trials_that_choose_for_it(tmp_path: Path) -> None:
     tuned = {**GAD, "seeds": [3, 4], "tune": {"lr": [1, 2]}}
     config = load_config(experiment_file(tmp_path, train={"systems": {"mix": MIX, "gad": tuned}}))
-    steps = training_steps(config, "gad@4", ["--bf16"])
+    steps = TranslationRecipe(config).train_from_start("gad@4", ["--bf16"])
     assert [step.output.name for step in steps] == ["mix", "gad.lr=1", "gad.lr=2", "gad@3", "gad@4"]
     _, one, two, _, last = steps
     assert [step.options["system"]["lr"] for step in (one, two)] == [1, 2]
     assert [step.options["extra"] for step in (one, two, last)] == [["--bf16"]] * 3
     # What the second seed is trained with is not known before.
     assert ("lr" in last.options["system"], last.inputs[-1].name) == (False, "chosen.json")
-    assert [step.output.name for step in training_steps(config, "gad")] == [step.output.name for step in steps]
+    assert [step.output.name for step in TranslationRecipe(config).train_from_start("gad")] == [
+        step.output.name for step in steps
+    ]
 
 
 def test_systems_with_tags_are_translated_with_tags(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_the_recommendation_follows_the_rule(name: str, experiment: Path) -> Non
 
 
 def test_a_base_trained_here_that_has_not_converged_is_not_deployed(experiment: Path) -> None:
-    curve = [Record(run="mix", domain=str(at), metric=BITS_BY_UPDATE, value=4.0 - at / 100) for at in (90, 100)]
+    curve = [Record(run="mix", metric=BITS_BY_UPDATE, value=4.0 - at / 100, dims={"update": at}) for at in (90, 100)]
     advice = recommend(standing_of(experiment, {"mix": (50, 60), "gad": (52, 60)}, {}, *curve))
     assert advice.headline.startswith("Deploy nothing yet: mix has not converged")
     assert advice.compared == "gad"

@@ -1,5 +1,6 @@
 """What files of localisers hold: each kind is filled in its own place, and all else stays."""
 
+import io
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from tests.serve.documents.stand_in import filled
+from tests.serve.documents.stand_in import filled, opened
 
 HEADER = """msgid ""
 msgstr ""
@@ -88,6 +89,17 @@ def test_entries_of_catalogues(kind: str, header: str, tmp_path: Path) -> None:
             filled(path)
     else:
         assert filled(path).decode() == header + after.replace("@", FUZZY)
+
+
+@pytest.mark.parametrize(
+    ("msgid", "text", "msgstr"), [("don''t {0}", "don't ", "l''a {0}"), ("it's '{0}'", "it's '", "l'a {0}")]
+)
+def test_apostrophes_of_java_are_doubled(msgid: str, text: str, msgstr: str, tmp_path: Path) -> None:
+    (tmp_path / "a.po").write_text(f'#, java-format\nmsgid "{msgid}"\nmsgstr ""\n')
+    found, file = opened(tmp_path / "a.po"), io.BytesIO()
+    assert [given.startswith(text) for given, _ in found.texts()] == [True]
+    found.write(["l'a {0}"], file)
+    assert f'msgstr "{msgstr}"\n'.encode() in file.getvalue()
 
 
 @pytest.mark.skipif(shutil.which("msgcat") is None, reason="needs gettext")

@@ -1,7 +1,7 @@
 """Measurements of classifiers: metrics and trained parameters of each run, and comparisons of accuracy with baselines.
 
 ``predictions/RUN`` contains the records and the logits, ``valid.npy`` and ``test.npy``: float32, one row per example,
-in the order of the data. The domain of a record is the task; metrics are in percent.
+in the order of the data. The domain of a record is the task, its dimension ``split`` the set; metrics are in percent.
 """
 
 from __future__ import annotations
@@ -27,37 +27,20 @@ from fairseq_ext.experiments.metrics.comparison import (
     compare_resamples,
     write_comparisons,
 )
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, Records, write_records
-from fairseq_ext.experiments.report import measured, trial_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.text_files import read_lines
 
 ACCURACY, MAIN, MAJORITY, EXAMPLES, LABELS = "accuracy", "main metric", "most frequent label", "examples", "labels"
 TRAINED, BASE, BASE_TRAINED = "trained", "base", "base_trained"  # parameter counts
 RESAMPLES = 1000
-_VERSION = _COMPARISON_VERSION = 2
+_VERSION, _COMPARISON_VERSION = 3, 2
 
 # By system and task, one Boolean array per run: whether each of the N examples is classified correctly.
 Hits = Mapping[tuple[str, str], Sequence[np.ndarray]]
 
 
-def on(metric: str, split: str) -> str:
-    """Return the name of a metric on a split."""
-    return f"{metric}, {split}"
-
-
-def all_records(config: Classification) -> Records:
-    """Return all records measured so far. Records of a task, which are repeated in each run, are included once."""
-    found = [*measured(evaluation_steps(config)), *trial_records(config)]
-    return Records(list(dict.fromkeys(found)))
-
-
-def evaluation_steps(config: Classification) -> list[Step]:
-    """Return the steps that measure the runs trained for tasks: ``predictions/RUN``."""
-    return [evaluation_step(config, run) for run in config.task_runs]
-
-
-def evaluation_step(config: Classification, run: Run) -> Step:
+def measure_run(config: Classification, run: Run) -> Step:
     """Return the step that writes the logits of a run and its metrics.
 
     For classification, it also measures the accuracy of the most frequent label.
@@ -95,11 +78,11 @@ def records_of(
         main = next(iter(scores))
         for metric, share in {MAIN: scores[main], **scores}.items():
             of = of_task if metric == MAJORITY else of_run
-            yield of(metric=on(metric, split), value=100 * share, n=facts.counts[split])
+            yield of(metric=metric, value=100 * share, n=facts.counts[split], dims={"split": split})
     for metric, number in parameters.items():
         yield of_run(metric=metric, value=number)
     for split, count in facts.counts.items():
-        yield of_task(metric=on(EXAMPLES, split), value=count)
+        yield of_task(metric=EXAMPLES, value=count, dims={"split": split})
     if facts.labels:
         yield of_task(metric=LABELS, value=len(facts.labels))
 
@@ -138,8 +121,8 @@ def comparison_steps(config: Classification) -> list[Step]:
             labels = read_task_facts(task).labels
             numbers = [labels.index(label) for label in read_lines(set_path(task, LABEL, "test"))]
             hits[run.system.name, task.name].append(predicted_labels(np.load(path, allow_pickle=False)) == numbers)
-        found = compare_accuracies(hits, pairs, list(config.tasks), config.seed)
-        write_comparisons(folder / COMPARISONS_FILE, found)
+        comparisons = compare_accuracies(hits, pairs, list(config.tasks), config.seed)
+        write_comparisons(folder / COMPARISONS_FILE, comparisons)
 
     options = {"version": _COMPARISON_VERSION, "pairs": pairs, "seed": config.seed, "runs": [run.name for run in runs]}
     return [Step(comparisons_file(config).parent, [*logits, *tasks], options, build)]
@@ -158,16 +141,16 @@ def compare_accuracies(
         counts = np.stack(runs).sum(axis=0)
         sums = resampled_sums(counts[:, None], RESAMPLES, [seed, *task.encode()])[:, 0]
         accuracies[system, task] = 100 * sums / (len(counts) * len(runs))
-    found = []
+    comparisons = []
     for system, baseline in pairs:
         compare = partial(compare_resamples, system, baseline, ACCURACY)
         shared = [task for task in tasks if (system, task) in hits and (baseline, task) in hits]
         differences = [accuracies[system, task] - accuracies[baseline, task] for task in shared]
         sizes = [len(hits[system, task][0]) for task in shared]
         if len(shared) == len(tasks) > 1:
-            found.append(compare("", average(differences), sum(sizes)))
-        found += map(compare, shared, differences, sizes)
-    return found
+            comparisons.append(compare("", average(differences), sum(sizes)))
+        comparisons += map(compare, shared, differences, sizes)
+    return comparisons
 
 
 def _predictions(config: Classification, run: Run) -> Path:

@@ -26,19 +26,9 @@ from fairseq_ext.experiments.metrics.comparison import (
     write_comparisons,
 )
 from fairseq_ext.experiments.metrics.corpus_metrics import CometMetric, CorpusMetric, SacrebleuMetric, text_metrics
-from fairseq_ext.experiments.metrics.records import (
-    RECORDS_FILE,
-    Record,
-    Records,
-    read_records,
-    write_records,
-    write_rows,
-)
-from fairseq_ext.experiments.report import training_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records, write_rows
 from fairseq_ext.experiments.translation import comet
-from fairseq_ext.experiments.translation.analyses import ANALYSES
 from fairseq_ext.experiments.translation.config import Translation
-from fairseq_ext.experiments.translation.convergence import curve_records
 from fairseq_ext.experiments.translation.decoding import translation_dir
 from fairseq_ext.experiments.translation.examples import EXAMPLES_FILE, METRIC, Translated, examples_of, shares_of
 from fairseq_ext.experiments.translation.extra_sets import column_of, extra_dir, sets_dir, sets_for
@@ -55,42 +45,29 @@ from fairseq_ext.experiments.translation.set_scores import (
 )
 from fairseq_ext.text.text_files import count_lines, read_lines, read_lines_like
 
-TRAINING_PAIRS, TEST_SENTENCES = "training pairs", "test sentences"  # metrics, in addition to those of translations
+# Metrics, in addition to those of translations.
+TRAINING_PAIRS, TEST_SENTENCES, F1, CLASSIFIED = "training pairs", "test sentences", "F1", "classified as"
 
 SIGNATURES_FILE = "signatures.json"
 TEACHER_FILE = "teacher/teacher.json"  # relative to the experiment's folder
 _VERSION = 8
 
 
-def all_records(config: Translation) -> Records:
-    """Read all measurements so far."""
-    found = [record for path in result_files(config) if path.is_file() for record in read_records(path)]
-    return Records([*training_records(config), *curve_records(config), *teacher_records(config), *found])
-
-
-def result_files(config: Translation) -> list[Path]:
-    """Return the record files of measuring steps."""
-    return [config.work_dir / name / RECORDS_FILE for name in ("scores", *(f"analysis/{name}" for name in ANALYSES))]
-
-
 def teacher_records(config: Translation) -> Iterator[Record]:
     """Yield the quality of the domain classifier, by set and domain."""
     path = config.work_dir / TEACHER_FILE
     teacher = read_json(path, "train the teacher again") if path.is_file() else {"metrics": {}}
-    for split, found in teacher["metrics"].items():
-        yield Record(metric=f"F1, {split}", value=100 * found["micro_f1"])
-        for domain, values in found["per_domain"].items():
-            for metric, key in {"F1": "f1", "precision": "precision", "recall": "recall"}.items():
-                yield Record(domain=domain, metric=f"{metric}, {split}", value=100 * values[key])
-        classes = [*teacher["domains"], BASE_ROUTE]  # few teachers have the last
-        for domain, row in zip(classes, found["confusion"], strict=False):
+    classes = [*teacher.get("domains", ()), BASE_ROUTE]  # few teachers have the last
+    for split, scores in teacher["metrics"].items():
+        of = partial(Record, dims={"split": split})
+        yield of(metric=F1, value=100 * scores["micro_f1"])
+        for domain, values in scores["per_domain"].items():
+            for metric, key in {F1: "f1", "precision": "precision", "recall": "recall"}.items():
+                yield of(domain=domain, metric=metric, value=100 * values[key])
+        for domain, row in zip(classes, scores["confusion"], strict=False):
             for other, count in zip(classes, row, strict=False):
-                yield Record(domain=domain, metric=classified_as(other, split), value=count, n=sum(row))
-
-
-def classified_as(domain: str, split: str) -> str:
-    """Return the name of a metric: the number of sentences that are classified as this domain."""
-    return f"classified as {domain}, {split}"
+                dims = {"split": split, "class": other}
+                yield Record(domain=domain, metric=CLASSIFIED, value=count, n=sum(row), dims=dims)
 
 
 # Scores

@@ -16,13 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.json_file import write_json
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.dagru import KNESER_NEY
 from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, write_comparisons
 from fairseq_ext.experiments.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
 from fairseq_ext.experiments.reranking.config import LIST, Reranking
-from fairseq_ext.experiments.reranking.evaluation import choose, count_hypotheses, evaluate
+from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice, choose, count_hypotheses, evaluate
 from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
 from fairseq_ext.experiments.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.experiments.reranking.tuning import find_weights
@@ -32,7 +33,7 @@ from fairseq_ext.text.subwords import MODEL_FILE
 from fairseq_ext.text.text_files import read_lines, read_lines_like, stream_lines, write_lines
 
 PERPLEXITY = "perplexity"
-_VERSION = 2
+_VERSION = 3
 
 # Lines of a split by domain.
 References = Mapping[str, Sequence[str]]
@@ -110,14 +111,18 @@ def _tune(
     counts: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Tune and write the weights of each row: without a language model, and with each language model."""
-    models, found = {source.name: source.fingerprint for source in sources}, {}
+    models = {source.name for source in sources}
     options = {"restarts": config.rerank.restarts, "seed": config.seed}
-    for row in (LIST, *models):
-        own = {name: fingerprint for name, fingerprint in models.items() if name == row}
-        weights = find_weights(nbest.without(models.keys() - {row}), counts, **options, sources=own)
-        weights.write(folder / row / f"{domain}.json")
-        found[row] = weights.in_order(nbest.names)
-    return found
+    weights = {}
+    for row in (LIST, *(source.name for source in sources)):
+        features = nbest.without(models - {row})
+        by_name = dict(zip(features.names, find_weights(features, counts, **options).tolist(), strict=True))
+        weights[row] = np.array([by_name.get(name, 0.0) for name in nbest.names])
+        choices = {"first_best": np.zeros(len(counts), dtype=int), "tuned": nbest.best(weights[row])}
+        scores = {name: round(bleu_of_choice(counts, choice), 4) for name, choice in choices.items()}
+        (folder / row).mkdir(exist_ok=True)
+        write_json(folder / row / f"{domain}.json", {"weights": by_name, "BLEU": scores, **options})
+    return weights
 
 
 def _pairs(config: Reranking) -> list[tuple[str, str]]:
