@@ -93,15 +93,21 @@ def import_sets(folder: Path, config: Translation) -> None:
             write_lines(folder / f"{DOMAIN_SWITCH}.{lang}", lines)
 
 
-def with_guessed_domains(lines: Sequence[str], teacher: Path, least: float = 0.0) -> list[str]:
-    """Prefix each line with the tag of its most probable class; with that of ``base`` if it is less than ``least``."""
+def with_guessed_domains(
+    lines: Sequence[str], teacher: Path, least: float = 0.0, *, may_be_base: bool = True
+) -> list[str]:
+    """Prefix each line with the tag of its most probable class; with that of ``base`` if it is less than ``least``.
+
+    With ``may_be_base=False``, it is the most probable domain. Systems with tags have none for ``base``.
+    """
     # Imported here because the classifier's libraries take seconds to load.
     from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
     from fairseq_ext.data.teacher_labels import classes_of, read_teacher_record
 
     record = read_teacher_record(teacher)
-    classes = classes_of(record)
-    probs = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines)
+    classes = [name for name in classes_of(record) if may_be_base or name != BASE_ROUTE]
+    # The class base is the last column.
+    probs = load_classifier(teacher / MODEL_FOLDER, record["backend"]).predict(lines)[:, : len(classes)]
     guesses = [classes[row.argmax()] if row.max() >= least else BASE_ROUTE for row in probs]
     return [f"{domain_tag(guess)} {line}" for guess, line in zip(guesses, lines, strict=True)]
 
@@ -134,8 +140,8 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
         texts = {name: read_lines(sets / f"{name}.{config.source_lang}") for name in names}
         lines = [line for text in texts.values() for line in text]
         if run.output.domain_source == "classifier":
-            least = float(option_of(run.output.options, "least-certainty") or 0)
-            lines = with_guessed_domains(lines, config.work_dir / "teacher", least)
+            least, has_tags = float(option_of(run.output.options, "least-certainty") or 0), run.output.system.has_tags
+            lines = with_guessed_domains(lines, config.work_dir / "teacher", least, may_be_base=not has_tags)
         else:
             known = [domain for domain, text in zip(domains, texts.values(), strict=True) for _ in text]
             lines = [f"{domain_tag(d)} {line}" if d else line for d, line in zip(known, lines, strict=True)]

@@ -1,16 +1,21 @@
 """The user's own test sets: who translates them, which domain that is told, and their columns."""
 
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.classifiers import classifier
+from fairseq_ext.data import teacher_labels
 from fairseq_ext.experiments.train import best_checkpoint
 from fairseq_ext.experiments.translation import extra_sets
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.decoding import translation_step
-from fairseq_ext.experiments.translation.extra_sets import draw_pairs, extra_set_steps, sets_for
+from fairseq_ext.experiments.translation.extra_sets import draw_pairs, extra_set_steps, sets_for, with_guessed_domains
 from fairseq_ext.text.text_files import write_lines
 from tests.experiments.translation.small_translation_experiment import write_translation_experiment
 from tests.verbs import verb
@@ -55,6 +60,18 @@ def splits(tmp_path: Path) -> Path:
             write_lines(tmp_path / name / f"test.{lang}", lines)
     write_lines(tmp_path / "domains.txt", ["law", "med"])
     return tmp_path
+
+
+def test_systems_with_tags_have_no_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most probable class is base for the first line, and law is unlikely, but the likeliest, for the second."""
+    probs = np.array([[0.1, 0.3, 0.6], [0.4, 0.3, 0.3]])
+    monkeypatch.setattr(classifier, "load_classifier", lambda *_: SimpleNamespace(predict=lambda _: probs))
+    monkeypatch.setattr(teacher_labels, "read_teacher_record", lambda _: {"backend": "tfidf"})
+    monkeypatch.setattr(teacher_labels, "classes_of", lambda _: ["law", "med", "base"])
+    guess = partial(with_guessed_domains, ["a", "b"], tmp_path)
+    assert guess() == ["<domain:base> a", "<domain:law> b"]
+    assert guess(0.5) == ["<domain:base> a", "<domain:base> b"]
+    assert guess(may_be_base=False) == ["<domain:med> a", "<domain:law> b"]
 
 
 def test_two_domains_both_sides_and_short_enough(splits: Path) -> None:
