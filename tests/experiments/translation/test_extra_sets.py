@@ -28,7 +28,9 @@ def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytes
         given[folder.name] = source.read_text(encoding="utf-8").splitlines()
 
     monkeypatch.setattr(extra_sets, "translate_file", translate_file)
-    monkeypatch.setattr(extra_sets, "with_guessed_domains", lambda lines, *_: [f"<guessed> {line}" for line in lines])
+    monkeypatch.setattr(
+        extra_sets, "with_guessed_domains", lambda lines, *_, **__: [f"<guessed> {line}" for line in lines]
+    )
     for step in extra_set_steps(load_config(write_translation_experiment(tmp_path))):
         step.output.mkdir(parents=True)
         step.build(step.output)
