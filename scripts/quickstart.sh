@@ -14,8 +14,8 @@ for system in ad gad mix; do
   scripts/fairseq-ext train "$config" "$system"
 done
 scripts/fairseq-ext decode "$config"         # the held-out sentences and general text, by every system
-scripts/fairseq-ext report "$config"
-scripts/fairseq-ext score "$config"
+scripts/fairseq-ext score "$config"          # the table, and which system to deploy
+scripts/fairseq-ext report "$config"         # the same with figures and sentences side by side
 lines=$(printf '%s\n' 'Close the ticket' 'Delete this order' 'Strings')
 for route in base tickets cms translation; do
   printf '\n%s:\n' "$route"
