@@ -3,7 +3,7 @@
 `equal` starts fairseq-ext serve, sends the lines of FILE from N parallel clients, with each route in turn, and compares
 the answers with offline translation in a single call. Then fairseq-interactive translates them with the default route
 on the same cores. `load` sends lines for some minutes while a client is killed every second, monitors the memory, and
-stops the service under load. `hostile` sends one request of each hostile kind beside small ones (see `shared/hostile.py`).
+stops the service under load. `hostile` sends one request of each hostile kind beside small ones.
 """
 
 from __future__ import annotations
