@@ -22,8 +22,8 @@ _SHARE = "share kept"
 
 def write_cleaning_report(
     folder: Path, langs: tuple[str, str], cleaning: Cleaning, domains: Mapping[str, Tally]
-) -> None:
-    """Write ``report.md``, ``report.html`` and ``records.jsonl``."""
+) -> str:
+    """Write ``report.md``, ``report.html`` and ``records.jsonl``, and return a summary."""
     options = _options(cleaning)
     filters = [name for name in options if name != "normalise"]
     counts = {name: tally.counts for name, tally in domains.items()}
@@ -46,6 +46,7 @@ def write_cleaning_report(
         for metric, value in tally.counts.items()
     ]
     write_report(folder, page, Records(records))
+    return f"kept {kept:,} of {pairs:,} pairs; report.html says what was dropped, and why"
 
 
 def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -> Table:

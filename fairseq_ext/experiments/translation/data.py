@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.base.domain_names import domain_tag
-from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, move_outputs, run_jobs
+from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, move_outputs, remove_jobs, run_jobs
 from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher
 from fairseq_ext.convert.steps import base_files
@@ -104,6 +104,13 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
         recorded,
         lambda folder: learn_from_corpora(folder, corpora, names, langs, cleaning),
     )
+
+    def build_clean(folder: Path) -> str:
+        tallies = clean_corpora(folder, corpora, names, langs, cleaning, engine, learned if learns else None)
+        summary = write_cleaning_report(folder, langs, cleaning, tallies)
+        remove_jobs(folder / JOBS_DIR)  # the next run would start from scratch
+        return summary
+
     files = {name: (clean / f"{name}.{langs[0]}", clean / f"{name}.{langs[1]}") for name in names}
     return [
         _import_step(config, domains, engine),
@@ -113,7 +120,7 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
             # The report of cleaning includes the counts of the import.
             [*imported, *(index_path(corpora, name) for name in names), *learns],
             {**recorded, "with": versions(*_CLEANERS)},
-            lambda folder: _clean(folder, corpora, names, langs, cleaning, engine, learned if learns else None),
+            build_clean,
             resumable=True,
         ),
         Step(
@@ -161,22 +168,6 @@ def _import_one(
     import_domain(output, name, domains[name], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
     sides = (islice(stream_lines(output / f"{name}.{lang}"), SAMPLE) for lang in langs)
     check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], langs, name)
-
-
-def _clean(
-    folder: Path,
-    corpora: Path,
-    names: Sequence[str],
-    langs: tuple[str, str],
-    cleaning: Cleaning,
-    engine: Engine,
-    learned: Path | None,
-) -> str:
-    """Clean the corpora, write the report, and return a summary."""
-    tallies = clean_corpora(folder, corpora, names, langs, cleaning, engine, learned)
-    write_cleaning_report(folder, langs, cleaning, tallies)
-    kept, pairs = (sum(tally.counts[key] for tally in tallies.values()) for key in ("kept", "pairs"))
-    return f"kept {kept:,} of {pairs:,} pairs; report.html says what was dropped, and why"
 
 
 def _word_lists(clean: Cleaning) -> list[Path]:

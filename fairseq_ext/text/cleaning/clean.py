@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field, create_model
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.base.jobs import JOBS_DIR, Engine, job_output, remove_jobs, run_jobs
+from fairseq_ext.base.jobs import JOBS_DIR, Engine, job_output, run_jobs
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, Section
 from fairseq_ext.text.blocks import load_index, num_blocks, read_block
 from fairseq_ext.text.cleaning.agreement import Agreement
@@ -138,8 +138,9 @@ def clean_corpora(
 ) -> dict[str, Tally]:
     """Clean all domains of a folder of imported corpora, and return their counts.
 
-    Writes ``DOMAIN.LANG`` and, if requested, ``rejected/DOMAIN.tsv.gz``. An interrupted run is resumed. ``learned`` is
-    the output folder of :func:`~fairseq_ext.text.cleaning.learn.learn_from_corpora`, if a filter needs it.
+    Writes ``DOMAIN.LANG`` and, if requested, ``rejected/DOMAIN.tsv.gz``. An interrupted run is resumed from its jobs in
+    the folder, which the caller removes at the end. ``learned`` is the output folder of
+    :func:`~fairseq_ext.text.cleaning.learn.learn_from_corpora`, if a filter needs it.
     """
     cleaning.check(langs)
     indices = {name: load_index(corpora, name) for name in domains}
@@ -150,7 +151,6 @@ def clean_corpora(
     for name, tally in tallies.items():
         own = [job_output(folder / JOBS_DIR, row) for row, (domain, _) in enumerate(blocks) if domain == name]
         _assemble(folder, name, langs, own, cleaning, tally)
-    remove_jobs(folder / JOBS_DIR)
     return tallies
 
 

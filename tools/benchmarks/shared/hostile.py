@@ -75,8 +75,11 @@ def watched(server: Any) -> Iterator[dict[str, Any]]:
 
     text = json.dumps({"texts": ["This is a small test."]}).encode()
     threads = [
-        threading.Thread(target=repeat, args=(0.05, small, lambda: ask(server.port, "/translate", body=text))),
-        threading.Thread(target=repeat, args=(0.02, live, lambda: ask(server.port, "/health/live"))),
+        # Daemons, so that a stopped benchmark does not wait for answers.
+        threading.Thread(
+            target=repeat, args=(0.05, small, lambda: ask(server.port, "/translate", body=text)), daemon=True
+        ),
+        threading.Thread(target=repeat, args=(0.02, live, lambda: ask(server.port, "/health/live")), daemon=True),
     ]
     for thread in threads:
         thread.start()
