@@ -83,7 +83,9 @@ def _route(model: Model, begin: int, size: int) -> Route:
     route = {}
     if model.num_adapters:
         numbers = (begin + np.arange(size)) // (1 + model.has_gates) % model.num_adapters
-        route = {"given": np.eye(model.num_adapters, dtype=np.float32)[numbers], "used": np.arange(model.num_adapters)}
+        used = np.arange(model.num_adapters) if model.has_gates else np.unique(numbers)
+        given = (numbers[:, None] == np.arange(model.num_adapters)).astype(np.float32)
+        route = {"given": given, "used": used}
     if model.has_gates:
         route["is_forced"] = np.arange(size)[:, None].astype(np.float32) % 2
     return route
