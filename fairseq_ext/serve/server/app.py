@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,6 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from fairseq_ext.base.domain_names import with_base
 from fairseq_ext.base.errors import InputError, line_of, shown
 from fairseq_ext.serve.runtime.requests import Answer
 from fairseq_ext.serve.server import clients
@@ -340,19 +339,7 @@ def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, 
     found.update(found["candidates"][0])
     if len(answer.candidates) == 1:
         del found["candidates"]
-    if gates is not None:
-        found["weights"] = answer.weights and _shares(domains, answer.weights)
-    if gates in ("layers", "tokens"):
-        found["gates"] = answer.gates and {
-            side: [_shares(domains, layer) for layer in layers] for side, layers in answer.gates.items()
-        }
-    if gates == "tokens":
-        found["tokens"] = answer.tokens and answer.tokens.by_domain(domains)
-    return found
-
-
-def _shares(domains: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
-    return {name: round(share, 4) for name, share in with_base(dict(zip(domains, weights, strict=True))).items()}
+    return found if gates is None else found | answer.gate_record(domains, gates)
 
 
 def _explain(request: Request, error: Exception) -> Response:

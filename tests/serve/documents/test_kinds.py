@@ -325,8 +325,8 @@ PAGES = {
     ),
     "accept": ('<form accept-charset="ISO-8859-1">ö</form>', '<form accept-charset="ISO-8859-1">Ö</form>'),
     "template": (
-        "<%= a %> b {{ c && d }} {% if e < f %}g{% end %}<?php h ?> i <? p < q ?> <?= r > s ?>j <math><mi>i</mi></math>",
-        "<%= a %> B {{ c && d }} {% if e < f %}G{% end %}<?php h ?> I <? p < q ?> <?= r > s ?>J <math><mi>i</mi></math>",
+        "<%= a %> b {{ c && d }} {% if e < f %}g{% end %}<?php h ?> <? p < q ?> <?= r > s ?>j <math><mi>i</mi></math>",
+        "<%= a %> B {{ c && d }} {% if e < f %}G{% end %}<?php h ?> <? p < q ?> <?= r > s ?>J <math><mi>i</mi></math>",
     ),
     "script": ('<script>"<p>a</p>"; // </b></script>b', '<script>"<p>a</p>"; // </b></script>B'),
     "entities": ("caf&eacute; &amp; AT&T &mdash; &lt;x&gt; &unknown;", "CAFÉ &amp; AT&amp;T — &lt;x&gt; &amp;unknown;"),
