@@ -1,4 +1,4 @@
-"""XLIFF, TMX and HTML documents. All parts that are not filled in remain byte-identical."""
+"""XLIFF, TMX, HTML, subtitles and plain text. All parts that are not filled in remain byte-identical."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairseq_ext.serve.runtime.markup import (
     with_attribute,
 )
 from fairseq_ext.serve.runtime.pieces import split
-from fairseq_ext.serve.runtime.tags import HTML, PREFORMATTED_XML, XML, runs
+from fairseq_ext.serve.runtime.tags import HTML, PLAIN, PREFORMATTED_XML, XML, runs
 from fairseq_ext.text.languages import is_same_language
 
 # States of XLIFF targets that are empty or copies of the source.
@@ -38,6 +38,9 @@ _BEGINNINGS = (
 _DECLARED = re.compile(rb"""\s*<\?xml\b[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 _BEFORE_META = re.compile(rb"\s*<(?!\?xml)")
 _META = re.compile(rb"""<meta\s(?:[^>]*?[\s;"'])?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
+_CUE = re.compile(r"([^\r\n]*\d\s*-->\s*\d[^\r\n]*\r?\n)((?:[^\r\n]+(?:\r?\n|\Z))+)")
+# A sentence of subtitles goes on in the next line, unless another speaker begins.
+_SPOKEN = PLAIN._replace(breaks=re.compile(r"\r?\n(?=[ \t]*[-–—])"))
 
 
 def write_text(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
@@ -108,6 +111,18 @@ def read_lines(path: Path, filling: Filling) -> Parts:
     """Parse plain text, of which each line is translated."""
     for part in re.split("(\\A\ufeff|\n)", "".join(read_text(path))):
         yield edit(part, filling)
+
+
+def read_subtitles(path: Path, filling: Filling) -> Parts:
+    """Parse subtitles in SubRip (``.srt``) and WebVTT (``.vtt``): the lines below those of times are translated."""
+    text, end = "".join(read_text(path)), 0
+    for cue in _CUE.finditer(text):
+        yield text[end : cue.start(2)]
+        yield edit(cue[2], filling, _SPOKEN)
+        end = cue.end()
+    if not end:
+        raise InputError("has no times of subtitles; give an .srt or .vtt file")
+    yield text[end:]
 
 
 def read_html(path: Path, filling: Filling) -> Parts:

@@ -127,13 +127,13 @@ class Answer:
 
     def gate_record(self, domains: Sequence[str], detail: str) -> dict[str, Any]:
         """Return the weights by domain in a detail, one of :data:`DETAILS`, for JSON; None for those not known."""
-        found: dict[str, Any] = {"weights": self.weights and _shares(domains, self.weights)}
+        record: dict[str, Any] = {"weights": self.weights and _shares(domains, self.weights)}
         if detail != WEIGHTS:
             sides = (self.gates or {}).items()
-            found["gates"] = {side: [_shares(domains, layer) for layer in layers] for side, layers in sides} or None
+            record["gates"] = {side: [_shares(domains, layer) for layer in layers] for side, layers in sides} or None
         if detail == TOKENS:
-            found["tokens"] = self.tokens and self.tokens.record(domains)
-        return found
+            record["tokens"] = self.tokens and self.tokens.record(domains)
+        return record
 
 
 def join_answers(answers: Sequence[Answer], join: Callable[[list[str]], str] = " ".join) -> Answer:

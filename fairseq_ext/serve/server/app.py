@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,7 +34,6 @@ from fairseq_ext.serve.server.body import (
     read_order,
 )
 from fairseq_ext.serve.server.clients import refuse_as_libretranslate
-from fairseq_ext.serve.server.corrections import Corrections
 from fairseq_ext.serve.server.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serve.server.guard import KEY_CHECK, Guard
 from fairseq_ext.serve.server.limits import Limits
@@ -46,6 +47,8 @@ PAGE = Path(__file__).with_name("page")
 _TOLD_LIMITS = ("bytes", "texts", "characters", "beam", "work")
 _T = TypeVar("_T")
 _GONE = 499  # client closed the connection; only used in metrics
+_GENERAL = "general"  # name of the file of corrections without a domain
+_MOST_CORRECTIONS = 64 << 20  # bytes of each such file
 
 
 def make_app(
@@ -123,6 +126,30 @@ def _counted(
         return response
 
     return counted
+
+
+class Corrections:
+    """A folder of corrections that users send, ``DOMAIN.jsonl``: objects with ``source`` and ``target``.
+
+    Raises:
+        InputError: if the folder cannot be created.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--corrections {folder}: cannot be created ({error}); choose another folder") from None
+        self._folder, self._lock = folder, threading.Lock()
+
+    def add(self, domain: str | None, source: str, target: str) -> None:
+        """Append a correction."""
+        line = json.dumps({"source": source, "target": target}, ensure_ascii=False) + "\n"
+        path = self._folder / f"{domain or _GENERAL}.jsonl"
+        with self._lock, path.open("ab") as file:
+            if file.tell() > _MOST_CORRECTIONS:
+                raise RefusedError(503, f"{path.name} is full; move it away")
+            file.write(line.encode("utf-8"))
 
 
 class Service:
@@ -335,11 +362,11 @@ def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict
 
 
 def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:
-    found = answer.record()
-    found.update(found["candidates"][0])
+    record = answer.record()
+    record.update(record["candidates"][0])
     if len(answer.candidates) == 1:
-        del found["candidates"]
-    return found if gates is None else found | answer.gate_record(domains, gates)
+        del record["candidates"]
+    return record if gates is None else record | answer.gate_record(domains, gates)
 
 
 def _explain(request: Request, error: Exception) -> Response:
