@@ -5,13 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import CONFIG, Verb, number
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.documents.lines import Wanted
 
 _STREAM = "-"
 _TERMS = "terms with required translations: per line, a source and one or more targets, separated by tabs"
@@ -65,6 +61,7 @@ def _translate_options(parser: ArgumentParser) -> None:
 
 
 def _translate(options: Namespace) -> None:
+    from fairseq_ext.serve.documents.lines import Wanted
     from fairseq_ext.serve.documents.translate import Job, translate
     from fairseq_ext.serve.runtime.manifest import ORACLE
     from fairseq_ext.serve.runtime.requests import WEIGHTS
@@ -82,7 +79,7 @@ def _translate(options: Namespace) -> None:
         route=None if options.route == ORACLE else options.route,
         domains=options.domains,
         terms=options.terms,
-        wanted=_wanted(options),
+        wanted=Wanted(options.format, options.candidates, options.beam, options.gates, options.placeholders),
         processes=options.processes,
         block_lines=options.block_lines,
         device=options.device,
@@ -92,12 +89,6 @@ def _translate(options: Namespace) -> None:
         every=options.all,
     )
     translate(job)
-
-
-def _wanted(options: Namespace) -> Wanted:
-    from fairseq_ext.serve.documents.lines import Wanted
-
-    return Wanted(options.format, options.candidates, options.beam, options.gates, options.placeholders)
 
 
 def _file(name: str | None) -> Path | None:
