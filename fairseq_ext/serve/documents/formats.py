@@ -76,7 +76,7 @@ def format_of(path: Path) -> str:
         raise InputError(f"{path}: is no file of Qt Linguist; if it is text, give --input-format {TEXT}")
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
-    kinds = [kind for kind, own in _OTHERS.items() if suffix[1:] in own]
+    kinds = [kind for kind, suffixes in _OTHERS.items() if suffix[1:] in suffixes]
     kinds += [kind for beginning, kind in _BEGINNINGS if re.match(beginning, head, re.IGNORECASE)]
     if kinds:
         choice = f"{', '.join(FORMATS)}; {TEXT} translates its lines as they are"
