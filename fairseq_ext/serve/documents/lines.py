@@ -9,15 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.serve.runtime.requests import UNTRANSLATED, WEIGHTS, Request
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.text.placeholders import ANY
 from fairseq_ext.text.text_files import stdin_lines, stream_lines
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
 FORMATS = ("text", "jsonl")
 STDIN = "standard input"

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from fairseq_ext.base.errors import InputError, line_of, shown
 from fairseq_ext.serve.runtime.requests import Answer
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.server import clients
 from fairseq_ext.serve.server.batcher import Batcher, Outcome
 from fairseq_ext.serve.server.body import (
@@ -39,9 +40,6 @@ from fairseq_ext.serve.server.guard import KEY_CHECK, Guard
 from fairseq_ext.serve.server.limits import Limits
 from fairseq_ext.serve.server.metrics import Metrics
 from fairseq_ext.serve.server.refusals import RefusedError, reason, refuse
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
 PAGE = Path(__file__).with_name("page")
 _TOLD_LIMITS = ("bytes", "texts", "characters", "beam", "work")
