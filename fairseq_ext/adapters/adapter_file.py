@@ -1,8 +1,8 @@
 """Adapter files: adapters of one or more domains without their base, as safetensors.
 
 The manifest is stored in the file's metadata, so the information about the base cannot be lost or mixed up. It contains
-a SHA-256 of every tensor, and its own stands before it. They detect damage and edits. They are not a
-signature: an attacker can write a new file.
+a SHA-256 of every tensor, and its own SHA-256 stands before it. They detect damage and edits. They are not a signature:
+an attacker can write a new file.
 
 ::
 
