@@ -249,7 +249,7 @@ def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Call
     translator = ctranslate2.Translator(folder, inter_threads=threads, intra_threads=1, compute_type=precision)
 
     def translate(beam: int, lines: Sequence[str]) -> list[str]:
-        pieces = [system.text.pieces(line) for line in system.normalise(lines)]
+        pieces = [system.text.pieces(line) for line in system.reader.normalise(lines)]
         found = translator.translate_batch(
             pieces, beam_size=beam, max_batch_size=1000, batch_type="tokens", max_decoding_length=longest
         )
