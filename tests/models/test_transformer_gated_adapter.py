@@ -29,6 +29,9 @@ def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
     assert weights.keys() == {"encoder", "decoder", "tokens"} | parts
     assert all(torch.allclose(weights[part].sum(-1), torch.ones(())) for part in parts)
     if inputs == "states,source":
+        gate = model.encoder.source_gate(net_input["src_tokens"]).squeeze(0).unsqueeze(1)  # B×1×D
+        of_states = weights["encoder"].log() * model.gates[0].temperature - gate  # logits, up to a constant
+        torch.testing.assert_close(weights["encoder_states"], model.gates[0].weights(of_states))
         model.encoder.source_gate.weight.data.zero_()
         silent = model.gate_weights(net_input, net_input["prev_output_tokens"])
         torch.testing.assert_close(silent["source"], torch.full_like(silent["source"], 1 / 3))

@@ -94,7 +94,13 @@ def source_of(task: Any, line: str) -> dict[str, torch.Tensor]:
 
 
 def test_a_typed_tag_chooses_the_adapter(data: Path) -> None:
-    tagged, _ = translate_typed(*loaded(data), ["<domain:law>  w1 w2 w3", "<domain:sub>w1 w2 w3"])
+    task, model = loaded(data)
+    encode, lengths = model.encoder.forward, []
+    model.encoder.forward = lambda src_tokens, src_lengths, **given: (
+        lengths.append(src_lengths.tolist()) or encode(src_tokens, src_lengths, **given)
+    )
+    tagged, _ = translate_typed(task, model, ["<domain:law>  w1 w2 w3", "<domain:sub>w1 w2 w3"])
+    assert lengths == [[4, 4]]
     for hypothesis, domain in zip(tagged, ("law", "sub"), strict=True):
         [expected], _ = translate_typed(*loaded(data, "--domain", domain), ["w1 w2 w3"])
         assert hypothesis["tokens"].tolist() == expected["tokens"].tolist()
