@@ -20,7 +20,7 @@ def made(data: Path, *options: str, **given: Any) -> tuple[Any, Any, dict[str, T
 
 
 @pytest.mark.parametrize("inputs", ["states", "source", "states,source", "states,source,encoder"])
-def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
+def test_gate_weights_of_each_input_alone(data: Path, inputs: str) -> None:
     """Each is a distribution; and an input that says nothing leaves the other with what is used."""
     _, model, net_input = made(data, "--gate-inputs", inputs, "--gate-pairs", "16")
     weights = model.gate_weights(net_input, net_input["prev_output_tokens"])
@@ -70,7 +70,7 @@ def test_only_the_gates_that_are_named_train(data: Path) -> None:
         assert rows == ([1] if name.endswith("router.weight") else []), name
 
 
-def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
+def test_guarded_adapters_are_stored_in_checkpoints(data: Path) -> None:
     task, args = toy.make_task(data)
     first, second = (toy.make_model(task, args, seed=seed) for seed in (1, 2))
     first.guard(["med"])
@@ -81,7 +81,7 @@ def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
     assert second.gates[0].guarded == ()
 
 
-def test_gates_are_as_sparse_as_is_asked_whatever_the_checkpoint(data: Path) -> None:
+def test_top_k_is_an_option_that_checkpoints_do_not_fix(data: Path) -> None:
     _, dense, inputs = made(data)
     sparse = toy.make_model(*toy.make_task(data, "--gate-top-k", "1"))
     sparse.load_state_dict(dict(dense.state_dict()), strict=True)

@@ -305,7 +305,7 @@ def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
     assert (len(task.dataset("train:law")), len(task.dataset("train"))) == (24, 72)
 
 
-def test_validation_sets_that_nobody_named(own_data: Path) -> None:
+def test_unused_validation_sets_are_refused(own_data: Path) -> None:
     toy.write_split(own_data / "med", "valid1", [("w1", "w1")], toy.make_dictionary())
     with pytest.raises(InputError, match="med: valid1 is not used; .*--valid-subset"):
         loaded(own_data)[0].load_dataset("train", combine=True)
@@ -329,7 +329,7 @@ def test_several_data_directories_take_turns_in_training(data: Path, teacher: Pa
         loaded(Path(f"{data}:{other}"), "--teacher-dir", str(teacher))
 
 
-def test_checkpoints_are_held_to_their_tags(data: Path) -> None:
+def test_domain_tags_must_be_those_of_the_checkpoint(data: Path) -> None:
     tagged, plain = ([*options, "--share-all-embeddings"] for options in (["--domain-tags"], []))
     task, args = toy.make_task(data, *tagged, arch=MIX)
     task.build_model(args)  # as fairseq-train
