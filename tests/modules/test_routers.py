@@ -34,6 +34,7 @@ def test_rows_use_their_given_weights(bank: AdapterBank) -> None:
     out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights))
     torch.testing.assert_close(out, bank(x, weights))
     assert torch.equal(out[:, 3], x[:, 3])
+    assert torch.equal(mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=torch.zeros(4, D))), x)
     bank.down_weight.data[0] = float("nan")  # would spread to everything computed with it
     assert mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights[1:2])).isfinite().all()
 

@@ -13,6 +13,7 @@ from fairseq.logging import metrics
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
+from fairseq_ext.tasks.domain_metrics import average_over
 from tests import toy
 
 AD, GAD, MIX = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny", "transformer_tiny"
@@ -57,6 +58,13 @@ def test_validation_logs_every_domain_and_the_average(data: Path) -> None:
 
 
 # Training on some of the domains
+
+
+def test_averages_are_over_the_validated_domains() -> None:
+    with metrics.aggregate(new_root=True) as shown:
+        metrics.log_scalar("loss_law", 1.0)
+        metrics.log_scalar("loss_sub", 3.0)
+    assert average_over(toy.DOMAINS, "loss", shown) == 2
 
 
 def test_training_on_some_domains_keeps_all_numbers(data: Path, teacher: Path) -> None:
