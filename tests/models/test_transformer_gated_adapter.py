@@ -56,8 +56,9 @@ def test_a_row_may_be_forced_to_one_adapter_or_none(data: Path) -> None:
     assert torch.equal(plain(**bare, domain_ids=ids)[0][1], base(**bare)[0][1])
 
 
-def test_only_the_gates_that_are_named_train(data: Path) -> None:
-    task, model, inputs = made(data, "--train-gates", "med")
+@pytest.mark.parametrize(("gates", "trained_rows"), [("med", [1]), ("all", [0, 1, 2])])
+def test_only_the_gates_that_are_named_train(data: Path, gates: str, trained_rows: list[int]) -> None:
+    task, model, inputs = made(data, "--train-gates", gates)
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert all(name.endswith("adapter.router.weight") for name in trained)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -67,7 +68,7 @@ def test_only_the_gates_that_are_named_train(data: Path) -> None:
     task.optimizer_step(optimizer, model, 1)
     for name, value in model.state_dict().items():
         rows = [row for row in range(len(value)) if not torch.equal(value[row], before[name][row])]
-        assert rows == ([1] if name.endswith("router.weight") else []), name
+        assert rows == (trained_rows if name.endswith("router.weight") else []), name
 
 
 def test_guarded_adapters_are_stored_in_checkpoints(data: Path) -> None:

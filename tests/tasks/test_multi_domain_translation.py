@@ -121,6 +121,9 @@ def test_tag_model_reads_the_tag_as_text_and_never_goes_without_unless_told_to(d
         task, _ = loaded(data, "--domain-tags", *options, arch=MIX)
         tokens, _ = task.get_interactive_tokens_and_lengths([line], lambda text: text)
         assert tokens[0].tolist() == [task.src_dict.index("<domain:med>"), task.src_dict.index("w1"), 2]
+    # What is typed comes before what is passed, and that before --domain.
+    for line, domain in (("<domain:law> w1", "law"), ("w1", "sub")):
+        assert task.encode_line(line, str, "sub")[0] == task.src_dict.index(f"<domain:{domain}>")
     lines = ["<domain:law> w1", "w1 w2"]
     with pytest.raises(InputError, match="reads a domain's tag; .*--domain NAME.*law, med, sub"):
         translate_typed(*loaded(data, "--domain-tags", arch=MIX), lines)
@@ -299,6 +302,16 @@ def test_the_training_set_is_like_any_other_where_nothing_trains(data: Path) -> 
     assert all(len(set(dataset.domain_of(batch).tolist())) == 1 for batch in batches)
     task.load_dataset("train", combine=True)  # as fairseq's trainer
     assert len(task.dataset("train")) == 72
+
+
+def test_processes_share_the_batches(data: Path) -> None:
+    task, _ = loaded(data)
+    task.load_dataset("valid")
+    given = {"max_sentences": 2, "num_shards": 2, "disable_iterator_cache": True}
+    iterators = [task.get_batch_iterator(task.dataset("valid"), **given, shard_id=shard) for shard in (0, 1)]
+    ids = [[n for batch in each.next_epoch_itr() if batch for n in batch["id"].tolist()] for each in iterators]
+    assert all(ids)
+    assert sorted(ids[0] + ids[1]) == list(range(15))
 
 
 def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:

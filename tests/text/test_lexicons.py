@@ -41,6 +41,7 @@ def test_each_piece_is_linked_to_that_with_which_it_occurs_most(monkeypatch: pyt
 def test_what_is_known_or_copied_is_not_linked_again() -> None:
     known = Lexicon.of_links(np.array([4, 6, 6]), np.array([5, 3, 8]), np.array([], int))
     assert links(count_lexicon(PAIRS, NO_COPIES, known)) == {(6, 7)}
+    assert links(count_lexicon(PAIRS, NO_COPIES, replace(known, always=np.array([7])))) == set()
     copies = copies_of(list("____a_b___"), list("_____b_a__"))
     assert (copies[4], copies[6]) == (7, 5)
     assert links(count_lexicon(PAIRS, copies)) == {(4, 5), (6, 7)}

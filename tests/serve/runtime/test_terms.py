@@ -45,6 +45,11 @@ def test_a_form_is_a_whole_word_and_has_a_capital_where_it_begins() -> None:
     assert Constraint.of(["終"], lambda _: [1], has_spaces=False).found_in("始終点") == "終"
 
 
+def test_a_hypothesis_that_ends_with_the_longest_beginning_of_a_form_lacks_the_rest() -> None:
+    constraint = Constraint([[1, 1, 2]], [], re.compile("x"))
+    assert (constraint.missing([5, 1, 1], ""), constraint.next_tokens([5, 1, 1])) == (1, {2})
+
+
 @pytest.mark.parametrize("line", ["event", "event\t", "\tTermin", "!\t"])
 def test_a_line_that_is_no_term_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "terms.tsv"
