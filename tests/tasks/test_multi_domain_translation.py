@@ -160,6 +160,11 @@ def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> 
     certain = model(**hard, domain_weights=torch.nn.functional.one_hot(best, 3).float())[0]
     torch.testing.assert_close(certain, model(**hard, domain_ids=best)[0], atol=1e-5, rtol=1e-5)
     assert not torch.allclose(together, certain)
+    with torch.no_grad():
+        for rows in (getattr(bank, kind) for bank in model.banks for kind in bank.row_names):
+            rows.copy_(rows[:1].expand_as(rows))
+    equal = [model(**given)[0] for given in (inputs, {**hard, "domain_ids": best})]  # mixed or not, all are alike
+    torch.testing.assert_close(*equal, atol=1e-5, rtol=1e-5)
 
 
 def test_what_is_of_no_domain_uses_the_base_alone(data: Path, tmp_path: Path) -> None:
