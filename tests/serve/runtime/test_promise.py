@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairseq_ext.serve.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow
+from fairseq_ext.serve.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow, without_marks
 from fairseq_ext.serve.runtime.placing import Marked
 from fairseq_ext.serve.runtime.requests import Request
 from fairseq_ext.serve.runtime.search import Found, Hypothesis
@@ -111,6 +111,16 @@ def test_a_word_that_the_vocabulary_does_not_know_is_copied(translator: SystemTr
     assert "größe" not in best(own, "w1 größe w3", route="base")[0]
     [answer] = own.translate([Request("龍 #", "base")])
     assert (answer.candidates[0].text, answer.notes) == ("龍 #", ("untranslated",))
+
+
+def test_an_unknown_apostrophe_in_a_word_becomes_the_plain_one(translator: SystemTranslator) -> None:
+    known = Text(translator.text.vocabulary)
+    known.is_unknown = lambda text: text == "’"  # type: ignore[method-assign]
+    own = SystemTranslator(replace(translator.manifest, text=None), translator.model, known, None)
+    [question] = own.reader.read([Request("‘a’ b’c 5’6 d’", "base")], str)
+    marked = question.sentences[0].marked
+    assert without_marks(marked.original) == "‘a’ b'c 5’6 d’"
+    assert marked.placeholders == ("’",) * 3
 
 
 def test_no_break_spaces_stay(translator: SystemTranslator) -> None:

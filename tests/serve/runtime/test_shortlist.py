@@ -61,6 +61,8 @@ def test_words_are_those_of_the_lexicons_and_copies(limited: SystemTranslator, e
 
 
 def test_prefixes_and_terms_need_their_words(limited: SystemTranslator) -> None:
+    [question] = limited.reader.read([Request("w7 w8", "base", "w11")], str)
+    assert number(limited.text, "w11") in {*limited._searches._output(question.sentences).tokens}
     assert "w11" in words(limited, "base", prefix="w11")
     limited.reader.terms = Glossary([Term("w8", ("w12 w13",))])
     assert {"w12", "w13"} <= words(limited, "base")
