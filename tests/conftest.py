@@ -89,6 +89,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Binarised toy text of three domains, for language models."""
+    from tests import toy_text
+
+    return toy_text.make_text(tmp_path_factory.mktemp("toy-text"))
+
+
+@pytest.fixture(scope="session")
 def systems(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``NAME/model.pt`` for MIX, TAG, AD and GAD."""
     from tests import toy_systems

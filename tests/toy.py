@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq import options, tasks, utils
+from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf, omegaconf_no_object_check
@@ -182,6 +182,12 @@ def write_checkpoint(path: Path, args: Namespace, model: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save({**state, "extra_state": {}, "last_optimizer_state": {"state": {}}}, path)
     return path
+
+
+def load(path: Path, data: Path | None = None) -> tuple[Any, Any]:
+    """A checkpoint's model as fairseq's commands load it, and its task over data, by default beside the checkpoint."""
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(data or path.parent)})
+    return models[0].eval(), task
 
 
 def first_batch(task: Any, split: str = "valid", max_sentences: int = 8) -> dict:

@@ -98,44 +98,44 @@ def _with_file(system: System, file: AdapterFile) -> System:
     _check_base(system, file)
     _check_kind(system, file)
     _check_tensors(system, file)
-    own, tree, theirs = system.adapters(), None, None
+    adapters, tree, file_tree = system.adapters(), None, None
     if file.manifest.kind == HIERARCHICAL_ADAPTERS:
-        theirs = tree_from_json(file.manifest.tree or "", f"{file.path}: its tree")
-        tree = _joined(system.tree, theirs, file)
-    for name in own.keys() & file.rows.keys():
-        if theirs is None or not _is_same_inner_node(system, file, name, theirs):
+        file_tree = tree_from_json(file.manifest.tree or "", f"{file.path}: its tree")
+        tree = _joined(system.tree, file_tree, file)
+    for name in adapters.keys() & file.rows.keys():
+        if file_tree is None or not _is_same_inner_node(system, file, name, file_tree):
             raise InputError(
                 f"{file.path}: its adapter {name!r} already exists in {system.path}; rename or remove one of them"
             )
     options = None
-    if not own:
+    if not adapters:
         names = [key for key in ("arch", "_name") if key in system.options] or ["_name"]
         options = {**file.manifest.options, **dict.fromkeys(names, file.manifest.kind)}
     with_shared = replace(system, model={**system.model, **file.shared})
     guarded = {*system.guarded, *file.manifest.guarded}
-    return with_shared.changed({**file.rows, **own}, guarded, tree, options)
+    return with_shared.changed({**file.rows, **adapters}, guarded, tree, options)
 
 
-def _is_same_inner_node(system: System, file: AdapterFile, name: str, theirs: DomainTree) -> bool:
+def _is_same_inner_node(system: System, file: AdapterFile, name: str, file_tree: DomainTree) -> bool:
     """Return whether a node of both trees is an inner node and bit-identical."""
     assert system.tree is not None
-    own = system.rows(name)
-    has_same_parent = _parent(system.tree, name) == _parent(theirs, name)
-    is_same = has_same_parent and all(equal(own[key], row) for key, row in file.rows[name].items())
-    return name not in theirs.leaves and is_same
+    rows = system.rows(name)
+    has_same_parent = _parent(system.tree, name) == _parent(file_tree, name)
+    is_same = has_same_parent and all(equal(rows[key], row) for key, row in file.rows[name].items())
+    return name not in file_tree.leaves and is_same
 
 
-def _joined(own: DomainTree | None, theirs: DomainTree, file: AdapterFile) -> DomainTree:
+def _joined(old: DomainTree | None, new: DomainTree, file: AdapterFile) -> DomainTree:
     """Return a tree extended by a file's nodes and domains. The file's order is used if it has all nodes."""
     for name in file.rows:
-        if name not in theirs.names or _parent(theirs, name) not in (None, *file.rows):
+        if name not in new.names or _parent(new, name) not in (None, *file.rows):
             raise InputError(f"{file.path}: some nodes on the path of {name!r} are missing; export the adapters again")
-    names = [*(own.names if own else ()), *(name for name in file.rows if own is None or name not in own.names)]
-    if set(names) <= set(theirs.names):
-        names = [name for name in theirs.names if name in names]
-    trees = {name: own if own is not None and name in own.names else theirs for name in names}
+    names = [*(old.names if old else ()), *(name for name in file.rows if old is None or name not in old.names)]
+    if set(names) <= set(new.names):
+        names = [name for name in new.names if name in names]
+    trees = {name: old if old is not None and name in old.names else new for name in names}
     parents = {name: _parent(tree, name) for name, tree in trees.items()}
-    leaves = {name: tree.names[row] for tree in (theirs, own) if tree for name, row in tree.domains.items()}
+    leaves = {name: tree.names[row] for tree in (new, old) if tree for name, row in tree.domains.items()}
     return DomainTree(
         tuple(names),
         tuple(None if parents[name] is None else names.index(str(parents[name])) for name in names),
@@ -156,8 +156,8 @@ def _base_hashes(system: System) -> dict[str, str]:
 
 def _check_base(system: System, file: AdapterFile) -> None:
     """Refuse another base, and name the first tensor that differs."""
-    own, theirs = _base_hashes(system), file.manifest.base
-    first = next((key for key in [*theirs, *own] if own.get(key) != theirs.get(key)), None)
+    system_base, file_base = _base_hashes(system), file.manifest.base
+    first = next((key for key in [*file_base, *system_base] if system_base.get(key) != file_base.get(key)), None)
     if first is not None:
         raise InputError(
             f"{file.path}: was trained on another base than {system.path}: the tensor {first} differs; give the model "
@@ -178,8 +178,8 @@ def _check_kind(system: System, file: AdapterFile) -> None:
         raise InputError(
             f"{file.path}: its manifest does not have the options {', '.join(ADDED[kind])}; export the adapters again"
         )
-    own: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
-    for name, value in own.items():
+    required: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
+    for name, value in required.items():
         # Initialisation and training options do not affect the computation; the width is in the shapes.
         is_of_training = name in ("bottleneck_dim", "adapter_init_scale", "frozen_mode")
         if not is_of_training and options[name] != value:
@@ -199,10 +199,10 @@ def _check_tensors(system: System, file: AdapterFile) -> None:
         check_weights(tensors)
         expected = {key: shape for key, shape in shapes.items() if is_row_key(key, kind) == are_rows}
         for key in sorted({*expected, *tensors}):
-            found = tuple(tensors[key].shape) if key in tensors else None
-            if found != expected.get(key):
+            shape = tuple(tensors[key].shape) if key in tensors else None
+            if shape != expected.get(key):
                 raise InputError(
-                    f"{file.path}: {key}{suffix} has the shape {found}, but this base needs {expected.get(key)}; "
+                    f"{file.path}: {key}{suffix} has the shape {shape}, but this base needs {expected.get(key)}; "
                     "give adapters of the same sizes"
                 )
     if system.has_adapters:

@@ -272,8 +272,8 @@ class Bench:
         system.write_checkpoint(start)
         languages = dict(zip(("source-lang", "target-lang"), system.manifest.languages, strict=True))
         files = {"save-dir": folder, "finetune-from-model": start, "seed": self.training.seed, **languages}
-        given = [*as_arguments({**_OPTIONS, **as_trained(system), **options, **files}), *self.training.extra]
-        arguments = [str(self.data), *model_arguments(system), *given, *distributed_arguments(given)]
+        words = [*as_arguments({**_OPTIONS, **as_trained(system), **options, **files}), *self.training.extra]
+        arguments = [str(self.data), *model_arguments(system), *words, *distributed_arguments(words)]
         run_training(what, arguments, self.folder / f"{what}.log")
         return System.read(folder / "checkpoint_best.pt").model
 
@@ -298,16 +298,16 @@ def as_trained(system: System) -> dict[str, Any]:
 
     If Adam did not train them, or the checkpoint does not say it, the values are usual ones for small models.
     """
-    given: Any = OmegaConf.to_container(OmegaConf.create(system.checkpoint["cfg"]), resolve=True)
-    is_adams = (given.get("optimizer") or {}).get("_name") == "adam"
+    config: Any = OmegaConf.to_container(OmegaConf.create(system.checkpoint["cfg"]), resolve=True)
+    is_adams = (config.get("optimizer") or {}).get("_name") == "adam"
     is_trained = is_adams and system.checkpoint["optimizer_history"][-1]["num_updates"] > 0
-    found = {}
+    options = {}
     for option, (section, name, usual) in _AS_TRAINED.items():
-        value = (given.get(section) or {}).get(name) if is_trained else None
-        found[option] = usual if value is None else value
+        value = (config.get(section) or {}).get(name) if is_trained else None
+        options[option] = usual if value is None else value
     if not is_trained and not system.options.get("dropout"):
-        found["label-smoothing"] = 0.0  # a student is too certain for it
-    return {**found, "adam-betas": str(found["adam-betas"]), "max-tokens": min(found["max-tokens"], _MOST_TOKENS)}
+        options["label-smoothing"] = 0.0  # a student is too certain for it
+    return {**options, "adam-betas": str(options["adam-betas"]), "max-tokens": min(options["max-tokens"], _MOST_TOKENS)}
 
 
 def model_arguments(system: System) -> list[str]:
@@ -315,8 +315,8 @@ def model_arguments(system: System) -> list[str]:
     parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
     ARCH_MODEL_REGISTRY[system.kind].add_args(parser)
     flags = {action.dest: action.option_strings[-1].removeprefix("--") for action in parser._actions}
-    given = {flag: system.options.get(dest) for dest, flag in flags.items()}
-    return as_arguments({"arch": system.kind, **{flag: value for flag, value in given.items() if value != ""}})
+    arguments = {flag: system.options.get(dest) for dest, flag in flags.items()}
+    return as_arguments({"arch": system.kind, **{flag: value for flag, value in arguments.items() if value != ""}})
 
 
 def _as_plain(system: System) -> System:

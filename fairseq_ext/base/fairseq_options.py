@@ -77,9 +77,9 @@ class Mistake(NamedTuple):
 def check_commands(commands: Sequence[FairseqCommand]) -> None:
     """Check in one process that fairseq accepts the options of all commands. Start no process without commands."""
     different = list({command.spelled: command for command in reversed(commands)}.values())[::-1]
-    found = first_mistake_in([command.spelled for command in different]) if different else None
-    if found is not None:
-        number, option, text = found
+    mistake = first_mistake_in([command.spelled for command in different]) if different else None
+    if mistake is not None:
+        number, option, text = mistake
         raise InputError(f"{different[number].place_of(option)}: {text}")
 
 
@@ -102,15 +102,15 @@ def first_mistake_in(commands: Sequence[Spelled]) -> Sequence | None:
 def main() -> None:
     """Read commands as JSON from stdin; write the first mistake in them, or null, to stdout."""
     with redirect_stdout(sys.stderr):  # --help also prints there
-        found = first_mistake(json.load(sys.stdin))
-    print(json.dumps(found))
+        mistake = first_mistake(json.load(sys.stdin))
+    print(json.dumps(mistake))
 
 
 def first_mistake(commands: Iterable[Spelled]) -> Mistake | None:
     """Parse command lines with fairseq, and return the first mistake; None if all are accepted."""
     for number, (program, arguments) in enumerate(commands):
-        if found := _mistake_in(program, arguments):
-            return Mistake(number, found[0], f"fairseq-{program} {found[1]}")
+        if mistake := _mistake_in(program, arguments):
+            return Mistake(number, mistake[0], f"fairseq-{program} {mistake[1]}")
     return None
 
 
@@ -156,15 +156,15 @@ def _refused(message: str, arguments: Sequence[str], known: Mapping[str, Action]
                 action.type(value)
         except Exception:  # fairseq's converters may raise any exception
             return f"--{option}", f"rejects its value {shown(value)}"
-    found = _ARGUMENT.match(message)
-    if found is None:
+    match = _ARGUMENT.match(message)
+    if match is None:
         return "", f"rejects these options: {message}"
-    names = found[1].split("/")
-    given = [argument.partition("=")[0] for argument in arguments]
-    option = next((name for name in names if name in given), names[0])
-    _, _, value = found[2].partition(_CHOICE)
+    names = match[1].split("/")
+    typed = [argument.partition("=")[0] for argument in arguments]
+    option = next((name for name in names if name in typed), names[0])
+    _, _, value = match[2].partition(_CHOICE)
     near = _near(value.partition("'")[0], known[option].choices or ()) if value else ""
-    return option, f"rejects it: {found[2].partition(' (')[0]}; {near}" if near else f"rejects it: {found[2]}"
+    return option, f"rejects it: {match[2].partition(' (')[0]}; {near}" if near else f"rejects it: {match[2]}"
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -180,7 +180,7 @@ def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()
     ``dir``, even if they do not exist. Output paths are excluded.
     """
     seen = {os.path.abspath(path) for path in known}
-    found: list[Path] = []
+    files: list[Path] = []
     for option, value in options_in(arguments):
         for part in _paths_in(option, value):
             if option in _CHECKPOINTS and os.path.isdir(part):
@@ -188,8 +188,8 @@ def named_files(arguments: Sequence[str], where: str, known: Sequence[Path] = ()
             place = Path(os.path.abspath(part))
             if seen.isdisjoint(map(str, (place, *place.parents))):
                 seen.add(str(place))
-                found.append(Path(part))
-    return found
+                files.append(Path(part))
+    return files
 
 
 def _paths_in(option: str, value: str) -> list[str]:

@@ -83,8 +83,8 @@ def read_record(directory: Path) -> StepRecord | None:
 
 def read_provenance(value: Any) -> Provenance | None:
     """Return the provenance in a JSON value; None if it is missing or damaged."""
-    found = value if isinstance(value, dict) else {}
-    options, inputs = found.get("options"), found.get("inputs")
+    record = value if isinstance(value, dict) else {}
+    options, inputs = record.get("options"), record.get("inputs")
     return Provenance(options, inputs) if isinstance(options, dict) and isinstance(inputs, list) else None
 
 
@@ -135,14 +135,14 @@ def changes(before: Provenance, now: Provenance, inputs: Sequence[str]) -> str:
     """Describe the differences between two provenances in one line; ``inputs`` are the names of the inputs."""
     old, new = (dict(_leaves(provenance.as_json()["options"])) for provenance in (before, now))
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    found = [f"{name} was {_shown(old.get(name))}, is {_shown(new.get(name))}" for name in names]
+    lines = [f"{name} was {_shown(old.get(name))}, is {_shown(new.get(name))}" for name in names]
     if len(before.inputs) != len(inputs):
-        found.append("the number of its inputs has changed")
+        lines.append("the number of its inputs has changed")
     else:
         hashes = zip(inputs, before.inputs, now.inputs, strict=True)
-        found += [f"its input {name} has changed" for name, then, hash_ in hashes if then != hash_]
-    more = [f"{len(found) - _MOST_CHANGES} more changes"] if len(found) > _MOST_CHANGES else []
-    return "; ".join([*found[:_MOST_CHANGES], *more])
+        lines += [f"its input {name} has changed" for name, then, hash_ in hashes if then != hash_]
+    more = [f"{len(lines) - _MOST_CHANGES} more changes"] if len(lines) > _MOST_CHANGES else []
+    return "; ".join([*lines[:_MOST_CHANGES], *more])
 
 
 def _leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,8 +74,6 @@ def _file_option(parser: ArgumentParser) -> None:
 
 
 def _inspect(options: Namespace) -> None:
-    from dataclasses import asdict
-
     from fairseq_ext.adapters.adapter_file import read_adapters
 
     manifest = asdict(read_adapters(options.file).manifest)
@@ -253,8 +253,6 @@ def _print_domains(output: Path, system: System) -> None:
 
 def _load_fairseq() -> None:
     """Import fairseq, and silence its messages and warnings of libraries."""
-    import warnings
-
     from fairseq_ext.base.fairseq_cli import quieten_fairseq
 
     quieten_fairseq()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from pathlib import Path
 
+from fairseq_ext.base.domain_names import count_domain_tags
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import Verb, add_config
 
@@ -73,8 +76,6 @@ def _label_options(parser: ArgumentParser) -> None:
 
 def _label(options: Namespace) -> None:
     if options.check:
-        import sys
-
         from fairseq_ext.data.teacher_labels import check_labels
 
         count = check_labels(options.teacher)
@@ -96,9 +97,6 @@ def _normalise_options(parser: ArgumentParser) -> None:
 
 
 def _normalise(options: Namespace) -> None:
-    from collections import Counter
-
-    from fairseq_ext.base.domain_names import count_domain_tags
     from fairseq_ext.experiments.translation.config import load_config
     from fairseq_ext.text.normalise import normalise_lines
     from fairseq_ext.text.raw_text import canonical

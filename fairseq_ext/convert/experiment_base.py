@@ -80,7 +80,7 @@ def _check_direction(source: Path, languages: Languages) -> None:
     config = read_json(path) if path.is_file() else {}
     said = [str(config.get(key, "")) for key in ("source_lang", "target_lang")]
     # Match codes of two and three letters, such as "de" and "deu".
-    if [base_language(own)[:2] for own in said] == [base_language(own)[:2] for own in reversed(languages)]:
+    if [base_language(code)[:2] for code in said] == [base_language(code)[:2] for code in reversed(languages)]:
         raise InputError(
             f"{path}: the model translates from {said[0]} to {said[1]}, but the experiment from {languages[0]} to "
             f"{languages[1]}; swap source_lang and target_lang, or give a model for the other direction"
@@ -90,8 +90,8 @@ def _check_direction(source: Path, languages: Languages) -> None:
 def _check_pair(source: Path, names: Sequence[str]) -> None:
     """Refuse a Marian model that names other languages than these."""
     files = find_files(source)
-    for own, name in zip(files.languages, names, strict=True):
-        if own and base_language(own)[:2] != base_language(name)[:2]:
+    for language, name in zip(files.languages, names, strict=True):
+        if language and base_language(language)[:2] != base_language(name)[:2]:
             said = " to ".join(map(str, files.languages))
             raise InputError(
                 f"{files.model}: translates from {said}, not from {' to '.join(names)}; give another model, or the "

@@ -67,26 +67,26 @@ class MarianFolder:
     @property
     def shortlist(self) -> Path | None:
         """The lexical shortlist that the options of decoding name, or the only one."""
-        told = [self.files.get(name) for name in _names(self.decoding, "shortlist")]
-        found = [path for name, path in self.files.items() if _SHORTLIST.fullmatch(name)]
-        return next((path for path in told if path in found), found[0] if len(found) == 1 else None)
+        named = [self.files.get(name) for name in _names(self.decoding, "shortlist")]
+        shortlists = [path for name, path in self.files.items() if _SHORTLIST.fullmatch(name)]
+        return next((path for path in named if path in shortlists), shortlists[0] if len(shortlists) == 1 else None)
 
     @property
     def inputs(self) -> list[Path]:
         """Files that an import reads."""
         small = (_YML, _SPM, ".yml", "metadata.json")
-        found = {self.model, self.shortlist, *(path for name, path in self.files.items() if name.endswith(small))}
-        return sorted(path for path in found if path is not None)
+        paths = {self.model, self.shortlist, *(path for name, path in self.files.items() if name.endswith(small))}
+        return sorted(path for path in paths if path is not None)
 
     def read_vocabulary(self, languages: Sequence[str | None]) -> TranslationVocabulary:
         """Read both vocabularies; languages that are None are taken from ``metadata.json`` or the model's name."""
-        given = [own or found for own, found in zip(languages, self.languages, strict=True)]
-        paths = self.vocabularies(given)
+        chosen = [language or recorded for language, recorded in zip(languages, self.languages, strict=True)]
+        paths = self.vocabularies(chosen)
         pieces = [*paths]
         if paths[0].name.removesuffix(_PACKED).endswith(_YML):
-            pieces = [*self._pair(_SPM, given)]
+            pieces = [*self._pair(_SPM, chosen)]
         source, target = (_read_side(*each) for each in zip(paths, pieces, strict=True))
-        return marian_vocabulary(source, target, given, self.model)
+        return marian_vocabulary(source, target, chosen, self.model)
 
     @property
     def languages(self) -> list[str | None]:
@@ -95,10 +95,10 @@ class MarianFolder:
         if path is not None:
             content = read_json(path, "remove it, or give the folder as Mozilla publishes it")
         in_name = _PAIR.fullmatch(self.model.name)
-        found = [content.get(f"{side}Language") for side in ("source", "target")]
-        if not all(isinstance(language, str | None) for language in found):
-            raise InputError(f"{path}: its languages are {shown(found)}; expected codes such as en")
-        return [own or (in_name and in_name[side]) for side, own in enumerate(found, start=1)]
+        recorded = [content.get(f"{side}Language") for side in ("source", "target")]
+        if not all(isinstance(language, str | None) for language in recorded):
+            raise InputError(f"{path}: its languages are {shown(recorded)}; expected codes such as en")
+        return [language or (in_name and in_name[side]) for side, language in enumerate(recorded, start=1)]
 
     def vocabularies(self, languages: Sequence[str | None]) -> Sequence[Path]:
         """Return the vocabularies of source and target that the options of decoding name, or else those found."""
@@ -113,22 +113,22 @@ class MarianFolder:
 
     def _pair(self, ending: str, languages: Sequence[str | None]) -> Sequence[Path]:
         """Return the source's and the target's file with this ending; a single one serves both."""
-        folder, found = self.model.parent, [name for name in sorted(self.files) if name.endswith(ending)]
-        if len(found) == 1:
-            return [self.files[found[0]]] * 2
-        if not found:
+        folder, names = self.model.parent, [name for name in sorted(self.files) if name.endswith(ending)]
+        if len(names) == 1:
+            return [self.files[names[0]]] * 2
+        if not names:
             factored = [name for name in self.files if name.endswith(_FACTORED)]
             other = f", and factored vocabularies ({factored[0]}) are not supported" if factored else ""
             raise InputError(
                 f"{folder}: has no vocabulary *{ending}{other}; put the model's vocabulary beside {self.model.name}"
             )
-        words = [(*own, f".{language}.") for own, language in zip(_SIDES, languages, strict=True)]
-        sources, targets = ([name for name in found if any(word in name for word in own)] for own in words)
-        if len(found) == 2 and 1 in (len(sources), len(targets)):
-            is_source = found[0] in sources if len(sources) == 1 else found[0] not in targets
-            return [self.files[name] for name in (found if is_source else reversed(found))]
+        words = [(*side, f".{language}.") for side, language in zip(_SIDES, languages, strict=True)]
+        sources, targets = ([name for name in names if any(word in name for word in side)] for side in words)
+        if len(names) == 2 and 1 in (len(sources), len(targets)):
+            is_source = names[0] in sources if len(sources) == 1 else names[0] not in targets
+            return [self.files[name] for name in (names if is_source else reversed(names))]
         raise InputError(
-            f"{folder}: has {len(found)} files *{ending} ({', '.join(found[:3])}), and it is not clear which is the "
+            f"{folder}: has {len(names)} files *{ending} ({', '.join(names[:3])}), and it is not clear which is the "
             "source's; name them source and target"
         )
 
@@ -152,33 +152,33 @@ def _plain(path: Any) -> str:
 
 def _decoding(files: Mapping[str, Path], model: str) -> dict[str, Any]:
     """Return the options of decoding of a model, by default of any in the folder; empty if there are none."""
-    own, wanted = f"{model}.decoder.yml", {model} if model else set(files)
+    of_model, wanted = f"{model}.decoder.yml", {model} if model else set(files)
     for name in sorted(files):
-        if name == own or _DECODING.fullmatch(name):
+        if name == of_model or _DECODING.fullmatch(name):
             content = load_yaml(files[name])
             models = _names(content, "models")
             if not model and len(models) > 1:
                 raise InputError(f"{files[name]}: names {len(models)} models; give the file of one of them")
-            if name == own or wanted & set(models):
+            if name == of_model or wanted & set(models):
                 return content
     return {}
 
 
 def _names(content: Mapping[str, Any], key: str) -> list[str]:
     """Return the names of files in a list."""
-    found = content.get(key)
-    return [_plain(name) for name in found] if isinstance(found, list) else []
+    names = content.get(key)
+    return [_plain(name) for name in names] if isinstance(names, list) else []
 
 
 def _only_model(files: Mapping[str, Path], decoding: Mapping[str, Any], folder: Path) -> str:
     """Return the name of the folder's model."""
-    found = [name for name in _names(decoding, "models") if name in files]
-    found = found or sorted(
+    models = [name for name in _names(decoding, "models") if name in files]
+    models = models or sorted(
         name for name in files if Path(name).suffix in MODEL_ENDINGS and not _NO_MODEL.fullmatch(name)
     )
-    if len(found) == 1:
-        return found[0]
-    what = f"{len(found)} models ({', '.join(found[:3])})" if found else "no model of Marian, a .npz or .bin"
+    if len(models) == 1:
+        return models[0]
+    what = f"{len(models)} models ({', '.join(models[:3])})" if models else "no model of Marian, a .npz or .bin"
     raise InputError(f"{folder}: has {what}; give the file of one")
 
 

@@ -121,10 +121,10 @@ class _Weights:
         return self.take(name).flatten()
 
     def matrix(self, name: str) -> Tensor:
-        found = self.take(name)
-        if found.dim() != 2:
-            raise InputError(f"{name} has the shape {tuple(found.shape)}, expected a matrix; the file is damaged")
-        return found
+        matrix = self.take(name)
+        if matrix.dim() != 2:
+            raise InputError(f"{name} has the shape {tuple(matrix.shape)}, expected a matrix; the file is damaged")
+        return matrix
 
     def _layer(self, side: str, ours: str, theirs: str) -> None:
         suffix = "_pre" if self.layout.is_pre_norm else ""
@@ -179,13 +179,13 @@ def _dropouts(model: MarianModel, layout: MarianLayout, training: Mapping[str, A
 
 def _generation(decoding: Mapping[str, Any], path: Path) -> list[str]:
     """Return the options of ``fairseq-generate`` for options of Marian's decoder, which are named in errors."""
-    given = {name: decoding.get(name, default) for name, default in _DECODER.items()}
-    for name, value in given.items():
+    values = {name: decoding.get(name, default) for name, default in _DECODER.items()}
+    for name, value in values.items():
         if type(value) not in (int, float, bool):
             raise InputError(f"{path}: the options of decoding have {name} {shown(value)}; expected a number")
-    if type(given["beam-size"]) is not int or given["beam-size"] < 1:
-        raise InputError(f"{path}: the options of decoding have beam-size {given['beam-size']}; expected 1 or more")
-    if given["word-penalty"]:
-        print(f"word-penalty {given['word-penalty']} is left out: fairseq's search has none", file=sys.stderr)
-    found = {"beam": given["beam-size"], "lenpen": given["normalize"] + 0, "max-len-a": given["max-length-factor"]}
-    return as_options({**found, "max-len-b": 0, "unkpen": 0 if given["allow-unk"] else _NO_UNKNOWN})
+    if type(values["beam-size"]) is not int or values["beam-size"] < 1:
+        raise InputError(f"{path}: the options of decoding have beam-size {values['beam-size']}; expected 1 or more")
+    if values["word-penalty"]:
+        print(f"word-penalty {values['word-penalty']} is left out: fairseq's search has none", file=sys.stderr)
+    length = {"lenpen": values["normalize"] + 0, "max-len-a": values["max-length-factor"], "max-len-b": 0}
+    return as_options({"beam": values["beam-size"], **length, "unkpen": 0 if values["allow-unk"] else _NO_UNKNOWN})

@@ -66,11 +66,11 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
     family = _family(config, source)
     search = config | (read_json(source / _GENERATION_CONFIG) if (source / _GENERATION_CONFIG).is_file() else {})
     generation = _generation(search)
-    found, size = read_vocabulary(source, family, languages), config.get("vocab_size")
+    vocabulary, size = read_vocabulary(source, family, languages), config.get("vocab_size")
     vocabulary = replace(
-        found,
-        source=found.source.padded(size, path),
-        target=found.target.padded(config.get("decoder_vocab_size") or size, path),
+        vocabulary,
+        source=vocabulary.source.padded(size, path),
+        target=vocabulary.target.padded(config.get("decoder_vocab_size") or size, path),
     )
     options = _options(config, family, path)
     weights = load_weights(source)
@@ -132,17 +132,17 @@ def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, An
 
 def _generation(config: Mapping[str, Any]) -> list[str]:
     """Return the options of ``fairseq-generate`` for the folder's generation settings."""
-    given = {name: value for name, value in config.items() if value is not None}
-    found = {
-        "beam": given.get("num_beams", 1),
-        "lenpen": given.get("length_penalty", 1.0),
-        "no-repeat-ngram-size": given.get("no_repeat_ngram_size", 0),
+    settings = {name: value for name, value in config.items() if value is not None}
+    options = {
+        "beam": settings.get("num_beams", 1),
+        "lenpen": settings.get("length_penalty", 1.0),
+        "no-repeat-ngram-size": settings.get("no_repeat_ngram_size", 0),
         # Hugging Face counts the start symbol; fairseq counts neither it nor </s>.
-        "min-len": max(0, given.get("min_length", 0) - 1),
+        "min-len": max(0, settings.get("min_length", 0) - 1),
     }
-    if "max_length" in given:
-        found["max-len-b"] = given["max_length"] - 2
-    return as_options(found)
+    if "max_length" in settings:
+        options["max-len-b"] = settings["max_length"] - 2
+    return as_options(options)
 
 
 def _converted(
@@ -172,14 +172,14 @@ def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]
         named: ``shared.weight`` and the other tables V×H
     """
     shared = named.pop("shared.weight", None)
-    own = [named.pop(name, None) for name in _TABLES]
+    stored = [named.pop(name, None) for name in _TABLES]
     is_tied = config.get("tie_word_embeddings", True)
     is_joint = is_tied and config.get("share_encoder_decoder_embeddings", True)
     tables: list[Tensor] = []
     for group in ([0, 1, 2],) if is_joint else ([0], [1, 2]) if is_tied else ([0], [1], [2]):
         # A file may contain a tied table only once, under any of its names.
-        found = [own[number] for number in group] + ([shared] if is_joint else [])
-        present = [table for table in found if table is not None]
+        candidates = [stored[number] for number in group] + ([shared] if is_joint else [])
+        present = [table for table in candidates if table is not None]
         if not present:
             raise InputError(f"has no {_TABLES[group[0]]}; the file is incomplete")
         tables += [present[0]] * len(group)
@@ -196,14 +196,14 @@ def _start(table: Tensor, config: Mapping[str, Any]) -> Tensor:
 
 def _positions(named: Mapping[str, Tensor], length: int, width: int) -> dict[str, Tensor]:
     """Return Marian's tables of positions, preceded by fairseq's two unused rows."""
-    found = {}
+    positions = {}
     for side in ("encoder", "decoder"):
         name = f"{side}.embed_positions.weight"
         table = named.get(name)
         if table is None:
             table = _sinusoids(length, width)
-        found[name] = torch.cat([table.new_zeros(2, table.shape[1]), table])
-    return found
+        positions[name] = torch.cat([table.new_zeros(2, table.shape[1]), table])
+    return positions
 
 
 def _sinusoids(length: int, width: int) -> Tensor:

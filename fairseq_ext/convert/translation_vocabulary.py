@@ -114,13 +114,13 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
     path = folder / TOKENIZER_CONFIG_FILE
     config = read_json(path) if path.is_file() else {}
     names = ("source_lang", "target_lang") if family == "marian" else ("src_lang", "tgt_lang")
-    given = [own or config.get(name) for own, name in zip(languages, names, strict=True)]
+    chosen = [language or config.get(name) for language, name in zip(languages, names, strict=True)]
     if family == "marian":
         refuse_added_tokens(folder, ())
-        return _read_marian(folder, config, given)
+        return _read_marian(folder, config, chosen)
     style = "m2m" if family == "nllb" else family
     symbols, codes = _named_languages(folder, family, config)
-    languages = _languages(folder, given, codes)
+    languages = _languages(folder, chosen, codes)
     # Language symbols renamed as in fairseq.
     renamed = {(f"__{code}__" if family == "m2m" else code): STYLES[style].symbol(code) for code in codes}
     refuse_added_tokens(folder, {*_SPECIAL, MASK, *renamed})
@@ -164,22 +164,22 @@ def _model(folder: Path, symbols: Sequence[str]) -> bytes:
     content = read_json(path)
     if isinstance(content["model"]["vocab"], dict):
         return bpe_of_tokenizer(content, symbols[len(_SPECIAL) :], path)
-    own = set(symbols)
-    vocab = [entry for entry in content["model"]["vocab"] if entry[0] in own]
+    known = set(symbols)
+    vocab = [entry for entry in content["model"]["vocab"] if entry[0] in known]
     return unigram_of_tokenizer({**content, "model": {"vocab": vocab}}, path).model
 
 
-def _read_marian(folder: Path, config: Mapping[str, Any], given: Sequence[Any]) -> TranslationVocabulary:
+def _read_marian(folder: Path, config: Mapping[str, Any], languages: Sequence[Any]) -> TranslationVocabulary:
     symbols = _numbered(folder / VOCAB_FILE)
     targets = _numbered(folder / TARGET_VOCAB_FILE) if config.get("separate_vocabs") else symbols
     sides = ((symbols, folder / SOURCE_MODEL), (targets, folder / TARGET_MODEL))
-    source, target = (Side(own, check_own_pieces(path, own).read_bytes()) for own, path in sides)
-    return marian_vocabulary(source, target, given, folder)
+    source, target = (Side(known, check_own_pieces(path, known).read_bytes()) for known, path in sides)
+    return marian_vocabulary(source, target, languages, folder)
 
 
 def marian_vocabulary(source: Side, target: Side, given: Sequence[Any], folder: Path) -> TranslationVocabulary:
     """Return the vocabulary of a Marian model, which may have symbols ``>>deu<<`` for target languages."""
-    codes = [found[1] for symbol in source.symbols if (found := _MARIAN_CODE.fullmatch(symbol))]
+    codes = [match[1] for symbol in source.symbols if (match := _MARIAN_CODE.fullmatch(symbol))]
     languages = _languages(folder, given, codes, is_told_source=False)
     return TranslationVocabulary(source, target, "marian" if codes else "none", languages)
 

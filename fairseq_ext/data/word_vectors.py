@@ -65,21 +65,21 @@ def _found(dictionary: Any, path: Path, missing: str = MISSING_CHOICES[0]) -> tu
     """Return the vectors of all symbols, V×D, the indices of symbols in the file, and the RMS of the words found."""
     file = read_word_vectors(path)
     counts = _word_counts(dictionary)
-    found = [word for word in counts if word in file]
-    if not found:
+    words = [word for word in counts if word in file]
+    if not words:
         raise InputError(f"{path}: has none of the dictionary's {len(counts)} words; use vectors of the same language")
     vectors = torch.zeros(len(dictionary), file.vector_size)
     if missing == "mean":
-        vectors[:] = torch.tensor(file[found]).mean(dim=0)
+        vectors[:] = torch.tensor(file[words]).mean(dim=0)
     rows = [row for row, symbol in enumerate(dictionary.symbols) if symbol in file and row != dictionary.pad()]
     vectors[rows] = torch.tensor(file[[dictionary[row] for row in rows]])
     vectors[dictionary.pad()] = 0
     for row in (~vectors.isfinite().all(dim=1)).nonzero().flatten().tolist():
         raise InputError(f"{path}: the vector of {dictionary[row]!r} is not finite; correct or remove its line")
-    rms = vectors[[dictionary.index(word) for word in found]].double().square().mean().sqrt().item()
-    covered = sum(counts[word] for word in found) / sum(counts.values())
+    rms = vectors[[dictionary.index(word) for word in words]].double().square().mean().sqrt().item()
+    covered = sum(counts[word] for word in words) / sum(counts.values())
     print(
-        f"{path}: {file.vector_size} dimensions; {len(found):,} words found, {len(counts) - len(found):,} missing "
+        f"{path}: {file.vector_size} dimensions; {len(words):,} words found, {len(counts) - len(words):,} missing "
         f"({100 * (1 - covered):.1f} % of the running text); RMS {rms:.3g}",
         file=sys.stderr,
     )

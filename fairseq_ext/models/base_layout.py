@@ -169,13 +169,13 @@ def _adapters_of(weights: Mapping[str, Tensor], options: Mapping[str, Any]) -> d
 def _compare(args: Namespace, layout: Mapping[str, Any]) -> None:
     shares_all = getattr(args, "share_all_embeddings", False)
     for name, value in layout.items():
-        own = getattr(args, name, TRANSFORMER_OPTIONS.get(name, False))
-        if name == "bottleneck_dim" and not own:
-            own = args.encoder_embed_dim // 2
-        if str(own) != str(value) and not (name == "share_decoder_input_output_embed" and shares_all):
+        chosen = getattr(args, name, TRANSFORMER_OPTIONS.get(name, False))
+        if name == "bottleneck_dim" and not chosen:
+            chosen = args.encoder_embed_dim // 2
+        if str(chosen) != str(value) and not (name == "share_decoder_input_output_embed" and shares_all):
             model = ARCH_MODEL_NAME_REGISTRY[getattr(args, "arch", None) or args._name]
             raise InputError(
-                f"{_told(name, own)}: the base checkpoint {_path_of_base(args)} has {_told(name, value)}; remove "
+                f"{_told(name, chosen)}: the base checkpoint {_path_of_base(args)} has {_told(name, value)}; remove "
                 f"options of the size and use --arch {model}, which adopts the base's size"
             )
 

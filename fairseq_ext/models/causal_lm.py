@@ -134,8 +134,8 @@ class CausalDecoder(FairseqIncrementalDecoder):
         return state
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        own = super().state_dict()
-        state_dict.update({f"{prefix}{name}": own[name] for name in self._frozen_names()})
+        current = super().state_dict()
+        state_dict.update({f"{prefix}{name}": current[name] for name in self._frozen_names()})
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _frozen_names(self) -> list[str]:
@@ -151,8 +151,8 @@ class BlockAdapter(PostLayerAdapter):
         layer.register_forward_hook(self._after_layer)
 
     def forward(self, x: Tensor) -> Tensor:
-        own = next(self.bank.parameters()).dtype
-        return super().forward(x.transpose(0, 1).to(own)).transpose(0, 1).to(x.dtype)
+        dtype = next(self.bank.parameters()).dtype
+        return super().forward(x.transpose(0, 1).to(dtype)).transpose(0, 1).to(x.dtype)
 
 
 @dataclass
@@ -193,23 +193,23 @@ def note_base(cfg: Any) -> None:
     if not getattr(cfg, "base_model", ""):
         return
     path = Path(cfg.base_model)
-    found = checksum_of(path)
-    if cfg.base_sha256 not in ("", found):
+    checksum = checksum_of(path)
+    if cfg.base_sha256 not in ("", checksum):
         raise InputError(
             f"{path}: is another model than the one of this checkpoint; give its folder with "
             "--model-overrides \"{'base_model': 'FOLDER'}\""
         )
-    cfg.base_model, cfg.base_sha256 = str(path.resolve()), found
+    cfg.base_model, cfg.base_sha256 = str(path.resolve()), checksum
 
 
 def weights_of(path: Path) -> tuple[Path, ...]:
     """Return the files with the weights of a model."""
-    found = (path,) if path.suffix == GGUF else tuple(sorted(path.glob("*.safetensors")))
-    if not found or not all(file.is_file() for file in found):
+    files = (path,) if path.suffix == GGUF else tuple(sorted(path.glob("*.safetensors")))
+    if not files or not all(file.is_file() for file in files):
         raise InputError(
             f"{path}: not found, or has no weights; give the folder of a model with safetensors, or a {GGUF} file"
         )
-    return found
+    return files
 
 
 def checksum_of(path: Path) -> str:

@@ -28,12 +28,12 @@ def add_fresh_adapters(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
     plain adapters, to which gates are added. If some adapters or gates are missing, the checkpoint is
     damaged or of another layout; it is left incomplete, and :func:`check_fit` reports it.
     """
-    own = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
+    fresh = {name: value for name, value in model.state_dict().items() if is_adapter_key(name)}
     present = {name for name in state_dict if is_adapter_key(name)}
     if not present:
-        state_dict.update(own)
+        state_dict.update(fresh)
     elif not any(".router." in name for name in present):
-        state_dict.update({name: value for name, value in own.items() if ".router." in name})
+        state_dict.update({name: value for name, value in fresh.items() if ".router." in name})
 
 
 def check_fit(
@@ -42,7 +42,7 @@ def check_fit(
     """Reject checkpoints of other models with a one-line error; a load-state-dict pre-hook."""
     if prefix or not strict:
         return
-    own = model.state_dict()
+    expected = model.state_dict()
     problems = []
     # A language model has no encoder; RoBERTa's is nested deeper.
     for key, kind in (
@@ -50,15 +50,15 @@ def check_fit(
         ("encoder.sentence_encoder.embed_tokens.weight", "symbols"),
         ("decoder.embed_tokens.weight", "symbols"),
     ):
-        if key in own.keys() & state_dict.keys():
-            rows, own_rows = len(state_dict[key]), len(own[key])
-            if rows != own_rows:
-                problems.append(f"it has {rows} {kind}, but the data's dictionary has {own_rows}: wrong dictionary")
+        if key in expected.keys() & state_dict.keys():
+            rows, needed = len(state_dict[key]), len(expected[key])
+            if rows != needed:
+                problems.append(f"it has {rows} {kind}, but the data's dictionary has {needed}: wrong dictionary")
             break
-    misshapen = [n for n in sorted(own.keys() & state_dict.keys()) if own[n].shape != state_dict[n].shape]
+    misshapen = [n for n in sorted(expected.keys() & state_dict.keys()) if expected[n].shape != state_dict[n].shape]
     for what, names in [
-        ("missing", sorted(own.keys() - state_dict.keys())),
-        ("unknown", sorted(state_dict.keys() - own.keys())),
+        ("missing", sorted(expected.keys() - state_dict.keys())),
+        ("unknown", sorted(state_dict.keys() - expected.keys())),
         ("of another shape", misshapen),
     ]:
         if names:

@@ -52,12 +52,12 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
                 raise InputError(f"{path}: not found; give the directory of the checkpoint and that of its data")
         if "bpe" not in options:
             options |= subword_options(data)
-        found = hub_utils.from_pretrained(str(model), checkpoint_file, str(data.resolve()), **options)
-        if not hasattr(found["task"], "typed_domains"):
+        loaded = hub_utils.from_pretrained(str(model), checkpoint_file, str(data.resolve()), **options)
+        if not hasattr(loaded["task"], "typed_domains"):
             raise InputError(
                 f"{model / checkpoint_file}: not trained with --task multi_domain_translation; use another"
             )
-        return cls(found["args"], found["task"], found["models"])
+        return cls(loaded["args"], loaded["task"], loaded["models"])
 
     @property
     def domains(self) -> list[str]:
@@ -87,8 +87,8 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         """
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, domain=domain, **options)[0]
-        found = self._search(sentences, domain, beam=beam, verbose=verbose, **options)
-        return [self.decode(hypotheses[0]["tokens"]) for hypotheses in found]
+        translations = self._search(sentences, domain, beam=beam, verbose=verbose, **options)
+        return [self.decode(hypotheses[0]["tokens"]) for hypotheses in translations]
 
     def translate_with_gates(
         self,
@@ -102,8 +102,8 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         if not any(hasattr(model, "gate_weights") for model in self.models):
             raise InputError("these models have no gates; use translate")
         wanted = {"with_gates": True}
-        found = self._search(sentences, domain, beam=beam, inference_step_args=wanted, **options)
-        return [(self.decode(hypotheses[0]["tokens"]), hypotheses[0]["gates"]) for hypotheses in found]
+        translations = self._search(sentences, domain, beam=beam, inference_step_args=wanted, **options)
+        return [(self.decode(hypotheses[0]["tokens"]), hypotheses[0]["gates"]) for hypotheses in translations]
 
     def score(  # type: ignore[override]
         self,
@@ -129,19 +129,19 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         scored: dict[int, dict[str, Any]] = {}
         for batch in self._batches(pairs):
             batch = utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
-            found = self.task.inference_step(scorer, self.models, batch)
-            scored |= {n: hypotheses[0] for n, hypotheses in zip(batch["id"].tolist(), found, strict=True)}
+            scores = self.task.inference_step(scorer, self.models, batch)
+            scored |= {n: hypotheses[0] for n, hypotheses in zip(batch["id"].tolist(), scores, strict=True)}
         return [scored[n] for n in range(len(sentences))]
 
     def _search(self, sentences: Sequence[str], domain: Any, **options: Any) -> list[list[dict[str, Any]]]:
-        found: list = self.generate(self._encode_all(sentences, domain), **options) if len(sentences) else []
-        return found
+        translations: list = self.generate(self._encode_all(sentences, domain), **options) if len(sentences) else []
+        return translations
 
     def _encode_all(self, sentences: Sequence[str], domain: str | Sequence[str | None] | None) -> list[Tensor]:
-        given = [domain] * len(sentences) if domain is None or isinstance(domain, str) else list(domain)
-        if len(given) != len(sentences):
-            raise InputError(f"{len(given)} domains for {len(sentences)} sentences; give one for each, or one for all")
-        return [self.encode(text, own) for text, own in zip(sentences, given, strict=True)]
+        names = [domain] * len(sentences) if domain is None or isinstance(domain, str) else list(domain)
+        if len(names) != len(sentences):
+            raise InputError(f"{len(names)} domains for {len(sentences)} sentences; give one for each, or one for all")
+        return [self.encode(text, name) for text, name in zip(sentences, names, strict=True)]
 
     def subwords(self, text: str) -> str:
         """Segment a text into subwords separated by spaces; the target dictionary can segment it again."""

@@ -164,14 +164,14 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
     def _trained_prefixes(self) -> tuple[str, ...]:
         if self.task_name is None:
             return ()
-        own = (f"{HEADS}.{self.task_name}.", f"{TASKS}.{self.task_name}.")
+        of_task = (f"{HEADS}.{self.task_name}.", f"{TASKS}.{self.task_name}.")
         if self.tuning == "full":
-            return (*own, f"{_BASE}.")
+            return (*of_task, f"{_BASE}.")
         if self.tuning == "top":
             last = range(self.base.num_layers)[-self.options.top_layers :]
             # Pre-norm encoders have a norm after the last layer.
-            return (*own, f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
-        return own
+            return (*of_task, f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
+        return of_task
 
     def _add_task(self, task: SavedTask) -> None:
         """Create the head and parameters of a task, with the base's device and dtype."""
@@ -199,18 +199,18 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         take_norm_eps(self.encoder, state_dict, f"{_ENCODER}.")
         take_token_types(self.base, state_dict, f"{_BASE}.")
         saved = {task: SavedTask.read(state_dict, task) for task in task_names(state_dict)}
-        has_types = self.options.token_types or any(found.description.token_types for found in saved.values())
+        has_types = self.options.token_types or any(task_saved.description.token_types for task_saved in saved.values())
         if has_types and _SECOND_TEXT not in state_dict:
             raise InputError(
                 "--token-types: the checkpoint's base has no token types; use a BERT imported with fairseq-ext import "
                 "roberta of this version"
             )
         self._check_kept(state_dict, [task for task in saved if task != self.task_name])
-        for task, found in saved.items():
+        for task, task_saved in saved.items():
             if task in self.tasks:
-                found.check_same(SavedTask.read(self.state_dict(), task))
+                task_saved.check_same(SavedTask.read(self.state_dict(), task))
             else:
-                self._add_task(found)
+                self._add_task(task_saved)
         linear = self._without_linear_heads(state_dict)
         super().upgrade_state_dict_named(state_dict, name)
         state_dict.update(linear)
@@ -243,8 +243,8 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
 
     def _check_positions(self, state_dict: dict[str, Tensor]) -> None:
         key = f"{_BASE}.embed_positions.weight"
-        own, saved = self.state_dict().get(key), state_dict.get(key)
-        if own is not None and saved is not None and len(own) != len(saved):
+        current, saved = self.state_dict().get(key), state_dict.get(key)
+        if current is not None and saved is not None and len(current) != len(saved):
             # The first rows of the table are unused.
             length = len(saved) - self.base.padding_idx - 1
             raise InputError(
@@ -258,9 +258,9 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         state_dict.update({key: value for key, value in self.state_dict().items() if key.startswith(prefix)})
         for position, norm in enumerate(self.base.norm_names):
             for kind in ("weight", "bias"):
-                own, shared = f"{prefix}norms.{position}.{kind}", f"{_BASE}.{norm}.{kind}"
-                if own in state_dict and shared in state_dict:
-                    state_dict[own] = state_dict[shared]
+                norm_key, base_key = f"{prefix}norms.{position}.{kind}", f"{_BASE}.{norm}.{kind}"
+                if norm_key in state_dict and base_key in state_dict:
+                    state_dict[norm_key] = state_dict[base_key]
 
 
 def data_labels(task: Any) -> list[str]:

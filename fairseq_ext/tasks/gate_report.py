@@ -58,9 +58,9 @@ class GateReport:
     def add(self, sample: dict, hypotheses: list, pad: int) -> None:
         """Report the gates of a translated batch, if :func:`attach_gates` added any."""
         if "gates" in hypotheses[0][0]:
-            for number, best in zip(self._ids(sample, pad), (found[0] for found in hypotheses), strict=True):
-                found = best["gates"]
-                self._report(number, {side: found[side].tolist() for side in self.sides if side in found})
+            for number, best in zip(self._ids(sample, pad), (ranked[0] for ranked in hypotheses), strict=True):
+                gates = best["gates"]
+                self._report(number, {side: gates[side].tolist() for side in self.sides if side in gates})
 
     def _report(self, number: int, sides: dict[str, list[list[float]]]) -> None:
         layers = sides["encoder"] + sides["decoder"]

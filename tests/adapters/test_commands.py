@@ -13,7 +13,9 @@ def run(*words: object) -> None:
 
 
 @pytest.mark.slow
-def test_a_domain_is_handed_on(systems: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_domains_are_moved_and_renamed_by_commands(
+    systems: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     run("export", systems / "gad/model.pt", "law", tmp_path / "law.safetensors", "--licence", "CC0-1.0")
     capsys.readouterr()
     run("inspect", tmp_path / "law.safetensors")

@@ -90,7 +90,7 @@ ROW = "decoder.layers.1.adapter.bank.up_bias@law"
         (lambda _, tensors: tensors.pop(ROW), f"the tensor {ROW} is missing"),
     ],
 )
-def test_what_was_changed_is_refused(law: Path, change: Callable, message: str) -> None:
+def test_changed_adapter_files_are_refused(law: Path, change: Callable, message: str) -> None:
     with safe_open(law, framework="pt") as file:
         entries, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     change(entries, tensors)
@@ -116,7 +116,7 @@ def test_writing_needs_no_copy(law: Path, tmp_path: Path) -> None:
     assert torch.equal(read_adapters(tmp_path / "large.safetensors").rows["law"]["large"], large)
 
 
-def test_nothing_is_replaced(systems: Path, tmp_path: Path, law: Path) -> None:
+def test_existing_adapters_and_files_are_not_replaced(systems: Path, tmp_path: Path, law: Path) -> None:
     before = law.read_bytes()
     with pytest.raises(InputError, match="adapter 'law' already exists"):
         attach_adapters(systems / "gad/model.pt", [law], tmp_path / "out.pt")

@@ -65,7 +65,7 @@ def test_a_domain_goes_with_its_own_nodes_and_comes_back(models: Path, tmp_path:
     assert_same_state(System.read(tmp_path / "again.pt"), whole)
 
 
-def test_a_new_leaf(models: Path) -> None:
+def test_adding_a_leaf(models: Path) -> None:
     whole = System.read(models / "tree.pt")
     more = add_domain(whole, "poems", "books", parent="reviews")
     assert more.names == (*whole.names, "poems")
@@ -76,7 +76,7 @@ def test_a_new_leaf(models: Path) -> None:
     assert not fresh["decoder.layers.1.adapter.bank.up_weight"].any()
 
 
-def test_another_name(models: Path, tmp_path: Path) -> None:
+def test_renaming_a_leaf(models: Path, tmp_path: Path) -> None:
     rename_domain(models / "tree.pt", "books", "novels", tmp_path / "renamed.pt")
     renamed = System.read(tmp_path / "renamed.pt")
     assert renamed.domains == ("bio", "films", "novels")

@@ -32,7 +32,7 @@ def test_leaves_of_one_node_are_drawn_beside_each_other() -> None:
     assert tree.drawn_leaves == ("alone", "a", "c", "b")
 
 
-def test_paths_and_weights() -> None:
+def test_paths_of_domains_and_their_weights() -> None:
     tree = tree_from_json(as_json(), "t")
     assert tree.path("yelp") == tree.path("yelp-com") == (3, 5, 6)
     assert tree.path("science") == (4, 6)
@@ -104,7 +104,7 @@ def test_names_of_domains_and_nodes() -> None:
             names_of_paths(spec, TREE, "news")
 
 
-def test_a_file_gives_each_domain_its_own(tmp_path: Path) -> None:
+def test_a_file_of_paths_gives_each_domain_its_paths(tmp_path: Path) -> None:
     path = tmp_path / "paths.json"
     path.write_text(json.dumps({"blogs": ["leaf", "b"], "tales": {"leaf": 3, "b": 1.5}}))
     assert names_of_paths(str(path), TREE, "blogs") == ["leaf", "b"]

@@ -80,7 +80,7 @@ def test_names_with_line_breaks_and_control_characters_are_escaped() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC])
-def test_what_the_disk_or_missing_rights_forbid_is_one_line(number: int) -> None:
+def test_system_errors_are_one_line(number: int) -> None:
     line = end_of(OSError(number, "no such luck", "a\nb"))
     assert line == f"[Errno {number}] no such luck: 'a\\nb'; correct this and run the same command again"
     with pytest.raises(FileNotFoundError):  # a mistake of the program keeps its traceback

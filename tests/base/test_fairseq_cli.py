@@ -9,7 +9,7 @@ from fairseq_ext.base.fairseq_cli import run_fairseq, training_progress
 
 
 @pytest.mark.usefixtures("true_processes")
-def test_folders_that_lie_about_are_no_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("fairseq_ext/__init__.py", "ctypes.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("import os\nos.mkdir('PWN')\n")
@@ -35,7 +35,9 @@ def test_a_killed_command_is_told_with_what_to_do(tmp_path: Path, monkeypatch: p
         (["--max-update", "0"], None),
     ],
 )
-def test_how_far_a_training_is(tmp_path: Path, arguments: list[str], expected: tuple[float, str] | None) -> None:
+def test_progress_of_training_is_read_from_its_log(
+    tmp_path: Path, arguments: list[str], expected: tuple[float, str] | None
+) -> None:
     path = tmp_path / "train.log"
     line = "| train_inner | epoch 00{0}:     50 / 100 loss=8.675, ppl=271, num_updates={0}00, lr=1"
     path.write_text("\n".join(["ż" * 20_000, line.format(1), line.format(2), "2026 | INFO | begin validation"]))

@@ -136,7 +136,7 @@ def test_a_training_of_two_starts_or_without_a_result_is_refused(arguments: list
         check_training_options(arguments, "mix")
 
 
-def test_one_start_is_accepted_and_a_checkpoint(folder: Path) -> None:
+def test_a_single_starting_checkpoint_is_accepted(folder: Path) -> None:
     check_training_options(["--finetune-from-model", "a.pt", "--restore-file", "checkpoint_last.pt"], "gad")
     with pytest.raises(InputError, match="^mix: --restore-file models"):
         named_files(["--restore-file", "models"], "mix")

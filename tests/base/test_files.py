@@ -39,7 +39,7 @@ def test_arrays_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", HUGE, HUGE.replace(b"<f4", b"|O"), header("{" * 9000)])
-def test_headers_that_lie_are_one_line(tmp_path: Path, data: bytes) -> None:
+def test_wrong_array_headers_are_one_line(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(InputError, match=r"a\.npy: (?s:.*); label again"):
         map_array(tmp_path / "a.npy", "label again")
@@ -50,7 +50,7 @@ def test_headers_that_lie_are_one_line(tmp_path: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"{", b"[1]", b"\xff", b'{"a": ' + b"[" * 100_000])
-def test_what_is_no_json_object_is_one_line(tmp_path: Path, data: bytes | None) -> None:
+def test_files_without_a_json_object_are_one_line(tmp_path: Path, data: bytes | None) -> None:
     path = tmp_path / "a.json"
     if data is not None:
         path.write_bytes(data)
@@ -114,7 +114,7 @@ def test_plain_data_is_read(tmp_path: Path, text: str, value: Any) -> None:
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else None,
 )
-def test_what_is_not_plain_is_one_line_at_once(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_yaml_beyond_plain_data_is_one_line_at_once(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught, time_limit():
         load(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path}/c.yaml: ")
@@ -122,7 +122,7 @@ def test_what_is_not_plain_is_one_line_at_once(tmp_path: Path, text: str | bytes
     assert len(line_of(caught.value)) < 1500
 
 
-def test_a_file_that_is_none_is_one_line(tmp_path: Path) -> None:
+def test_unreadable_yaml_files_are_one_line(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.yaml", tmp_path, tmp_path / ("x" * 300)):
         with pytest.raises(InputError, match="cannot be read"):
             load_yaml(path)

@@ -101,7 +101,7 @@ def test_errors_of_jobs_arrive_as_one_line(error: BaseException, tmp_path: Path)
     assert not job_output(tmp_path / "job", 1).exists()
 
 
-def test_jobs_vanish_together_with_what_killed_ones_left(tmp_path: Path) -> None:
+def test_removing_jobs_removes_leftovers_of_killed_ones(tmp_path: Path) -> None:
     run_jobs(Square(), tmp_path / "job", 2, ONE, "squares")
     (tmp_path / "job" / ".000001.host.1").mkdir()
     (tmp_path / "job.gone" / "000000").mkdir(parents=True)
@@ -150,7 +150,7 @@ def said(folder: Path, scheduler: str, job: Wait | None = None) -> str:
 
 @needs_dask
 @pytest.mark.parametrize("address", ["", "tcp://[::1", "absent.json"])
-def test_what_is_no_address_is_not_tried(address: str, tmp_path: Path) -> None:
+def test_invalid_scheduler_addresses_are_refused(address: str, tmp_path: Path) -> None:
     assert said(tmp_path, address).startswith(f"--scheduler {address}: unknown scheduler")
 
 

@@ -16,13 +16,13 @@ from fairseq_ext.base.origin import ORIGIN_FILE, Origin, read_origin
         (Origin("enpt", None, None, "fast==1", "MIT"), "enpt from fast==1; licence not stated (the package: MIT)"),
     ],
 )
-def test_text_and_file(tmp_path: Path, origin: Origin, text: str) -> None:
+def test_origin_as_text_and_as_file(tmp_path: Path, origin: Origin, text: str) -> None:
     assert origin.text == text
     origin.write(tmp_path)
     assert read_origin(tmp_path) == origin
 
 
-def test_a_missing_file_is_none_and_another_is_named(tmp_path: Path) -> None:
+def test_a_missing_origin_is_none_and_a_damaged_file_is_named(tmp_path: Path) -> None:
     assert read_origin(tmp_path) is None
     for content in ("{}", '{"model": 3}', '{"model": "x", "colour": "red"}', "[]"):
         (tmp_path / ORIGIN_FILE).write_text(content)

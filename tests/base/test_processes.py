@@ -24,7 +24,7 @@ def test_launchers_are_recognised() -> None:
     assert distributed_arguments([], {}) == []
 
 
-def test_fairseq_is_told_where_to_meet() -> None:
+def test_torchrun_gives_fairseq_its_distributed_options() -> None:
     assert distributed_arguments([], TORCHRUN) == [
         "--distributed-world-size", "4", "--distributed-rank", "3", "--distributed-init-method", "tcp://first:29501",
         "--device-id", "1", "--distributed-no-spawn",
@@ -33,7 +33,7 @@ def test_fairseq_is_told_where_to_meet() -> None:
     assert distributed_arguments(given, TORCHRUN)[4:] == ["--device-id", "1"]
 
 
-def test_under_slurm_the_first_node_is_the_meeting_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_gives_fairseq_its_distributed_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_first_host", lambda nodes: {"gpu[3-4]": "gpu3"}[nodes])
     assert distributed_arguments([], SRUN) == [
         "--distributed-world-size", "8", "--distributed-rank", "5", "--distributed-init-method", "tcp://gpu3:50123",

@@ -149,7 +149,7 @@ def test_an_interrupted_run_is_continued_by_its_own_fingerprint_alone(
     assert begun == [0, 2, 0, 0]
 
 
-def test_what_an_earlier_version_made_is_up_to_date_or_made_anew(tmp_path: Path) -> None:
+def test_records_of_earlier_versions_are_read(tmp_path: Path) -> None:
     output = tmp_path / "mix"
     run(output, options={"a": 1})
     record = json.loads((output / RECORD).read_text())

@@ -65,7 +65,9 @@ def test_lines_are_labelled_by_their_probabilities() -> None:
         list(classify(model, "films", ["w1", "w1\tw2\tw3"], iter))
 
 
-def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_classify_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = write_task(tmp_path / "films")
     checkpoint = write_model(tmp_path / "model.pt", "films")
     monkeypatch.setattr(encoders, "load_encoder", lambda folder: iter)

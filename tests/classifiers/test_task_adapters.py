@@ -85,7 +85,7 @@ def test_another_base_and_files_that_do_not_belong_together_are_refused(
 
 
 @pytest.mark.slow
-def test_command_line(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tasks_commands(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verb("tasks")(["list", str(world / "both.pt")])
     assert capsys.readouterr().out == (
         "sst2: adapters of width 64, 18,243 parameters, bad, good, mixed\n"

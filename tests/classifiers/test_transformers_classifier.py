@@ -61,7 +61,7 @@ def test_it_learns_and_survives_saving(encoder: Path, tmp_path: Path) -> None:
         ("classifier.json", {"secret": 1}),
     ],
 )
-def test_tampered_ones_end_in_one_line(
+def test_tampered_classifiers_end_in_one_line(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, values: dict[str, Any]
 ) -> None:
     folder = shutil.copytree(encoder, tmp_path / "teacher")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
 from fairseq.models.roberta import RobertaModel
 from safetensors.torch import load_file, save_file
 
@@ -20,6 +19,7 @@ from fairseq_ext.convert.roberta import import_roberta
 from fairseq_ext.convert.subwords import read_vocabulary
 from fairseq_ext.models.bert import BertModel
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
+from tests import toy
 from tests.convert.damage import WEIGHTS, change_json, change_weight, hide_code, lead_astray
 from tests.convert.tiny_bert import make_bert
 from tests.convert.tiny_roberta import make_roberta
@@ -54,12 +54,6 @@ def imported(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> dict
     return {name: folder / name for name in sources}
 
 
-def load(folder: Path) -> tuple[Any, Any]:
-    """The model as fairseq's commands load it, and its task."""
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder / MODEL_FILE)], {"data": str(folder)})
-    return models[0].eval(), task
-
-
 def random_rows(num_symbols: int) -> torch.Tensor:
     """Three texts, one padded and one with a mask."""
     rows = torch.randint(4, num_symbols, (3, LENGTH), generator=torch.Generator().manual_seed(1))
@@ -72,7 +66,7 @@ def check_outputs(source: Path, folder: Path, theirs: Any) -> None:
     """Compare states, and logits where the original has a head."""
     numbers = torch.tensor(read_vocabulary(source).order())
     rows = random_rows(len(numbers))
-    is_text, model = rows != 1, load(folder)[0]
+    is_text, model = rows != 1, toy.load(folder / MODEL_FILE)[0]
     with torch.no_grad():
         found = theirs(numbers[rows], attention_mask=is_text.long(), output_hidden_states=True)
         ours, extra = model(rows, return_all_hiddens=True)
@@ -86,7 +80,7 @@ def check_outputs(source: Path, folder: Path, theirs: Any) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_states_and_logits_are_the_same(sources: Sources, imported: dict[str, Path], name: str) -> None:
-    model, task = load(imported[name])
+    model, task = toy.load(imported[name] / MODEL_FILE)
     source, theirs = sources[name]
     order = read_vocabulary(source).order()
     check_outputs(source, imported[name], theirs)
@@ -122,7 +116,7 @@ def test_a_model_without_head_gets_one_that_knows_nothing(tmp_path: Path, capsys
     verb("import", "roberta")([str(tmp_path / "hf"), str(tmp_path / "fs")])
     assert "has no head for masked tokens" in capsys.readouterr().err
     check_outputs(tmp_path / "hf", tmp_path / "fs", theirs)
-    assert not load(tmp_path / "fs")[0](random_rows(theirs.config.vocab_size))[0].any()
+    assert not toy.load(tmp_path / "fs" / MODEL_FILE)[0](random_rows(theirs.config.vocab_size))[0].any()
 
 
 def test_a_bert_reads_text_as_hugging_face_does(sources: Sources, imported: dict[str, Path]) -> None:

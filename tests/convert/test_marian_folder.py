@@ -111,11 +111,10 @@ def decode_with(folder: Path, beam: str) -> None:
     (folder / "decoder.yml").write_text(f"models: [{MODEL}]\nbeam-size: {beam}\n")
 
 
-def change_array(name: str, array: np.ndarray | None) -> Spoil:
+def add_array(array: np.ndarray) -> Spoil:
     def spoil(folder: Path) -> None:
         with np.load(folder / MODEL) as file:
-            arrays: dict[str, Any] = {**dict(file), name: array}
-        np.savez(folder / MODEL, **{key: value for key, value in arrays.items() if value is not None})
+            np.savez(folder / MODEL, x=array, **file)
 
     return spoil
 
@@ -138,14 +137,10 @@ MARIANS = {"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1}
         (change_options(transformer_dim_ffn=32), f"{MODEL}: .* of another shape: .*fc1"),
         (change_options(enc_depth=3), f"{MODEL}: has no encoder_l3_self_Wq, which its options require"),
         (change_options(enc_depth=1), f"{MODEL}: has the unknown entry encoder_l2"),
-        (change_options(type="amun"), f"{MODEL}: type is 'amun'"),
         (lambda folder: decode_with(folder, "0"), f"{MODEL}: .* beam-size 0; expected 1 or more"),
         (lambda folder: decode_with(folder, "2.5"), f"{MODEL}: .* beam-size 2.5; expected 1 or more"),
-        (change_array("decoder_l1_rnn_W", None), f"{MODEL}: has no decoder_l1_rnn_W"),
-        (change_array("x", np.zeros((1, 1), np.float32)), f"{MODEL}: has the unknown entry x"),
-        (change_array("x", np.array(["text"])), f"{MODEL}: x has numbers of type"),
-        (change_array("x", np.array([{}], object)), f"{MODEL}: cannot be read as arrays"),
-        (lambda folder: shutil.copy(folder / MODEL, folder / "b.npz"), "has 2 models"),
+        (add_array(np.array(["text"])), f"{MODEL}: x has numbers of type"),
+        (add_array(np.array([{}], object)), f"{MODEL}: cannot be read as arrays"),
     ],
 )
 def test_what_is_damaged_ends_in_one_line_and_nothing_is_written(

@@ -49,8 +49,6 @@ def test_sizes_norms_and_positions() -> None:
     ("changes", "match"),
     [
         ({"type": "s2s"}, "type is 's2s'"),
-        ({"type": "amun"}, "type is 'amun'"),
-        ({"type": "multi-transformer"}, "type is 'multi-transformer'"),
         ({"transformer_decoder_autoreg": "average-attention"}, "transformer-decoder-autoreg 'average-attention'"),
         ({"dec_cell": "gru"}, "dec-cell 'gru'"),
         ({"transformer_ffn_depth": 3}, "transformer-ffn-depth is 3"),

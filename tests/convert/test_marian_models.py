@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_ext.convert.marian_models import import_marian_model
 from fairseq_ext.text.subwords import load_subwords, model_of
+from tests import toy
 
 FOLDER = Path(__file__).resolve().parent / "marian"
 LANGUAGES = ("xx", "yy")
@@ -26,11 +26,6 @@ def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return json.loads((FOLDER / request.param / "expected.json").read_text()), folder
 
 
-def load(folder: Path) -> tuple[Any, Any]:
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder / "model.pt")], {"data": str(folder)})
-    return models[0].eval(), task
-
-
 def numbers(folder: Path, task: Any, side: int, line: str) -> torch.Tensor:
     """A sentence as symbols, 1×T."""
     pieces = load_subwords(model_of(folder, LANGUAGES[side])).encode(line, out_type=str)
@@ -40,7 +35,7 @@ def numbers(folder: Path, task: Any, side: int, line: str) -> torch.Tensor:
 
 def search(folder: Path, beam: int) -> Any:
     """Translate as ``generation.txt`` says, but with this beam; scores are not normalised."""
-    model, task = load(folder)
+    model, task = toy.load(folder / "model.pt")
     words = (folder / "generation.txt").read_text().split()
     told = dict(zip(words[::2], words[1::2], strict=True))
     options = {
@@ -66,14 +61,14 @@ def search(folder: Path, beam: int) -> Any:
 
 def test_tied_tables_stay_tied(form: tuple[dict[str, Any], Path]) -> None:
     """Although the decoder begins with zeros, and the output layer has a row for the symbol that begins it."""
-    model, _ = load(form[1])
+    model, _ = toy.load(form[1] / "model.pt")
     modules = (model.encoder.embed_tokens, model.decoder.embed_tokens, model.decoder.output_projection)
     assert len({id(module.weight) for module in modules}) == NUM_TABLES.get(form[1].name.rstrip("0123456789"), 1)
 
 
 def test_log_probabilities_of_given_targets_are_the_same(form: tuple[dict[str, Any], Path]) -> None:
     expected, folder = form
-    model, task = load(folder)
+    model, task = toy.load(folder / "model.pt")
     assert len(expected["scores"]) > 12
     for source, target, score in zip(expected["source"], expected["target"], expected["scores"], strict=True):
         tokens, wanted = (numbers(folder, task, side, line) for side, line in enumerate((source, target)))

@@ -93,7 +93,9 @@ def table() -> tuple[list[str], dict[str, list[str]]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", table()[1])
-def test_every_cell_is_so(name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_supported_bases_are_those_of_the_page(
+    name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     columns, rows = table()
     base, found = Base(name, data, tmp_path), {}
     for column, use in COLUMNS.items():

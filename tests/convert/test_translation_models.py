@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 
 from fairseq_ext.base.errors import InputError
@@ -61,12 +60,6 @@ def told(folder: Path) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def load(folder: Path) -> tuple[Any, Any]:
-    """The model as fairseq's commands load it, and its task."""
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder / "model.pt")], {"data": str(folder)})
-    return models[0].eval(), task
-
-
 def numbers(symbols: list[str] | None, dictionary: Dictionary) -> torch.Tensor:
     """By fairseq's number, Hugging Face's; -1 for a symbol that it lacks."""
     if symbols is None:
@@ -76,7 +69,7 @@ def numbers(symbols: list[str] | None, dictionary: Dictionary) -> torch.Tensor:
 
 def test_logits_are_the_same_and_fresh_adapters_change_nothing(form: tuple[Any, Path, Path]) -> None:
     theirs, source, folder = form
-    model, task = load(folder)
+    model, task = toy.load(folder / "model.pt")
     adapted = toy.make_model(*toy.make_task(folder, *tiny.adapter_options(folder), arch="transformer_gated_adapter"))
     adapted.load_state_dict(model.state_dict(), strict=True)
     dictionaries = task.src_dict, task.tgt_dict

@@ -24,6 +24,8 @@ def test_triplets_by_hand() -> None:
     torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 0.2), expected)
     expected = torch.tensor([2 - 3 + 1.5, 4 - math.sqrt(13) + 1.5])
     torch.testing.assert_close(tdm_terms("triplet", TOPICS, TEXTS, 1.5), expected)
+    topics, texts = torch.zeros(3, 1), torch.tensor([[1.0], [2.0], [4.0]])  # the other text is the next
+    assert tdm_terms("triplet", topics, texts, 9).flatten().tolist() == [1 - 2 + 9, 2 - 4 + 9, 4 - 1 + 9]
 
 
 def test_triplets_of_length_one_see_angles_alone() -> None:

@@ -2,16 +2,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from fairseq_ext.base.domain_tree import read_tree
 from fairseq_ext.data.domain_blocks import DomainBlocks
 from tests import toy_text
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.make_text(tmp_path_factory.mktemp("blocks"))
 
 
 def load(text: Path, split: str, *extra: str, arch: str = toy_text.PLAIN) -> DomainBlocks:

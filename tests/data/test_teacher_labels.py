@@ -100,3 +100,8 @@ def test_zeros_are_no_label_in_training_text_that_is_said_to_lack_some(teacher: 
     np.testing.assert_array_equal(labels_in(teacher)[:], expected)
     with pytest.raises(InputError, match=r"valid\.npy, row 5: "):
         labels_in(teacher, "valid")[:]
+
+
+def test_a_class_that_is_as_probable_as_asked_is_certain() -> None:
+    labels = TeacherLabels(Path(), np.array([[0.5, 0.5], [0.25, 0.75]], np.float32))
+    assert [labels.best(least).tolist() for least in (0.5, 0.6, 0.8)] == [[0, 1], [-1, 1], [-1, -1]]

@@ -16,11 +16,6 @@ from tests.experiments.small_lm import make_checkpoint
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.make_text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
 def models(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A plain model, and one with hierarchical adapters whose nodes differ, as checkpoints."""
     folder, size = tmp_path_factory.mktemp("models"), {"tokens_per_sample": toy_text.BLOCK}

@@ -20,6 +20,7 @@ from fairseq_ext.modules.pretrained import load_causal_model
 from fairseq_ext.text.downloads import fetch_packages
 from fairseq_ext.text.encoders import load_encoder
 from fairseq_ext.text.package_folder import unpack
+from tests import toy
 from tests.experiments.small_lm_experiment import DOMAINS, TREE, UNSEEN, write_lm_experiment
 from tests.integration import experiments
 from tests.integration.test_command_lines import run_well
@@ -113,11 +114,11 @@ def test_smollm2_has_transformers_scores(tmp_path: Path) -> None:
 
 
 def check_scores(base: Path, theirs: Any, ids: Sequence[list[int]], texts: Sequence[str]) -> None:
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(base / "model.pt")], {"data": str(base)})
+    model, task = toy.load(base / "model.pt")
     order = [0] * 4 + [int(symbol) for symbol in task.dictionary.symbols[4:]]
     for text, expected, line in zip(texts, ids, load_encoder(base)(texts), strict=True):
         rows = task.dictionary.encode_line(line, add_if_not_exist=False, append_eos=False).long().unsqueeze(0)
         assert [order[row] for row in rows[0]] == expected, text
         with torch.no_grad():
-            ours, scores = models[0].eval()(rows)[0], theirs(torch.tensor([expected])).logits
+            ours, scores = model(rows)[0], theirs(torch.tensor([expected])).logits
         assert (ours[..., 4:] - scores[..., order[4:]]).abs().max() <= 1e-5 * scores.abs().max()

@@ -292,7 +292,9 @@ def test_the_page_names_the_options_that_are_refused() -> None:
 
 @pytest.mark.parametrize("system", toy_systems.ARCHITECTURES)
 @pytest.mark.parametrize("use", CHECKS)
-def test_cell(world: World, use: str, system: str, capsys: pytest.CaptureFixture) -> None:
+def test_options_work_or_are_refused_as_the_page_says(
+    world: World, use: str, system: str, capsys: pytest.CaptureFixture
+) -> None:
     expected = table()[use][list(toy_systems.ARCHITECTURES).index(system)]
     if expected == "works":
         CHECKS[use](world, system, capsys)

@@ -15,11 +15,6 @@ BLOCKS = ["--task", "multi_domain_language_modeling", "--tokens-per-sample", str
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.make_text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
 def trained(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base, and the hierarchical adapters on it."""
     root = tmp_path_factory.mktemp("trained-lm")

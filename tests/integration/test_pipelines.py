@@ -78,9 +78,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return made
 
 
-def test_they_make_what_the_verbs_make_from_yaml(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipelines_make_what_the_verbs_make(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.folder)
     content = yaml.safe_load((project.work / "teacher.yaml").read_text(encoding="utf-8"))
     content |= {"work_dir": str(tmp_path / "verbs"), "train": {"common": COMMON, "systems": SYSTEMS}}

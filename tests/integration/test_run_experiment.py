@@ -48,7 +48,7 @@ def test_every_run_translates_all_sets_that_it_can(whole: Path) -> None:
         assert {domain for domain in found if domain.startswith("test:")} == sets
 
 
-def test_again_and_by_single_steps_everything_is_done(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_finished_experiments_are_not_run_again(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = times(whole)
     for name in ("run", "prepare", "teacher", "decode", "score"):
         verb(name)([str(whole)])

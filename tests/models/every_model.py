@@ -5,6 +5,7 @@ import re
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -205,31 +206,22 @@ def recurrent_model(root: Path) -> Subject:
     )
 
 
+AD, GAD = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny"
+TRANSLATORS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "AD": (AD, "post-norm", {}),
+    "AD-pre-norm": (AD, "pre-norm", {}),
+    "GAD": (GAD, "post-norm", {}),
+    "GAD-pre-norm": (GAD, "pre-norm", {}),
+    "GAD-source": (GAD, "post-norm", {"gate_inputs": "source", "gate_pairs": 64}),
+    "GAD-all-inputs": (GAD, "pre-norm", {"gate_inputs": "states,source,encoder", "gate_pairs": 64}),
+    "GAD-base": (GAD, "post-norm", {"gate_inputs": "states,source", "gate_pairs": 64, "gate_base": True}),
+    "AD-lora": (AD, "post-norm", {"adapter_form": "lora"}),
+    "GAD-lora-pre-norm": (GAD, "pre-norm", {"adapter_form": "lora"}),
+    "AD-ssru": (AD, "ssru", {}),
+    "GAD-ssru": (GAD, "ssru", {}),
+}
 SUBJECTS: dict[str, Callable[[Path], Subject]] = {
-    "AD": lambda root: translator(root, "transformer_domain_adapter_tiny", "post-norm"),
-    "AD-pre-norm": lambda root: translator(root, "transformer_domain_adapter_tiny", "pre-norm"),
-    "GAD": lambda root: translator(root, "transformer_gated_adapter_tiny", "post-norm"),
-    "GAD-pre-norm": lambda root: translator(root, "transformer_gated_adapter_tiny", "pre-norm"),
-    "GAD-source": lambda root: translator(
-        root, "transformer_gated_adapter_tiny", "post-norm", gate_inputs="source", gate_pairs=64
-    ),
-    "GAD-all-inputs": lambda root: translator(
-        root, "transformer_gated_adapter_tiny", "pre-norm", gate_inputs="states,source,encoder", gate_pairs=64
-    ),
-    "GAD-base": lambda root: translator(
-        root,
-        "transformer_gated_adapter_tiny",
-        "post-norm",
-        gate_inputs="states,source",
-        gate_pairs=64,
-        gate_base=True,
-    ),
-    "AD-lora": lambda root: translator(root, "transformer_domain_adapter_tiny", "post-norm", adapter_form="lora"),
-    "GAD-lora-pre-norm": lambda root: translator(
-        root, "transformer_gated_adapter_tiny", "pre-norm", adapter_form="lora"
-    ),
-    "AD-ssru": lambda root: translator(root, "transformer_domain_adapter_tiny", "ssru"),
-    "GAD-ssru": lambda root: translator(root, "transformer_gated_adapter_tiny", "ssru"),
+    **{name: partial(translator, arch=arch, norm=norm, **own) for name, (arch, norm, own) in TRANSLATORS.items()},
     "paths": path_model,
     "topics": topic_model,
     "houlsby": lambda _: classifier("post-norm"),

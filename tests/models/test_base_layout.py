@@ -29,7 +29,7 @@ def student(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy.write_checkpoint(tmp_path_factory.mktemp("student") / "base.pt", args, toy.make_model(task, args))
 
 
-def test_no_size_need_be_typed(data: Path, base: Path) -> None:
+def test_adapters_take_the_size_of_their_base(data: Path, base: Path) -> None:
     task, args = toy.make_task(data, START, str(base), arch=AD)
     assert (args.encoder_layers, args.encoder_embed_dim, args.max_source_positions) == (3, 64, 50)
     assert args.encoder_normalize_before
@@ -51,18 +51,13 @@ def test_hydra_takes_the_size_of_its_base(data: Path, base: Path) -> None:
         task.build_model(cfg.model)
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.make_text(tmp_path_factory.mktemp("text"))
-
-
 @pytest.mark.parametrize("arch", ["transformer_lm_hier_adapter", "transformer_lm_topic"])
-def test_language_models_take_the_size_of_their_base(text: Path, arch: str) -> None:
+def test_language_models_take_the_size_of_their_base(text: Path, tmp_path: Path, arch: str) -> None:
     sizes = ["--decoder-layers", "3", "--decoder-normalize-before", "--no-scale-embedding"]
     positions = ["--decoder-learned-pos", "--max-target-positions", "50"]
     plain, options = toy_text.make_task(text, *sizes, *positions, arch=toy_text.PLAIN)
     words = ["--task", "multi_domain_language_modeling", "--arch", toy_text.PLAIN, *sizes, *positions]
-    path = toy.write_checkpoint(text / "base.pt", toy.parsed(text, *words), toy.make_model(plain, options))
+    path = toy.write_checkpoint(tmp_path / "base.pt", toy.parsed(text, *words), toy.make_model(plain, options))
     weights = torch.load(path, weights_only=True)["model"]
     tree = ["--adapters", "single"] if "hier" in arch else []
     task, args = toy_text.make_task(text, *tree, START, str(path), arch=arch)
@@ -134,7 +129,7 @@ def test_adapters_keep_the_dropout_of_their_base(data: Path, student: Path, tmp_
     assert toy.make_task(data, START, str(tuned), arch=AD)[1].dropout == 0.3
 
 
-def test_a_rate_that_is_none_is_refused(data: Path, tmp_path: Path) -> None:
+def test_an_invalid_dropout_of_a_base_is_refused(data: Path, tmp_path: Path) -> None:
     task, args = toy.make_task(data, arch="transformer_tiny")
     model = toy.make_model(task, args)
     args.dropout = 1.5

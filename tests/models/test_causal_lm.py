@@ -137,6 +137,9 @@ def test_the_cache_gives_the_scores_of_the_whole_text(bases: Bases, tmp_path: Pa
     steps = [model(rows[:, : n + 1], incremental_state=state, **more)[0][:, -1] for n in range(5)]
     whole = model(rows, **more)[0]
     assert are_close(torch.stack(steps, 1), whole[:, :5])
+    at_once: dict = {}
+    parts = [model(rows[:, :end], incremental_state=at_once, **more)[0] for end in (3, 5)]
+    assert are_close(torch.cat(parts, 1), whole[:, :5])
     order = torch.tensor([1])
     model.decoder.reorder_incremental_state_scripting(state, order)
     rest = model(rows[order, :6], incremental_state=state, **{name: value[order] for name, value in more.items()})[0]

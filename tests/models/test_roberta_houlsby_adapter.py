@@ -27,7 +27,7 @@ def model(norm: dict[str, Any]) -> RobertaHoulsbyAdapterModel:
     return randomise(started_from(make_model(**norm), make_base(**norm).state_dict()))
 
 
-def test_without_a_task_it_is_its_base_exactly(model: Any, norm: dict[str, Any]) -> None:
+def test_roberta_without_a_task_is_its_base(model: Any, norm: dict[str, Any]) -> None:
     logits(model, "sst2")  # leaves nothing behind
     assert torch.equal(model(tokens_of())[0], make_base(**norm)(tokens_of())[0])
 
@@ -103,7 +103,7 @@ def test_a_task_is_switched_by_name() -> None:
 
 
 @pytest.mark.parametrize("tuning", ["top", "full"])
-def test_a_base_that_tasks_rest_on_is_not_changed(tuning: str) -> None:
+def test_tunings_that_change_the_base_are_refused_if_it_has_tasks(tuning: str) -> None:
     first = make_model()
     with pytest.raises(InputError, match=rf"--tuning {tuning} .*\(sst2\)"):
         make_model("trec", tuning=tuning).load_state_dict(copy_of(first.state_dict()), strict=True)

@@ -20,7 +20,7 @@ def made(data: Path, *options: str, **given: Any) -> tuple[Any, Any, dict[str, T
 
 
 @pytest.mark.parametrize("inputs", ["states", "source", "states,source", "states,source,encoder"])
-def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
+def test_gate_weights_of_each_input_alone(data: Path, inputs: str) -> None:
     """Each is a distribution; and an input that says nothing leaves the other with what is used."""
     _, model, net_input = made(data, "--gate-inputs", inputs, "--gate-pairs", "16")
     weights = model.gate_weights(net_input, net_input["prev_output_tokens"])
@@ -29,6 +29,9 @@ def test_what_each_input_would_decide_alone(data: Path, inputs: str) -> None:
     assert weights.keys() == {"encoder", "decoder", "tokens"} | parts
     assert all(torch.allclose(weights[part].sum(-1), torch.ones(())) for part in parts)
     if inputs == "states,source":
+        gate = model.encoder.source_gate(net_input["src_tokens"]).squeeze(0).unsqueeze(1)  # B×1×D
+        of_states = weights["encoder"].log() * model.gates[0].temperature - gate  # logits, up to a constant
+        torch.testing.assert_close(weights["encoder_states"], model.gates[0].weights(of_states))
         model.encoder.source_gate.weight.data.zero_()
         silent = model.gate_weights(net_input, net_input["prev_output_tokens"])
         torch.testing.assert_close(silent["source"], torch.full_like(silent["source"], 1 / 3))
@@ -53,8 +56,9 @@ def test_a_row_may_be_forced_to_one_adapter_or_none(data: Path) -> None:
     assert torch.equal(plain(**bare, domain_ids=ids)[0][1], base(**bare)[0][1])
 
 
-def test_only_the_gates_that_are_named_train(data: Path) -> None:
-    task, model, inputs = made(data, "--train-gates", "med")
+@pytest.mark.parametrize(("gates", "trained_rows"), [("med", [1]), ("all", [0, 1, 2])])
+def test_only_the_gates_that_are_named_train(data: Path, gates: str, trained_rows: list[int]) -> None:
+    task, model, inputs = made(data, "--train-gates", gates)
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert all(name.endswith("adapter.router.weight") for name in trained)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -64,10 +68,10 @@ def test_only_the_gates_that_are_named_train(data: Path) -> None:
     task.optimizer_step(optimizer, model, 1)
     for name, value in model.state_dict().items():
         rows = [row for row in range(len(value)) if not torch.equal(value[row], before[name][row])]
-        assert rows == ([1] if name.endswith("router.weight") else []), name
+        assert rows == (trained_rows if name.endswith("router.weight") else []), name
 
 
-def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
+def test_guarded_adapters_are_stored_in_checkpoints(data: Path) -> None:
     task, args = toy.make_task(data)
     first, second = (toy.make_model(task, args, seed=seed) for seed in (1, 2))
     first.guard(["med"])
@@ -78,7 +82,7 @@ def test_the_guard_of_a_checkpoint_is_taken_over(data: Path) -> None:
     assert second.gates[0].guarded == ()
 
 
-def test_gates_are_as_sparse_as_is_asked_whatever_the_checkpoint(data: Path) -> None:
+def test_top_k_is_an_option_that_checkpoints_do_not_fix(data: Path) -> None:
     _, dense, inputs = made(data)
     sparse = toy.make_model(*toy.make_task(data, "--gate-top-k", "1"))
     sparse.load_state_dict(dict(dense.state_dict()), strict=True)

@@ -4,7 +4,6 @@ import copy
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -12,13 +11,8 @@ from tests import toy, toy_text
 from tests.toy_text import DOMAINS, NODES, TREE
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.make_text(tmp_path_factory.mktemp("text"))
-
-
 def make_model(text: Path, tree: dict | None = None, *words: str, seed: int = 1) -> Any:
-    options = [] if tree is None else ["--tree", str(toy_text.write_tree(text / "tree.json", tree))]
+    options = [] if tree is None else ["--tree", str(toy_text.write_tree(text.parent / "tree.json", tree))]
     model = toy.make_model(*toy_text.make_task(text, *options, *words), seed)
     toy.randomise_adapters(model)
     return model

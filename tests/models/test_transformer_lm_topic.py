@@ -13,11 +13,6 @@ from tests import toy, toy_text
 PAD = 1
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.make_text(tmp_path_factory.mktemp("text"))
-
-
 def make_model(text: Path, *words: str) -> Any:
     """One whose topics have been somewhere."""
     options = ("--num-topics", "3", *words)

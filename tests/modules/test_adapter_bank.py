@@ -74,6 +74,15 @@ def test_a_fresh_bank_is_the_identity_under_autocast() -> None:
             assert torch.equal(out, x)
 
 
+def test_under_autocast_results_without_gradients_are_those_with_them() -> None:
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # whose lists of lowered operators differ
+    bank, x, weights = (each.to(device) for each in (make_bank(), torch.randn(7, 4, H), torch.rand(7, 4, D)))
+    with torch.autocast(device, torch.bfloat16):
+        trained = bank(x, weights)
+        with torch.no_grad():
+            assert torch.equal(bank(x, weights), trained)
+
+
 def test_initial_weights_are_at_most_two_standard_deviations() -> None:
     weights = AdapterBank(64, 64, D, init_scale=0.5).down_weight.detach()  # some would be larger
     assert 0.9 < float(weights.abs().max()) <= 1.0

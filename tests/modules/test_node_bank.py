@@ -68,3 +68,5 @@ def test_only_the_nodes_that_a_batch_chose_have_gradients(bank: NodeBank) -> Non
     torch.testing.assert_close(out, bank(x, given), atol=1e-5, rtol=1e-5)
     out.square().sum().backward()
     assert [node for node, _ in bank.gradients("up_weight")] == [0, 3, 4]
+    before = {node: grad.double() for node, grad in bank.gradients("up_weight")}
+    torch.testing.assert_close(dict(bank.double().gradients("up_weight")), before, rtol=0, atol=0)

@@ -28,19 +28,20 @@ def make_gate(causal: bool = True, top_k: int = 0, has_base: bool = False) -> Ga
     return gate
 
 
-def test_rows_go_through_their_paths(bank: AdapterBank) -> None:
+def test_rows_use_their_given_weights(bank: AdapterBank) -> None:
     x = torch.randn(5, 4, H)
     weights = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
     out = mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights))
     torch.testing.assert_close(out, bank(x, weights))
     assert torch.equal(out[:, 3], x[:, 3])
+    assert torch.equal(mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=torch.zeros(4, D))), x)
     bank.down_weight.data[0] = float("nan")  # would spread to everything computed with it
     assert mixed(GivenRouter(), x, bank, RoutingBatch(given_weights=weights[1:2])).isfinite().all()
 
 
 @pytest.mark.parametrize("has_base", [False, True])
 @pytest.mark.parametrize("guarded", [(), (1,)])
-def test_a_gate_gives_way_in_the_rows_that_are_forced(
+def test_forced_rows_use_given_weights_instead_of_gates(
     bank: AdapterBank, guarded: tuple[int, ...], has_base: bool
 ) -> None:
     gate, x = make_gate(has_base=has_base), torch.randn(5, 3, H)
@@ -63,11 +64,21 @@ def test_a_forced_row_uses_all_its_adapters_even_if_the_gate_keeps_fewer(bank: A
     torch.testing.assert_close(out[:, [1]], mixed(gate, x[:, [1]], bank, RoutingBatch()))
 
 
-def test_a_guarded_adapter_loses_a_tie() -> None:
+@pytest.mark.parametrize(
+    ("guarded", "logits", "used"),
+    [
+        ((1,), [2.0, 2.0, 1.0], [True, False, True]),  # a tie
+        ((1,), [2.0, 2.5, 1.0], [True, True, True]),
+        ((1, 2), [0.0, 1.0, 2.0], [True, False, True]),
+        ((1, 2), [2.0, 1.0, 0.0], [True, False, False]),
+    ],
+)
+def test_of_guarded_adapters_the_highest_is_used_if_it_beats_the_others(
+    guarded: tuple[int, ...], logits: list[float], used: list[bool]
+) -> None:
     gate = make_gate()
-    gate.guarded = (1,)
-    weights = gate.weights(torch.tensor([[2.0, 2.0, 1.0], [2.0, 2.5, 1.0]]))
-    assert (weights[:, 1] > 0).tolist() == [False, True]
+    gate.guarded = guarded
+    assert gate.weights(torch.tensor(logits)).ne(0).tolist() == used
 
 
 @pytest.mark.parametrize("has_base", [False, True])
@@ -139,10 +150,3 @@ def test_dropout_is_of_what_adapters_add(bank: AdapterBank) -> None:
     is_kept = dropped.abs() > 1e-6
     assert 0 < int(is_kept.sum()) < is_kept.numel()
     torch.testing.assert_close(dropped[is_kept], 2 * added[is_kept], atol=1e-5, rtol=1e-5)
-
-
-def test_of_guarded_adapters_only_the_highest_takes_part() -> None:
-    gate = make_gate()
-    gate.guarded = (1, 2)
-    weights = gate.weights(torch.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
-    assert weights.ne(0).tolist() == [[True, False, True], [True, False, False]]

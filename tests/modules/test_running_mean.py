@@ -31,3 +31,6 @@ def test_step_by_step_equals_at_once_and_follows_the_beam() -> None:
 def test_half_precision_sums_in_full() -> None:
     x = torch.full((4096, 1, 1), 1.001, dtype=torch.bfloat16)
     assert RunningMean()(x)[-1].item() == x[0].item()
+    mean, state = RunningMean(), {}
+    steps = [mean.step(torch.ones(1, 1, 1, dtype=torch.bfloat16), state) for _ in range(300)]  # 256 + 1 is 256 there
+    assert steps[-1].item() == 1

@@ -12,7 +12,7 @@ TEXT = '["root", "söhne", "law", "🙂"]'
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_a_text_survives_averages(dtype: torch.dtype) -> None:
+def test_stored_text_survives_averaging_of_checkpoints(dtype: torch.dtype) -> None:
     """Of checkpoints, by fairseq's script, and of updates, step by step, by --store-ema."""
     saved = text_entry(TEXT).to(dtype)
     assert read_text(sum(saved.float() for _ in range(10)) / 10) == TEXT

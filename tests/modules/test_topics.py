@@ -78,7 +78,7 @@ def formula(mixture: MixtureOfSoftmaxes, hidden: Tensor, weight: Tensor) -> Tens
 
 @pytest.mark.parametrize("average_states", [False, True])
 @pytest.mark.parametrize(("kind", "chunk_size"), [("affine", 1), ("multiplication", 9), ("addition", 1000)])
-def test_is_its_formula(kind: str, average_states: bool, chunk_size: int) -> None:
+def test_a_mixture_of_softmaxes_equals_its_formula(kind: str, average_states: bool, chunk_size: int) -> None:
     mixture, hidden, targets, weight = make(kind, average_states=average_states, chunk_size=chunk_size)
     probs = formula(mixture, hidden, weight)
     torch.testing.assert_close(mixture.scores(hidden, weight).softmax(1), probs)

@@ -53,7 +53,9 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Said:
 
 
 @pytest.mark.slow
-def test_it_is_said_once_and_not_when_resumed(data: Path, bases: dict[str, Path], tmp_path: Path, said: Said) -> None:
+def test_dropout_of_the_base_is_warned_of_once_and_not_when_resumed(
+    data: Path, bases: dict[str, Path], tmp_path: Path, said: Said
+) -> None:
     start = ["--finetune-from-model", str(bases["0.3"])]
     run(data, tmp_path, *start)
     (line,) = said()
@@ -72,7 +74,7 @@ def test_it_is_said_once_and_not_when_resumed(data: Path, bases: dict[str, Path]
     ("rate", "options"),
     [("0", ()), ("0.3", ("--dropout", "0")), ("0.3", ("--frozen-mode", "eval")), (None, ("--dropout", "0.5"))],
 )
-def test_nothing_is_said_without_a_base_or_without_dropout(
+def test_no_warning_without_a_base_or_without_dropout(
     rate: str | None,
     options: tuple[str, ...],
     data: Path,
@@ -86,7 +88,7 @@ def test_nothing_is_said_without_a_base_or_without_dropout(
 
 
 @pytest.mark.slow
-def test_label_smoothing_on_a_base_without_dropout_is_said(
+def test_label_smoothing_on_a_base_without_dropout_is_warned_of(
     data: Path, bases: dict[str, Path], tmp_path: Path, said: Said
 ) -> None:
     for rate, lines in (("0", 1), ("0.3", 0)):
@@ -98,7 +100,7 @@ def test_label_smoothing_on_a_base_without_dropout_is_said(
 
 
 @pytest.mark.slow
-def test_it_changes_no_weight(
+def test_checking_the_first_batch_changes_no_weight(
     data: Path, bases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def weights(folder: Path) -> dict[str, Any]:
@@ -127,7 +129,7 @@ class Doubled(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("in_training", "is_said"), [(8.7, False), (7.3, False), (9.0, True), (7.0, True)])
-def test_a_difference_of_a_tenth_is_said_by_the_first_process(in_training: float, is_said: bool, said: Said) -> None:
+def test_only_the_first_process_warns_of_a_difference_of_a_tenth(in_training: float, is_said: bool, said: Said) -> None:
     model = Doubled(in_training)
     trainer: Any = SimpleNamespace(
         unchecked_base="base.pt", model=model, criterion=torch.nn.Identity(), cuda=False, is_data_parallel_master=True

@@ -73,25 +73,27 @@ def refused(way: Callable[[Path, Path], Any], path: Path, data: Path) -> str:
 
 
 @pytest.mark.parametrize("form", hostile.FORMS)
-def test_every_form_is_refused_by_path(form: str, good: hostile.State, data: Path, tmp_path: Path) -> None:
+def test_every_hostile_form_is_refused(form: str, good: hostile.State, data: Path, tmp_path: Path) -> None:
     refused(load_by_path, hostile.write(tmp_path / "evil.pt", good, form), data)
 
 
 @pytest.mark.parametrize("way", list(WAYS)[1:])
 @pytest.mark.parametrize("form", ["cutoff as namespace", "unpickled"])
-def test_every_way_refuses(way: str, form: str, good: hostile.State, data: Path, tmp_path: Path) -> None:
+def test_every_way_of_loading_refuses_hostile_checkpoints(
+    way: str, form: str, good: hostile.State, data: Path, tmp_path: Path
+) -> None:
     refused(WAYS[way], hostile.write(tmp_path / "evil.pt", good, form), data)
 
 
 @pytest.mark.slow
-def test_the_good_one_that_they_are_made_of_loads(good: hostile.State, data: Path, tmp_path: Path) -> None:
+def test_the_harmless_checkpoint_loads(good: hostile.State, data: Path, tmp_path: Path) -> None:
     for form in (hostile.with_config(), hostile.as_namespace("model"), hostile.as_legacy()):
         torch.save(form({**good, "cfg": dict(good["cfg"])}), tmp_path / "good.pt")
         load_by_path(tmp_path / "good.pt", data)
 
 
 @pytest.mark.slow
-def test_code_that_it_names_is_not_imported(good: hostile.State, data: Path, tmp_path: Path) -> None:
+def test_the_user_dir_of_a_checkpoint_is_not_imported(good: hostile.State, data: Path, tmp_path: Path) -> None:
     """fairseq keeps the user directory of a training in its checkpoint; only that of the command line is imported."""
     (tmp_path / "evil_code").mkdir()
     (tmp_path / "evil_code" / "__init__.py").write_text("import os\nos.mkdir('PWN')\n")

@@ -28,13 +28,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("{'beam': 5, 'paths': ['a']}", {"beam": 5, "paths": ["a"]}),
     ],
 )
-def test_what_fairseq_writes_as_python_is_read(text: str, value: Any) -> None:
+def test_python_literals_are_read(text: str, value: Any) -> None:
     assert evaluate_literal(text) == value
     assert type(evaluate_literal(text)) is type(value)
 
 
 @pytest.mark.parametrize("text", [PWN, f"[({PWN}, 3)]", "().__class__.__bases__", "10 ** 100000000", "(" * 5000, ""])
-def test_all_else_is_refused_in_one_short_line(text: str, tmp_path: Path) -> None:
+def test_other_python_is_refused_in_one_short_line(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a plain value") as caught:
         evaluate_literal(text)
     assert "\n" not in str(caught.value)
@@ -42,7 +42,7 @@ def test_all_else_is_refused_in_one_short_line(text: str, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_module_of_fairseq_that_evaluates_options_has_it() -> None:
+def test_every_module_of_fairseq_with_eval_reads_literals_only() -> None:
     [package] = fairseq.__path__
     files = [path for path in Path(package).rglob("*.py") if "examples" not in path.relative_to(package).parts]
     evaluating = {
@@ -53,7 +53,7 @@ def test_every_module_of_fairseq_that_evaluates_options_has_it() -> None:
     assert all(loaded[path].__dict__["eval"] is evaluate_literal for path in evaluating)
 
 
-def test_a_program_has_it_whatever_its_modules_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_read_literals_only_too(monkeypatch: pytest.MonkeyPatch) -> None:
     program = ModuleType("__main__")
     program.__spec__ = ModuleSpec("fairseq_cli.eval_lm", None)
     monkeypatch.setitem(sys.modules, "as __main__", program)

@@ -16,7 +16,7 @@ def log_probs(model: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_models_made_ready_for_inference_have_smaller_numbers_that_are_near(data: Path, precision: str) -> None:
+def test_inference_in_lower_precision_is_near_full_precision(data: Path, precision: str) -> None:
     _, _, model = toy_systems.make_system(data, "gad")
     exact = log_probs(model)
     model.prepare_for_inference_(Namespace(generation=Namespace(), task=Namespace(decoding_precision=precision)))

@@ -3,6 +3,7 @@
 import copy
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ from tests.patches import hostile
 CONFIG: dict = {"model": {"_name": "lightconv"}, "task": {"_name": "translation_multi_simple_epoch"}, "criterion": None}
 
 
+def judge(state: dict, reason: str | None) -> None:
+    """Check that options are accepted, or refused for a reason."""
+    with pytest.raises(InputError, match=reason) if reason else nullcontext():
+        check_options(state, {})
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -33,14 +40,9 @@ CONFIG: dict = {"model": {"_name": "lightconv"}, "task": {"_name": "translation_
         ({"common": {"a": [{"b": {1.5: 1}}]}}, "the key '1.5' of type float"),
     ],
 )
-def test_names_are_fairseqs_and_files_the_users(change: dict, reason: str | None) -> None:
+def test_names_and_files_in_options_of_checkpoints_are_checked(change: dict, reason: str | None) -> None:
     for form in (dict, OmegaConf.create):
-        state = {"cfg": form(CONFIG | change)}
-        if reason is None:
-            check_options(state, {})
-        else:
-            with pytest.raises(InputError, match=reason):
-                check_options(state, {})
+        judge({"cfg": form(CONFIG | change)}, reason)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +56,7 @@ def test_names_are_fairseqs_and_files_the_users(change: dict, reason: str | None
     ],
 )
 def test_a_model_is_no_larger_than_its_weights(model: dict[str, int], reason: str | None) -> None:
-    state = {"cfg": CONFIG | {"model": CONFIG["model"] | model}, "model": {"weight": torch.zeros(2000)}}
-    if reason is None:
-        check_options(state, {})
-    else:
-        with pytest.raises(InputError, match=reason):
-            check_options(state, {})
+    judge({"cfg": CONFIG | {"model": CONFIG["model"] | model}, "model": {"weight": torch.zeros(2000)}}, reason)
 
 
 def test_a_full_disk_is_one_line() -> None:
@@ -70,7 +67,7 @@ def test_a_full_disk_is_one_line() -> None:
         checkpoint_utils._torch_persistent_save({"a": torch.zeros(10**5)}, file)
 
 
-def test_files_are_judged_where_something_is_built_and_not_if_overridden() -> None:
+def test_files_in_options_are_refused_only_if_used() -> None:
     state = {"cfg": CONFIG | {"task": {"_name": "x", "lang_dict": "theirs"}}}
     check_options(state, {}, built=("model", "criterion"))
     check_options(state, {"lang_dict": "mine"})
@@ -128,7 +125,9 @@ def with_weight(change: Callable[[Tensor], Any]) -> Callable[[hostile.State], ho
         (hostile.replaced(cfg=7), "its entry 'cfg' is int, expected options"),
     ],
 )
-def test_refused_in_one_line(change: Callable, message: str, good: hostile.State, tmp_path: Path) -> None:
+def test_damaged_weights_are_refused_in_one_line(
+    change: Callable, message: str, good: hostile.State, tmp_path: Path
+) -> None:
     torch.save(change(copy.deepcopy(good)), tmp_path / "odd.pt")
     with pytest.raises(InputError, match=rf"odd\.pt: .*({message})") as caught:
         check_checkpoint(tmp_path / "odd.pt")
@@ -148,3 +147,13 @@ def test_options_of_wrong_kinds_end_in_one_line(good: hostile.State, data: Path,
     with pytest.raises(InputError, match=r"odd\.pt: cannot build a model from it: \w+Error: ") as caught:
         checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "odd.pt")], {"data": str(data)})
     assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.9])
+def test_truncated_at_any_place_is_one_line(good: hostile.State, tmp_path: Path, share: float) -> None:
+    torch.save(good, tmp_path / "cut.pt")
+    whole = (tmp_path / "cut.pt").read_bytes()
+    (tmp_path / "cut.pt").write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(InputError, match=r"cut\.pt: not a readable checkpoint") as caught:
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "cut.pt"))
+    assert "\n" not in str(caught.value)

@@ -42,7 +42,7 @@ def test_bf16_is_bfloat16_on_a_cpu_and_fairseqs_on_a_gpu(
 
 
 @pytest.mark.parametrize("option", ["--fp16", "--amp"])
-def test_what_only_a_gpu_has_is_refused(data: Path, option: str) -> None:
+def test_fp16_and_amp_need_a_gpu(data: Path, option: str) -> None:
     with pytest.raises(InputError, match=f"{option}: needs a GPU"):
         settle_precision(options_of(data, option))
 
@@ -171,3 +171,23 @@ def test_threads_that_make_batches_end_before_the_program(monkeypatch: pytest.Mo
     assert batches._consumer.is_alive()
     at_exit[-1]()
     assert not batches._consumer.is_alive()
+
+
+def test_checkpoints_are_copied_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training killed within fairseq's copy to checkpoint_last.pt must still find the old one there."""
+    new, last = tmp_path / "checkpoint_best.pt", tmp_path / "checkpoint_last.pt"
+    new.write_text("new")
+    last.write_text("old")
+
+    def killed(source: str, target: str) -> None:
+        Path(target).write_text("ne")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fairseq.file_io.shutil.copyfile", killed)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoint_utils.PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_text() == "old"
+    assert checkpoint_utils.PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 2

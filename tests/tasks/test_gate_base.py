@@ -71,7 +71,7 @@ def test_gates_find_what_is_of_no_domain(general: Path) -> None:
     assert (weights[~is_base].argmax(1) == rows["domain_ids"][~is_base]).all()
 
 
-def test_what_it_needs_is_told(general: Path, data: Path, tmp_path: Path) -> None:
+def test_gate_base_needs_general_text_and_a_class_base(general: Path, data: Path, tmp_path: Path) -> None:
     task, _, _ = begin(data)
     with pytest.raises(InputError, match="--gate-base: .*base has no train set; binarise general text"):
         task.load_dataset("train", combine=True)

@@ -89,7 +89,7 @@ def test_only_active_rows_move(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["rows", "nodes"])
 @pytest.mark.parametrize("option", ["--fp16", "--fp16-no-flatten-grads", "--memory-efficient-fp16"])
-def test_in_half_precision(kind: str, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_rows_do_not_move_in_half_precision(kind: str, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the weights move nor the optimiser's copy of them in full precision, which later steps would show."""
     monkeypatch.setattr("torch.cuda.current_device", lambda: None)  # the CPU's number, to fairseq
     bank = make_bank(kind).half()
@@ -102,7 +102,7 @@ def test_in_half_precision(kind: str, option: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["rows", "nodes"])
-def test_weights_in_pieces_are_refused(kind: str) -> None:
+def test_sharded_weights_are_refused(kind: str) -> None:
     bank = make_bank(kind)
     piece = nn.Parameter(torch.cat([p.detach().flatten() for p in bank.parameters()]))
     bank(torch.randn(5, 2, H), torch.ones(1), active=[0]).sum().backward()
@@ -113,7 +113,7 @@ def test_weights_in_pieces_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_node_is_as_old_as_its_own_steps(name: str) -> None:
+def test_optimisers_count_the_steps_of_each_node(name: str) -> None:
     """One that is active every 5th step moves as if these were all steps, whatever the optimiser."""
     nodes, alone = make_bank("nodes"), make_bank("nodes")
     optimizers = [make_optimizer(bank, name) for bank in (nodes, alone)]

@@ -17,11 +17,6 @@ PAD = 1
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_text.make_text(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_text.write_tree(tmp_path_factory.mktemp("tree") / "tree.json")
 

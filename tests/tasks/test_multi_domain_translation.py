@@ -13,6 +13,7 @@ from fairseq.logging import metrics
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
+from fairseq_ext.tasks.domain_metrics import average_over
 from tests import toy
 
 AD, GAD, MIX = "transformer_domain_adapter_tiny", "transformer_gated_adapter_tiny", "transformer_tiny"
@@ -59,6 +60,13 @@ def test_validation_logs_every_domain_and_the_average(data: Path) -> None:
 # Training on some of the domains
 
 
+def test_averages_are_over_the_validated_domains() -> None:
+    with metrics.aggregate(new_root=True) as shown:
+        metrics.log_scalar("loss_law", 1.0)
+        metrics.log_scalar("loss_sub", 3.0)
+    assert average_over(toy.DOMAINS, "loss", shown) == 2
+
+
 def test_training_on_some_domains_keeps_all_numbers(data: Path, teacher: Path) -> None:
     task, _ = loaded(data, "--train-domains", "sub, med", "--teacher-dir", str(teacher), arch=GAD)
     for split in ("train", "valid", "test"):
@@ -94,7 +102,13 @@ def source_of(task: Any, line: str) -> dict[str, torch.Tensor]:
 
 
 def test_a_typed_tag_chooses_the_adapter(data: Path) -> None:
-    tagged, _ = translate_typed(*loaded(data), ["<domain:law>  w1 w2 w3", "<domain:sub>w1 w2 w3"])
+    task, model = loaded(data)
+    encode, lengths = model.encoder.forward, []
+    model.encoder.forward = lambda src_tokens, src_lengths, **given: (
+        lengths.append(src_lengths.tolist()) or encode(src_tokens, src_lengths, **given)
+    )
+    tagged, _ = translate_typed(task, model, ["<domain:law>  w1 w2 w3", "<domain:sub>w1 w2 w3"])
+    assert lengths == [[4, 4]]
     for hypothesis, domain in zip(tagged, ("law", "sub"), strict=True):
         [expected], _ = translate_typed(*loaded(data, "--domain", domain), ["w1 w2 w3"])
         assert hypothesis["tokens"].tolist() == expected["tokens"].tolist()
@@ -107,6 +121,9 @@ def test_tag_model_reads_the_tag_as_text_and_never_goes_without_unless_told_to(d
         task, _ = loaded(data, "--domain-tags", *options, arch=MIX)
         tokens, _ = task.get_interactive_tokens_and_lengths([line], lambda text: text)
         assert tokens[0].tolist() == [task.src_dict.index("<domain:med>"), task.src_dict.index("w1"), 2]
+    # What is typed comes before what is passed, and that before --domain.
+    for line, domain in (("<domain:law> w1", "law"), ("w1", "sub")):
+        assert task.encode_line(line, str, "sub")[0] == task.src_dict.index(f"<domain:{domain}>")
     lines = ["<domain:law> w1", "w1 w2"]
     with pytest.raises(InputError, match="reads a domain's tag; .*--domain NAME.*law, med, sub"):
         translate_typed(*loaded(data, "--domain-tags", arch=MIX), lines)
@@ -143,6 +160,11 @@ def test_weights_of_adapters_in_place_of_a_domain(data: Path, teacher: Path) -> 
     certain = model(**hard, domain_weights=torch.nn.functional.one_hot(best, 3).float())[0]
     torch.testing.assert_close(certain, model(**hard, domain_ids=best)[0], atol=1e-5, rtol=1e-5)
     assert not torch.allclose(together, certain)
+    with torch.no_grad():
+        for rows in (getattr(bank, kind) for bank in model.banks for kind in bank.row_names):
+            rows.copy_(rows[:1].expand_as(rows))
+    equal = [model(**given)[0] for given in (inputs, {**hard, "domain_ids": best})]  # mixed or not, all are alike
+    torch.testing.assert_close(*equal, atol=1e-5, rtol=1e-5)
 
 
 def test_what_is_of_no_domain_uses_the_base_alone(data: Path, tmp_path: Path) -> None:
@@ -287,6 +309,16 @@ def test_the_training_set_is_like_any_other_where_nothing_trains(data: Path) -> 
     assert len(task.dataset("train")) == 72
 
 
+def test_processes_share_the_batches(data: Path) -> None:
+    task, _ = loaded(data)
+    task.load_dataset("valid")
+    given = {"max_sentences": 2, "num_shards": 2, "disable_iterator_cache": True}
+    iterators = [task.get_batch_iterator(task.dataset("valid"), **given, shard_id=shard) for shard in (0, 1)]
+    ids = [[n for batch in each.next_epoch_itr() if batch for n in batch["id"].tolist()] for each in iterators]
+    assert all(ids)
+    assert sorted(ids[0] + ids[1]) == list(range(15))
+
+
 def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
     given = ["--valid-subset", "valid,train"]
     task, _ = loaded(data, *given)
@@ -299,7 +331,7 @@ def test_the_training_set_cannot_validate_its_own_training(data: Path) -> None:
     assert (len(task.dataset("train:law")), len(task.dataset("train"))) == (24, 72)
 
 
-def test_validation_sets_that_nobody_named(own_data: Path) -> None:
+def test_unused_validation_sets_are_refused(own_data: Path) -> None:
     toy.write_split(own_data / "med", "valid1", [("w1", "w1")], toy.make_dictionary())
     with pytest.raises(InputError, match="med: valid1 is not used; .*--valid-subset"):
         loaded(own_data)[0].load_dataset("train", combine=True)
@@ -323,7 +355,7 @@ def test_several_data_directories_take_turns_in_training(data: Path, teacher: Pa
         loaded(Path(f"{data}:{other}"), "--teacher-dir", str(teacher))
 
 
-def test_checkpoints_are_held_to_their_tags(data: Path) -> None:
+def test_domain_tags_must_be_those_of_the_checkpoint(data: Path) -> None:
     tagged, plain = ([*options, "--share-all-embeddings"] for options in (["--domain-tags"], []))
     task, args = toy.make_task(data, *tagged, arch=MIX)
     task.build_model(args)  # as fairseq-train

@@ -41,7 +41,7 @@ class Optimizer:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("arch", "criterion"), SYSTEMS)
-def test_it_is_the_usual_loss_if_all_others_are_drawn(
+def test_the_loss_with_all_symbols_drawn_is_fairseqs(
     arch: str, criterion: str, precision: str, data: Path, teacher: Path
 ) -> None:
     options = [*(["--teacher-dir", str(teacher)] if criterion == GATES else []), "--cpu-precision", precision]

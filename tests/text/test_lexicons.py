@@ -31,7 +31,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_piece_is_linked_to_that_with_which_it_occurs_most(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = count_lexicon(PAIRS, NO_COPIES)
     assert (links(whole), whole.always.tolist()) == ({(4, 5), (6, 7)}, [9])
-    assert sorted(whole.targets_of(np.array([6, 8])).tolist()) == [7, 9]
+    for pieces, targets in (([6, 8], [7, 9]), ([5], [9])):
+        assert sorted(whole.targets_of(np.array(pieces)).tolist()) == targets
     monkeypatch.setattr(lexicons, "_CHUNK", 1)
     assert links(count_lexicon(PAIRS, NO_COPIES)) == links(whole)
 
@@ -40,6 +41,7 @@ def test_each_piece_is_linked_to_that_with_which_it_occurs_most(monkeypatch: pyt
 def test_what_is_known_or_copied_is_not_linked_again() -> None:
     known = Lexicon.of_links(np.array([4, 6, 6]), np.array([5, 3, 8]), np.array([], int))
     assert links(count_lexicon(PAIRS, NO_COPIES, known)) == {(6, 7)}
+    assert links(count_lexicon(PAIRS, NO_COPIES, replace(known, always=np.array([7])))) == set()
     copies = copies_of(list("____a_b___"), list("_____b_a__"))
     assert (copies[4], copies[6]) == (7, 5)
     assert links(count_lexicon(PAIRS, copies)) == {(4, 5), (6, 7)}

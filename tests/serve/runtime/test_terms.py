@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.serve.runtime.requests import Request
-from fairseq_ext.serve.runtime.search import Search
+from fairseq_ext.serve.runtime.search import Found, Hypothesis, Search
 from fairseq_ext.serve.runtime.terms import Constraint, Glossary, Term, TermSearch
 from fairseq_ext.serve.runtime.translator import SystemTranslator
 
@@ -43,6 +43,11 @@ def test_a_form_is_a_whole_word_and_has_a_capital_where_it_begins() -> None:
     for text in ("das Zeigen", "Terminende", "anzeigen"):
         assert constraint.found_in(text) is None
     assert Constraint.of(["終"], lambda _: [1], has_spaces=False).found_in("始終点") == "終"
+
+
+def test_a_hypothesis_that_ends_with_the_longest_beginning_of_a_form_lacks_the_rest() -> None:
+    constraint = Constraint([[1, 1, 2]], [], re.compile("x"))
+    assert (constraint.missing([5, 1, 1], ""), constraint.next_tokens([5, 1, 1])) == (1, {2})
 
 
 @pytest.mark.parametrize("line", ["event", "event\t", "\tTermin", "!\t"])
@@ -103,3 +108,13 @@ def test_half_of_the_beam_is_for_hypotheses_that_lack_nothing(monkeypatch: pytes
     monkeypatch.setattr(search, "_lacks", lambda row, tokens: lacks[tokens[-1]])
     totals, tokens = -np.arange(8.0), np.arange(8)
     assert search._shared_out(0, totals, tokens, range(8)).tolist() == [4, 5, 2, 0, 3, 1, 6, 7]
+
+
+def test_a_longer_translation_does_not_win_by_its_mean_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens beyond the length without terms count as those before, with the sum of their scores."""
+    found = Found([Hypothesis(np.arange(8), score=-1.0), Hypothesis(np.arange(4), score=-1.5)])
+    monkeypatch.setattr(Search, "__init__", lambda self: setattr(self, "limits", np.array([9])))
+    monkeypatch.setattr(Search, "run", lambda self: [found])
+    search = TermSearch(constraints=[[]], lengths=[4], decode=str)
+    search.options = SimpleNamespace(lenpen=1.0)
+    assert [len(each.tokens) for each in search.run()[0].hypotheses] == [4, 8]
