@@ -33,7 +33,7 @@ def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) 
         counts: S×K×10, statistics of BLEU; weights: F by name; result: S by name
     """
     choices = {FIRST_BEST: np.zeros(len(counts), dtype=int)}
-    choices |= {name: nbest.best(own) for name, own in weights.items()}
+    choices |= {name: nbest.best(of_row) for name, of_row in weights.items()}
     return choices | {ORACLE: oracle_choice(counts, nbest.is_hypothesis, list(choices.values()))}
 
 
@@ -112,7 +112,7 @@ def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence
     """
     most = nbest.features.shape[1]
     # One translation of all sentences for each position in the list, so that references are processed only once.
-    places = [[own[place] if place < len(own) else "" for own in nbest.texts] for place in range(most)]
+    places = [[texts[place] if place < len(texts) else "" for texts in nbest.texts] for place in range(most)]
     return np.stack(metric.count(places, references), axis=1) * nbest.is_hypothesis[..., None]
 
 
@@ -159,8 +159,8 @@ def oracle_choice(counts: np.ndarray, is_hypothesis: np.ndarray, others: Sequenc
     gains = True
     while gains:
         gains = False
-        for sentence, own in enumerate(counts):
-            sums = total - own[choice[sentence]] + own
+        for sentence, hypotheses in enumerate(counts):
+            sums = total - hypotheses[choice[sentence]] + hypotheses
             scores = np.where(is_hypothesis[sentence], bleu_of_sums(sums), -1)
             best = int(scores.argmax())
             if scores[best] > scores[choice[sentence]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from tqdm import tqdm
 
-from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.experiments.encoding import LanguageModel
 from fairseq_ext.text.encoders import Encoder
 
@@ -30,14 +29,6 @@ class FairseqScores:
     encoder: Encoder
     max_tokens: int = 4096
 
-    @classmethod
-    def load(
-        cls, checkpoint: Path, data: Path, encoder: Encoder, *, max_tokens: int = 4096, cpu: bool = False
-    ) -> FairseqScores:
-        """Load a model, with ``dict.txt`` from its data directory."""
-        quieten_fairseq()
-        return cls(LanguageModel.load(checkpoint, data, cpu=cpu), encoder, max_tokens)
-
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """Score texts.
 
@@ -50,7 +41,7 @@ class FairseqScores:
         # Batches of rows with similar length need less padding.
         rows.sort(key=lambda row: (len(row[1]), row[0]))
         scores = np.zeros(len(texts))
-        for numbers, inputs, targets in self._batches(rows):
+        for numbers, inputs, targets in tqdm(self._batches(rows), desc="score", unit=" batches", disable=None):
             np.add.at(scores, numbers, self._score(inputs, targets))
         return scores
 

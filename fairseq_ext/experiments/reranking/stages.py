@@ -82,7 +82,7 @@ class RerankingRecipe(Recipe[Reranking]):
         assert config.kneser_ney is not None
         texts = {domain: config.translation.pieces(domain, "train") for domain in config.domains}
         order = config.kneser_ney.order
-        return [ngram_step(config.arpa_file(domain).parent, text, order) for domain, text in texts.items()]
+        return [ngram_step(config.ngram_file(domain).parent, text, order) for domain, text in texts.items()]
 
     def _translate(self) -> list[Step]:
         return [_list_step(self.experiment, split) for split in HELD_OUT]

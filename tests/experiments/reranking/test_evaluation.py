@@ -15,7 +15,7 @@ from fairseq_ext.experiments.reranking.evaluation import (
     evaluate,
     oracle_choice,
 )
-from fairseq_ext.experiments.reranking.nbest import Hypothesis, NBest
+from fairseq_ext.experiments.reranking.nbest import NBest
 from tests.experiments.reranking.made_up import make_list
 
 WEIGHTS = {"one": np.array([0.0, 1.0, -0.5]), "same": np.array([0.0, 0.0, 0.0])}
@@ -70,7 +70,7 @@ def test_odd_sums_are_scored_as_by_sacrebleu() -> None:
         "": "a b c",
         "a b c e": "a b c e f g",
     }
-    nbest = NBest.of([[Hypothesis(text, {"model": 0.0})] for text in pairs])
+    nbest = NBest.of([[text] for text in pairs], {"model": [0.0] * len(pairs)})
     counts = count_hypotheses(bleu_metric("13a"), nbest, list(pairs.values()))
     expected = [BLEU().corpus_score([text], [[reference]]).score for text, reference in pairs.items()]
     assert bleu_of_sums(counts[:, 0]) == pytest.approx(expected, rel=1e-12, abs=1e-300)

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from fairseq_ext.experiments.encoding import LanguageModel
-from fairseq_ext.experiments.reranking import sentence_scores
 from fairseq_ext.experiments.reranking.fairseq_scores import FairseqScores
-from fairseq_ext.experiments.reranking.sentence_scores import LanguageModelSource, score_texts
+from fairseq_ext.experiments.reranking.measure import Model, score_texts
 from tests.experiments import small_lm
 
 TEXTS = ["w1 w2 w3", "", "w4", "w1 w2 w3 unknown w5 w6", "w4", "w9 w8"]
@@ -38,7 +37,7 @@ def by_hand(lm: LanguageModel, text: str) -> float:
 )
 def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: str, options: dict[str, str]) -> None:
     checkpoint = small_lm.make_checkpoint(tmp_path / "lm.pt", data, arch, **options)
-    score = FairseqScores.load(checkpoint, data, iter, cpu=True)
+    score = FairseqScores(LanguageModel.load(checkpoint, data, cpu=True), iter)
     with torch.inference_mode():
         expected = pytest.approx(np.array([by_hand(score.lm, text) for text in TEXTS]), rel=1e-5)
     for max_tokens in (1, 12, 4096):
@@ -50,7 +49,7 @@ def test_score_is_the_sum_over_words_and_end(data: Path, tmp_path: Path, arch: s
 
 def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -> None:
     path = small_lm.make_checkpoint(tmp_path / "short.pt", data, tokens_per_sample=5)
-    score = FairseqScores.load(path, data, iter, cpu=True)
+    score = FairseqScores(LanguageModel.load(path, data, cpu=True), iter)
     tokens = torch.arange(10, 23)
     windows = list(score._windows(tokens))
     assert [len(inputs) for inputs, _ in windows] == [5, 5, 3]
@@ -59,24 +58,18 @@ def test_every_word_of_a_long_sentence_counts_once(data: Path, tmp_path: Path) -
     assert np.isfinite(score([" ".join(["w1"] * 50)])).all()
 
 
-def test_scores_are_kept_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sentence_scores, "_PART_TEXTS", 2)
-    model, folder, seen = tmp_path / "lm.arpa", tmp_path / "scores", list[list[str]]()
-    model.write_text("one")
+def test_scores_are_kept_by_content(tmp_path: Path) -> None:
+    path, folder, scored = tmp_path / "model", tmp_path / "scores", list[list[str]]()
+    path.write_text("one")
 
     def score(texts: Sequence[str]) -> np.ndarray:
-        seen.append(list(texts))
+        scored.append(list(texts))
         return np.array([float(len(text)) for text in texts])
 
-    def scored(texts: list[str]) -> list[float]:
-        return score_texts(LanguageModelSource("kn", "arpa", [model], lambda: score), texts, folder).tolist()
-
-    assert scored(["aa", "b", "aa", "cccc"]) == [2, 1, 2, 4]
-    assert seen == [["aa", "b"], ["cccc"]]
-    assert scored(["b", "b"]) == [1, 1]  # another list
-    assert scored(["aa", "b", "cccc", "aa"]) == [2, 1, 4, 2]  # the same texts
-    assert seen == [["aa", "b"], ["cccc"], ["b"]]
-    model.write_text("two")
-    scored(["b"])
-    assert seen[3:] == [["b"]]
-    assert len(list(folder.glob("kn-*/step.json"))) == 3
+    model = Model("kn", [path], lambda: score)
+    assert score_texts(model, ["aa", "b", "aa", "cccc"], folder).tolist() == [2, 1, 2, 4]
+    assert score_texts(model, ["b", "b"], folder).tolist() == [1, 1]  # another list
+    assert score_texts(model, ["aa", "b", "cccc", "aa"], folder).tolist() == [2, 1, 4, 2]  # the same texts
+    path.write_text("two")
+    score_texts(model, ["b"], folder)
+    assert scored == [["aa", "b", "cccc"], ["b"], ["b"]]
