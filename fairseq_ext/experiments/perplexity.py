@@ -29,6 +29,12 @@ from fairseq_ext.tasks.multi_domain_language_modeling import (
 from fairseq_ext.text.split import stable_hash
 
 Batch = dict[str, Any]
+# Options of the task that the command line would copy from other groups.
+_OF_OTHER_GROUPS: dict[str, Any] = {
+    **{"train_subset": "train", "valid_subset": "valid", "num_shards": 1, "shard_id": 0, "seed": 1},
+    **{"batch_size": None, "batch_size_valid": None, "dataset_impl": None, "data_buffer_size": 0},
+    **{"tpu": False, "use_plasma_view": False, "plasma_path": ""},
+}
 
 
 @dataclass
@@ -179,22 +185,10 @@ def token_losses(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:
-    """Return the task's options, including those that the command line would copy from other groups."""
     return MultiDomainLanguageModelingConfig(
         data=str(data),
         tokens_per_sample=tokens_per_sample,
         sample_break_mode="eos" if by_line else "none",
         shorten_method="truncate" if by_line else "none",
-        train_subset="train",
-        valid_subset="valid",
-        num_shards=1,
-        shard_id=0,
-        seed=1,
-        batch_size=None,
-        batch_size_valid=None,
-        dataset_impl=None,
-        data_buffer_size=0,
-        tpu=False,
-        use_plasma_view=False,
-        plasma_path="",
+        **_OF_OTHER_GROUPS,
     )

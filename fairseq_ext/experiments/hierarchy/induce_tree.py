@@ -21,7 +21,6 @@ from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.path_chooser import PathChooser
 from fairseq_ext.base.progress import tell
 from fairseq_ext.base.sections import read_model
-from fairseq_ext.experiments.encoding import LanguageModel, block_length, draw_blocks
 from fairseq_ext.experiments.hierarchy.clustering import (
     fit_clusters,
     link,
@@ -56,6 +55,9 @@ def read_record(directory: Path) -> InductionRecord:
 
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
     """Induce a tree and write it with its clusters, record and figure."""
+    # Loads fairseq.
+    from fairseq_ext.experiments.encoding import LanguageModel, block_length, draw_blocks
+
     quieten_fairseq()
     domains = read_domain_names(data / DOMAINS_FILE)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
@@ -63,8 +65,8 @@ def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *
     states = []
     for name in domains:
         tell(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
-        length, count, seed = options.tokens, options.sequences, options.seed
-        blocks = draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed)
+        place = data, name, options.split, model.dictionary
+        blocks = draw_blocks(*place, length=options.tokens, count=options.sequences, seed=options.seed)
         states.append(model.encode(blocks))
     tree, chooser, record = induce(states, domains, options)
     (folder / TREE_FILE).write_text(tree.to_json(), encoding="utf-8")
@@ -124,6 +126,9 @@ def write_paths(
     folder: Path, checkpoint: Path, tree: Path, data: Path, options: PathChoice, *, cpu: bool = False
 ) -> None:
     """Choose paths and write ``paths.json`` and ``votes.json``. The arguments are those of ``paths_step``."""
+    # Loads fairseq.
+    from fairseq_ext.experiments.encoding import LanguageModel, block_length, draw_blocks
+
     quieten_fairseq()
     record, chooser = read_record(tree), PathChooser.load(tree)
     chooser.check_number(options.num_paths)
@@ -132,13 +137,8 @@ def write_paths(
     paths, votes = {}, {}
     for name in read_domain_names(data / DOMAINS_FILE):
         tell(f"choosing paths for {name}")
-        blocks = draw_blocks(
-            *(data, name, options.split, model.dictionary),
-            length=length,
-            count=options.sequences,
-            seed=options.seed,
-            takes_fewer=True,
-        )
+        place = data, name, options.split, model.dictionary
+        blocks = draw_blocks(*place, length=length, count=options.sequences, seed=options.seed, takes_fewer=True)
         # The model is unidirectional, so states do not depend on later tokens.
         states = model.encode(blocks[:, : options.choose_tokens or length])
         paths[name] = chooser.elect(states, options.num_paths)

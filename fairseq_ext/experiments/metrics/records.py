@@ -130,13 +130,8 @@ class Records:
         return list(dict.fromkeys(record.system for record in self.select(metric, **dims)))
 
 
-def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Write records as JSON Lines, in order."""
-    write_rows(path, records)
-
-
 def read_records(path: Path) -> Records:
-    """Read records written by :func:`write_records`."""
+    """Read records written by :func:`write_rows`."""
     return Records(read_rows(path, Record))
 
 

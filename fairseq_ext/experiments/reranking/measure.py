@@ -23,9 +23,9 @@ from fairseq_ext.base.json_file import write_json
 from fairseq_ext.base.provenance import provenance_of
 from fairseq_ext.base.steps import Step, run_step
 from fairseq_ext.experiments.dagru import KNESER_NEY
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, write_comparisons
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE
 from fairseq_ext.experiments.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.experiments.ngrams import NgramModel
 from fairseq_ext.experiments.reranking.config import LIST, Reranking
 from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice, choose, count_hypotheses, evaluate
@@ -105,8 +105,8 @@ def _build(folder: Path, config: Reranking) -> None:
         resamples=config.rerank.resamples,
         seed=config.seed,
     )
-    write_records(folder / RECORDS_FILE, [*records, *perplexities])
-    write_comparisons(folder / COMPARISONS_FILE, comparisons)
+    write_rows(folder / RECORDS_FILE, [*records, *perplexities])
+    write_rows(folder / COMPARISONS_FILE, comparisons)
 
 
 def _tune(folder: Path, config: Reranking, domain: str, nbest: NBest, counts: np.ndarray) -> dict[str, np.ndarray]:

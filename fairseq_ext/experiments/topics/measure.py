@@ -18,7 +18,7 @@ from fairseq_ext.base.json_file import write_json
 from fairseq_ext.criterions.topic_language_modeling import count_dead_topics, topic_entropy
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import DATA_DIR, checkpoint_of
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.experiments.perplexity import Batch, LanguageModelScorer, Likelihood
 from fairseq_ext.experiments.topics.config import Topics
 from fairseq_ext.experiments.topics.metric_names import (
@@ -73,7 +73,7 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
         write_json(folder / topics_file(config, run).name, {"topics": topics})
         scorer.model.decoder.forced_topic = 0  # last, because this is not reset
         records += [*of_topics, *_perplexities(config, scorer, partial(of, dims=TOPIC_0), domains)]
-    write_records(folder / RECORDS_FILE, records)
+    write_rows(folder / RECORDS_FILE, records)
 
 
 def measure_baselines(config: Topics, domain: str) -> Iterator[Record]:

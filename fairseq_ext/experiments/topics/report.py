@@ -129,9 +129,7 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
     ]
 
 
-def _topic_table(run: str, listed: Sequence[Mapping[str, Any]]) -> Table:
-    topics = {str(number): topic for number, topic in enumerate(listed)}
-
+def _topic_table(run: str, topics: Sequence[Mapping[str, Any]]) -> Table:
     def words(way: str) -> Column:
         return Column(WAYS[way], lambda row: ", ".join(topics[row][way][:_SHOWN_WORDS]), is_text=True)
 
@@ -140,4 +138,4 @@ def _topic_table(run: str, listed: Sequence[Mapping[str, Any]]) -> Table:
         "Words by use are typical of the tokens that a topic predicts, by p(w|z)·log(p(w|z)/p(w)). Nearest words have "
         "output embeddings with the highest cosine to the topic’s."
     )
-    return Table(f"Topics: {run}", "Topic", list(topics), columns, [note])
+    return Table(f"Topics: {run}", "Topic", range(len(topics)), columns, [note])

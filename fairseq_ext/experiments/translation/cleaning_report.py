@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from fairseq_ext.experiments.metrics.records import Record, Records
 from fairseq_ext.experiments.metrics.render import Page, write_report
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.text.cleaning.clean import REPEATED, Cleaning
-from fairseq_ext.text.cleaning.tally import DROPPED, IMPORTED, Drop, Tally
+from fairseq_ext.text.cleaning.tally import DROPPED, IMPORTED, Tally
 
 ALL = "all domains"
 _MAX_CHARACTERS = 300  # of a sample's text
@@ -85,16 +84,20 @@ def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[
     """Return a table for each filter that dropped pairs."""
     tables = []
     for name in filters:
-        rows = {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
-        fields = {"reason": "reason", "source": langs[0], "target": langs[1]}
-        columns = [Column(heading, partial(_field_of, rows, field), is_text=True) for field, heading in fields.items()]
-        if rows:
-            tables.append(Table(name, "domain and line", list(rows), columns))
+        samples = [(domain, drop) for domain, tally in domains.items() for drop in tally.samples_of(name)]
+        columns = [
+            Column("reason", lambda row: _shortened(row[1].reason), is_text=True),
+            Column(langs[0], lambda row: _shortened(row[1].source), is_text=True),
+            Column(langs[1], lambda row: _shortened(row[1].target), is_text=True),
+        ]
+        if samples:
+            tables.append(
+                Table(name, "domain and line", samples, columns, labels=lambda row: f"{row[0]} {row[1].line}")
+            )
     return tables
 
 
-def _field_of(rows: Mapping[str, Drop], field: str, row: str) -> str:
-    text: str = getattr(rows[row], field)
+def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1].rstrip() + "…"
 
 

@@ -19,14 +19,9 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.steps import Step
 from fairseq_ext.data.teacher_labels import read_teacher_probs
-from fairseq_ext.experiments.metrics.comparison import (
-    COMPARISONS_FILE,
-    Comparison,
-    compare_resamples,
-    write_comparisons,
-)
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples
 from fairseq_ext.experiments.metrics.corpus_metrics import CometMetric, CorpusMetric, SacrebleuMetric, text_metrics
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records, write_rows
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.experiments.translation import comet
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.decoding import translation_dir
@@ -186,8 +181,8 @@ def scoring_step(config: Translation) -> Step:
         base = sentences.pop(config.reference, None)
         compared = [(name, run, base) for name, run in sentences.items()] if base else []
         shares = [record for each in compared for record in shares_of(*each)]
-        write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests), *shares])
-        write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, pairs, tests))
+        write_rows(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests), *shares])
+        write_rows(folder / COMPARISONS_FILE, compare_outputs(columns, pairs, tests))
         write_rows(folder / EXAMPLES_FILE, (example for each in compared for example in examples_of(*each, tests)))
         write_json(folder / SIGNATURES_FILE, {name: metric.signature for name, metric in metrics.items()})
 

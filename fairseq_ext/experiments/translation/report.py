@@ -193,14 +193,16 @@ def agreement(records: Records, output: str) -> Table:
 def mean_gates(records: Records, output: str) -> Plot:
     """Plot the mean gate weights by true domain, over layers and runs."""
     domains = domains_of(records)
-    weights = [
-        [records.value(output, gates.WEIGHT, domain, gate=gate) or 0.0 for gate in domains] for domain in domains
-    ]
-    svg = heat_map(weights, domains, domains, "gate", "true domain")
+    svg = heat_map(_matrix(records, output, gates.WEIGHT, domains, "gate"), domains, domains, "gate", "true domain")
     note = (
         "Rows are true domains of the test sentences, columns are gates. Weights are in percent, averaged over layers."
     )
     return Plot(f"gates-{output}", f"Gate weights by true domain: {output}", svg, note)
+
+
+def _matrix(records: Records, system: str, metric: str, domains: Sequence[str], dim: str) -> list[list[float]]:
+    """Return the values of a metric by domain, in rows, and by a dimension with the same names."""
+    return [[records.value(system, metric, row, **{dim: name}) or 0.0 for name in domains] for row in domains]
 
 
 # Data and the classifier
@@ -218,9 +220,7 @@ def distances(records: Records) -> list[Plot]:
     domains = domains_of(records)
     if not records.select(analyses.DISTANCE):
         return []
-    matrix = [
-        [records.value("", analyses.DISTANCE, domain, to=other) or 0.0 for other in domains] for domain in domains
-    ]
+    matrix = _matrix(records, "", analyses.DISTANCE, domains, "to")
     texts = [
         ["" if domain == other else f"{value:.2f}" for other, value in zip(domains, row, strict=True)]
         for domain, row in zip(domains, matrix, strict=True)

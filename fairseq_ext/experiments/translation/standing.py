@@ -167,7 +167,9 @@ def _headline(standing: Standing, chosen: str) -> str:
     only = " for text of the domains only" if standing.forgets(chosen) else ""
     on_general = standing.change(chosen, GENERAL)
     general = f", {show_difference(on_general)} on general text" if on_general else ""
-    domain = "a classifier finds the domain" if _uses_classifier(standing, chosen) else "it needs no domain"
+    domain = (
+        "a classifier finds the domain" if standing.config.outputs[chosen].uses_classifier else "it needs no domain"
+    )
     return f"Deploy {chosen}{only}: {standing.shown(chosen)} over {standing.base} in the domains{general}; {domain}."
 
 
@@ -193,10 +195,6 @@ def _details(standing: Standing, chosen: str) -> Iterator[str]:
         yield f"If the domain of every text is known, deploy {known}: {standing.shown(known)} over {base}."
 
 
-def _uses_classifier(standing: Standing, name: str) -> bool:
-    return standing.config.outputs[name].uses_classifier
-
-
 # At a glance
 
 
@@ -212,7 +210,7 @@ def at_a_glance(standing: Standing) -> Table:
         return [mean, *([Column(f"over {base}", changes.get, is_text=False)] if base else [])]
 
     def need(name: str) -> str:
-        return "yes" if name in told else "no: classifier" if _uses_classifier(standing, name) else "no"
+        return "yes" if name in told else "no: classifier" if outputs[name].uses_classifier else "no"
 
     columns = [
         *columns_of("Domains", AVERAGE),

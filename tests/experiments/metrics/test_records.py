@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.metrics.records import Mean, Record, Records, read_records, write_records
+from fairseq_ext.experiments.metrics.records import Mean, Record, Records, read_records, write_rows
 
 
 def test_records_survive_their_file(tmp_path: Path) -> None:
     full = Record(system='a\u2028\n"ż', run="a@1", seed=1 << 40, domain="law", metric="chrF", value=0.1 + 0.2, n=3)
     dims = {"lr": 2e-3, "update": 200, "weights": "votes", "sentence-avg": True}
     records = [full, Record(metric="m", value=-1e-300), Record(metric="m", value=1.0, dims=dims)]
-    write_records(tmp_path / "records.jsonl", records)
+    write_rows(tmp_path / "records.jsonl", records)
     assert list(read_records(tmp_path / "records.jsonl")) == records
 
 
