@@ -125,8 +125,10 @@ def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> di
         lang: language of the translations. BLEU and TER count characters in languages without spaces between words.
     """
     chosen = set(names)
-    own = {} if has_spaces(lang) else {"BLEU": bleu_metric(bleu_tokenizer(lang)), "TER": SacrebleuMetric(_ASIAN_TER)}
-    return {name: own.get(name, metric.text) for name, metric in METRICS.items() if metric.text and name in chosen}
+    special = (
+        {} if has_spaces(lang) else {"BLEU": bleu_metric(bleu_tokenizer(lang)), "TER": SacrebleuMetric(_ASIAN_TER)}
+    )
+    return {name: special.get(name, metric.text) for name, metric in METRICS.items() if metric.text and name in chosen}
 
 
 def bleu_tokenizer(lang: str) -> str:

@@ -119,7 +119,7 @@ class Records:
     def select(self, metric: str, system: str | None = None, /, **dims: Dimension) -> list[Record]:
         """Return the records of a metric, of one system or of all, in order."""
         of_metric = self._by_metric.get(metric, [])
-        return [each for each in of_metric if system in (None, each.system) and dims.items() <= each.dims.items()]
+        return [row for row in of_metric if system in (None, row.system) and dims.items() <= row.dims.items()]
 
     def domains(self, metric: str, **dims: Dimension) -> list[str]:
         """Return the domains of a metric, in the order of the records."""

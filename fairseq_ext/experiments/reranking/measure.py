@@ -95,12 +95,12 @@ def _build(folder: Path, config: Reranking) -> None:
             value = math.exp(-score_texts(model, references["test"][domain], scores).sum() / tokens)
             of = Record(system=model.name, run=model.name, domain=domain, metric=PERPLEXITY, value=value, n=tokens)
             perplexities.append(of)
+    others = {name: _read_output(config, name, references["test"]) for name in translation.outputs}
     records, comparisons = evaluate(
-        texts,
+        {FIRST_BEST: texts[FIRST_BEST], **others, **texts},
         [line for lines in references["test"].values() for line in lines],
-        others={name: _read_output(config, name, references["test"]) for name in translation.outputs},
-        groups={domain: np.array(place) for domain, place in _places(references["test"]).items()},
-        pairs=_pairs(config),
+        {domain: np.array(place) for domain, place in _places(references["test"]).items()},
+        _pairs(config),
         tokenizer=tokenizer,
         resamples=config.rerank.resamples,
         seed=config.seed,

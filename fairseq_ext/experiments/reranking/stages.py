@@ -108,9 +108,9 @@ RECIPE = RerankingRecipe
 
 
 def _binarise_step(config: Reranking, domain: str) -> Step:
-    given = config.translation
-    files = {split: given.pieces(domain, split) for split in ("train", "valid")}
-    dictionary = given.data / f"dict.{given.target_lang}.txt"
+    translation = config.translation
+    files = {split: translation.pieces(domain, split) for split in ("train", "valid")}
+    dictionary = translation.data / f"dict.{translation.target_lang}.txt"
 
     def build(folder: Path) -> str:
         named = [(path.name, split) for split, path in files.items()]
@@ -143,30 +143,30 @@ def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed:
 
 
 def _list_step(config: Reranking, split: str) -> Step:
-    given = config.translation
-    checkpoint = given.work_dir / "systems" / given.run / BEST_CHECKPOINT
+    translation = config.translation
+    checkpoint = translation.work_dir / "systems" / translation.run / BEST_CHECKPOINT
     if not checkpoint.is_file():
         raise InputError(
-            f"{config.path}: translation: run: {given.run!r} is not trained ({checkpoint} not found); run its "
+            f"{config.path}: translation: run: {translation.run!r} is not trained ({checkpoint} not found); run its "
             "experiment first, or choose another run"
         )
     arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint), "--bpe", "sentencepiece"]
-    arguments += ["--sentencepiece-model", str(given.data / MODEL_FILE), "--nbest", str(given.nbest)]
-    if option_of(given.options, "beam") is None:
-        arguments += ["--beam", str(given.nbest)]
-    arguments += as_arguments(given.options)
-    inputs = [given.data, checkpoint]
+    arguments += ["--sentencepiece-model", str(translation.data / MODEL_FILE), "--nbest", str(translation.nbest)]
+    if option_of(translation.options, "beam") is None:
+        arguments += ["--beam", str(translation.nbest)]
+    arguments += as_arguments(translation.options)
+    inputs = [translation.data, checkpoint]
     inputs += named_files(arguments, "translate", inputs)
 
     def build(folder: Path) -> None:
-        line = [str(given.data), "--gen-subset", split, *arguments]
+        line = [str(translation.data), "--gen-subset", split, *arguments]
         run_fairseq("generate", line, output=folder / LIST_FILE, messages=folder / _MESSAGES_FILE)
 
-    place = Place(f"{config.path}: translation: options", tuple(given.options))
+    place = Place(f"{config.path}: translation: options", tuple(translation.options))
     return Step(
         config.list_file(split).parent,
         inputs,
-        {"nbest": given.nbest, "split": split, **given.options},
+        {"nbest": translation.nbest, "split": split, **translation.options},
         build,
         commands=[FairseqCommand("generate", tuple(arguments), place)],
         side_by_side=True,

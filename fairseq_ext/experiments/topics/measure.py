@@ -66,7 +66,7 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
     samples = {domain: _samples(config, scorer, domain) for domain in domains}
     write_json(folder / SAMPLES_FILE, samples)
     for domain, written in samples.items():
-        scores = text_metrics([each["written"] for each in written], [each["reference"] for each in written])
+        scores = text_metrics([text["written"] for text in written], [text["reference"] for text in written])
         records += [of(domain=domain, metric=metric, value=score, n=len(written)) for metric, score in scores.items()]
     if hasattr(scorer.model, "num_topics"):
         topics, of_topics = _find_topics(config, scorer, domains[0], partial(of, domain=domains[0]))

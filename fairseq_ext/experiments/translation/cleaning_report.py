@@ -53,9 +53,9 @@ def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -
     keys["changed by normalisation"] = "changed"
 
     def column(name: str) -> Column:
-        each = counts[name]
-        share = _percent(each["kept"], each["pairs"])
-        return Column(name, lambda row: share if row == _SHARE else f"{each[keys[row]]:,}")
+        tally = counts[name]
+        share = _percent(tally["kept"], tally["pairs"])
+        return Column(name, lambda row: share if row == _SHARE else f"{tally[keys[row]]:,}")
 
     domains = sorted(counts, key=lambda name: name != ALL)
     note = "Filters run from top to bottom; a pair is counted for the first filter that drops it."
@@ -66,14 +66,14 @@ def _imports(counts: Mapping[str, Counter[str]]) -> list[Table]:
     def column(key: str) -> Column:
         return Column(key.removeprefix(IMPORTED).replace("_", " "), lambda name: counts[name][key], ",")
 
-    keys = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(IMPORTED) and each[key])
+    keys = dict.fromkeys(key for tally in counts.values() for key in tally if key.startswith(IMPORTED) and tally[key])
     return [Table("Lines read, omitted and repaired on import", "domain", list(counts), list(map(column, keys)))]
 
 
 def _options_table(options: Mapping[str, Any]) -> Table:
     def values(name: str) -> str:
-        given = options[name].model_dump() if isinstance(options[name], Section) else options[name]
-        return ", ".join(f"{key}: {value}" for key, value in given.items() if value is not None) or "none"
+        chosen = options[name].model_dump() if isinstance(options[name], Section) else options[name]
+        return ", ".join(f"{key}: {value}" for key, value in chosen.items() if value is not None) or "none"
 
     return Table(
         "Filters in order, and normalisation", "name", list(options), [Column("options", values, is_text=True)]

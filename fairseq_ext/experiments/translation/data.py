@@ -189,9 +189,9 @@ def _subword_steps(config: Translation) -> list[Step]:
         model = Path(options.base)
         return [Step(output, [model], {}, lambda folder: take_subwords(folder, model))]
     counted = options.model_dump(exclude={"reuse", "base"})
-    given = {"langs": langs, "seed": config.seed, **counted, "with": versions("sentencepiece")}
+    recorded = {"langs": langs, "seed": config.seed, **counted, "with": versions("sentencepiece")}
     build = partial(train_subwords, splits=splits, langs=langs, options=options, seed=config.seed)
-    return [Step(output, [splits], given, build)]
+    return [Step(output, [splits], recorded, build)]
 
 
 # The domain classifier

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,8 @@ def _search_options(config: Translation, run: Run) -> dict[str, Any]:
     """Return the search options of the first output of a system."""
     for output in config.outputs.values():
         if output.system.name == run.system.name:
-            given = {name: option_of(output.options, name.replace("_", "-")) for name in SEARCH_OPTIONS}
-            return {name: SEARCH_OPTIONS[name][0](value) for name, value in given.items() if value is not None}
+            values = {name: option_of(output.options, name.replace("_", "-")) for name in SEARCH_OPTIONS}
+            return {name: SEARCH_OPTIONS[name][0](value) for name, value in values.items() if value is not None}
     return {}
 
 
@@ -107,7 +108,7 @@ def _scores(config: Translation, run: Run) -> dict[str, Any] | None:
     records = read_records(path)
     outputs = [name for name, output in config.outputs.items() if output.system.name == run.system.name]
     scores: dict[str, Any] = {}
-    for name, metric, domain in dict.fromkeys((each.system, each.metric, each.domain) for each in records):
+    for name, metric, domain in dict.fromkeys(map(attrgetter("system", "metric", "domain"), records)):
         if name in outputs and (mean := records.value(name, metric, domain)) is not None:
             scores.setdefault(name, {}).setdefault(metric, {})[domain] = round(mean, 2)
     return scores

@@ -40,7 +40,7 @@ def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
     config, records = standing.config, standing.records
     advice = recommend(standing)
     gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
-    shown = [each for each in examples if each.system == advice.compared]
+    shown = [example for example in examples if example.system == advice.compared]
     sections: Sections = {
         "At a glance": [*gains_plot(standing, advice.compared), at_a_glance(standing)],
         "Side by side": [examples_table(shown, standing.base, records, config.target_lang)] if shown else [],
@@ -48,7 +48,7 @@ def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
         "General text": _with_rows(
             further_sets(config, records, "Quality on general text", OOD, _PAPER.format("Table 8"))
         ),
-        "Gains and forgetting": changes(standing),
+        "Gains and forgetting": _with_rows(changes(standing)),
         "Your test sets": _with_rows(further_sets(config, records, "Quality on your test sets", TEST)),
         "Variants": _with_rows(ablation(config, records)),
         "Speed": _with_rows(speed(config, records, machine)),
@@ -84,9 +84,14 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
     Comparisons on other sets are too many for the report. Classifier errors that are too few for a test are omitted.
     """
     sets = [AVERAGE, ERRORS]
-    of_pairs = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ())]
-    shown = [each for each in of_pairs if each.domain == sets[0] or (each.domain == sets[1] and each.p is not None)]
-    return sorted(shown, key=lambda each: (list(METRICS).index(each.metric), sets.index(each.domain)))
+    shown = [
+        comparison
+        for comparison in comparisons
+        if comparison.baseline in config.pairs.get(comparison.system, ()) and comparison.domain in sets
+        if comparison.domain != ERRORS or comparison.p is not None
+    ]
+    metrics = list(METRICS)
+    return sorted(shown, key=lambda shown: (metrics.index(shown.metric), sets.index(shown.domain)))
 
 
 # Scores

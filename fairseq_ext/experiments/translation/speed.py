@@ -77,9 +77,9 @@ def speed_step(config: Translation) -> Step:
         ]
         write_rows(folder / RECORDS_FILE, chain.from_iterable(records))
 
-    options = {name: config.outputs[name].options for name in outputs}
-    given = {"version": _VERSION, "rounds": ROUNDS, "outputs": options}
-    return Step(config.work_dir / "analysis/speed", sorted(inputs), given, build, resumable=True)
+    by_output = {name: config.outputs[name].options for name in outputs}
+    options = {"version": _VERSION, "rounds": ROUNDS, "outputs": by_output}
+    return Step(config.work_dir / "analysis/speed", sorted(inputs), options, build, resumable=True)
 
 
 def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mapping[str, float]) -> Iterator[Record]:

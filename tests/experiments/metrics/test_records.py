@@ -26,7 +26,7 @@ def test_records_survive_their_file(tmp_path: Path) -> None:
         '{"metric": "m", "value": 1, "dims": {"update": [200]}}',
     ],
 )
-def test_another_line_is_named(line: str, tmp_path: Path) -> None:
+def test_invalid_lines_are_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_text('{"metric": "m", "value": 1}\n' + line + "\n")
     with pytest.raises(InputError, match=f"^{path}, line 2: "):
@@ -46,7 +46,7 @@ def test_means_are_over_runs_that_were_measured_everywhere() -> None:
     assert (records.domains("m"), records.systems("m")) == (["law", "med"], ["a"])
 
 
-def test_values_have_all_dimensions_and_selections_at_least_those_asked_for() -> None:
+def test_dimensions_in_queries() -> None:
     dims = [{}, {"split": "test"}, {"split": "test", "class": "law"}, {"split": "train", "class": "law"}]
     records = Records([Record(metric="m", value=float(number), dims=each) for number, each in enumerate(dims)])
     assert [records.value("", "m", **each) for each in dims] == [0, 1, 2, 3]

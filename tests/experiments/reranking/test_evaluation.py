@@ -25,12 +25,12 @@ PAIRS = [("same", "first-best"), ("one", "other")]
 def test_scores_are_sacrebleus_and_differences_tested_on_every_set() -> None:
     nbest, references, counts = make_list(seed=6, sentences=40)
     chosen = {name: nbest.chosen(choice) for name, choice in choose(nbest, counts, WEIGHTS).items()}
-    others = {"other": [text.replace("w1", "w2") for text in chosen["first-best"]]}
+    texts = {"first-best": chosen["first-best"], "other": [text.replace("w1", "w2") for text in chosen["first-best"]]}
     groups = {"odd": np.arange(1, 40, 2), "few": np.arange(3)}
-    found, comparisons = evaluate(
-        chosen, references, others=others, groups=groups, pairs=PAIRS, tokenizer="13a", resamples=50, seed=1
+    scored, comparisons = evaluate(
+        {**texts, **chosen}, references, groups, PAIRS, tokenizer="13a", resamples=50, seed=1
     )
-    records = Records(found)
+    records = Records(scored)
     assert records.systems("BLEU") == ["first-best", "other", "one", "same", "oracle"]
     for name, kind in (("BLEU", BLEU), ("chrF", CHRF)):
         for group, rows in (("all", range(40)), ("odd", range(1, 40, 2))):

@@ -70,7 +70,7 @@ def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path) -> None:
     assert verify(tmp_path / "mix").classifier is None
 
 
-def test_what_is_not_trained_is_named_with_its_command(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_untrained_systems_are_named_with_their_command(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = load_config(trained)
     for name, message in (
         ("ad", "ad is not trained yet; run fairseq-ext train .*toy.yaml ad"),
@@ -87,7 +87,7 @@ def test_what_is_not_trained_is_named_with_its_command(trained: Path, capsys: py
         verb("decode")([str(trained), "ad"])
 
 
-def test_a_text_is_translated_with_the_last_that_is_trained(
+def test_text_is_translated_by_the_last_trained_system(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.en").write_text("w4 w5\n\nw6\n")

@@ -21,7 +21,9 @@ from tests.experiments.translation.small_translation_experiment import write_tra
 from tests.verbs import verb
 
 
-def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_tagged_only_for_systems_that_need_the_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: dict[str, list[str]] = {}
 
     def translate_file(folder: Path, source: Path, *_: Any) -> None:
@@ -44,7 +46,7 @@ def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytes
     assert given == expected
 
 
-def test_for_what_they_forget_models_of_one_domain_translate_all(tmp_path: Path) -> None:
+def test_models_of_one_domain_translate_all_sets_with_forgetting(tmp_path: Path) -> None:
     for forgetting, own, further in ((False, "garden", ["PLANTS"]), (True, None, ["NEWS", "FORUM", "PLANTS"])):
         config = load_config(write_translation_experiment(tmp_path / str(forgetting), forgetting=forgetting))
         [run] = config.output_runs("ft@garden")
@@ -76,7 +78,7 @@ def test_systems_with_tags_have_no_base(tmp_path: Path, monkeypatch: pytest.Monk
     assert guess(may_be_base=False) == ["<domain:med> a", "<domain:law> b"]
 
 
-def test_two_domains_both_sides_and_short_enough(splits: Path) -> None:
+def test_domain_switch_pairs(splits: Path) -> None:
     pairs = draw_pairs(splits, ("en", "de"), 20, 12, seed=1)
     assert len(set(pairs)) == 20
     ends = set()
@@ -91,7 +93,7 @@ def test_two_domains_both_sides_and_short_enough(splits: Path) -> None:
         draw_pairs(splits, ("en", "de"), 5, 8, seed=1)
 
 
-def test_the_verb_translates_the_sets_by_what_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_plans_sets_for_trained_systems_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_translation_experiment(tmp_path)
     checkpoint = best_checkpoint(load_config(path), "mix")
     for folder in ("data-bin", "splits"):
