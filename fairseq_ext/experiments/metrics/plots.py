@@ -26,6 +26,7 @@ _STYLE: Any = {
     "legend.frameon": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
 }
+_LABEL_GAP = 0.08  # between the middles of neighbouring labels, as a share of a panel's height
 _SHOWN = 0.005  # smaller shares round to 0 percent and are not labelled
 
 Line = Mapping[float, float]  # y by x
@@ -104,31 +105,39 @@ class Span(NamedTuple):
 def draw_gains(points: Mapping[str, tuple[Span, Span | None]], x_label: str, y_label: str, chosen: str = "") -> str:
     """Draw points with intervals on both axes as SVG, and below them, one per line, those without a second value.
 
-    Names are at the right in the order of the points' heights, so that none covers another; ``chosen`` is in bold.
+    Names are at the right, near their points' heights, but so that none covers another; ``chosen`` is in bold.
     """
     pairs = {name: (x, y) for name, (x, y) in points.items() if y}
     single = {name: x for name, (x, y) in points.items() if not y}
     style = {name: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(points)}
 
-    def point(axes: Axes, name: str, x: Span, y: Span, height: Any, coordinates: Any) -> None:
+    def mark(axes: Axes, name: str, x: Span, y: Span) -> None:
         colour, marker = style[name]
         axes.errorbar(x.value, y.value, y.error, x.error, fmt=marker, color=colour, markersize=5, linewidth=1)
-        # In a line of its own, a name needs no other line, which would look like an interval.
-        width = 0.5 if coordinates == "axes fraction" else 0
-        line = {"arrowstyle": "-", "color": colour, "linewidth": width, "shrinkB": 4}
+
+    def label(axes: Axes, name: str, place: tuple[float, float], height: float, coordinates: Any, width: float) -> None:
+        line = {"arrowstyle": "-", "color": style[name][0], "linewidth": width, "shrinkB": 4}
         weight = "bold" if name == chosen else "normal"
-        place = {"xytext": (1.04, height), "textcoords": coordinates, "va": "center", "fontweight": weight}
-        axes.annotate(name, (x.value, y.value), arrowprops=line, **place)
+        text: Any = {"xytext": (1.04, height), "textcoords": coordinates, "va": "center", "fontweight": weight}
+        axes.annotate(name, place, arrowprops=line, **text)
 
     def draw_pairs(axes: Axes) -> None:
         axes.axhline(0, color=GREY, linewidth=0.6)
-        for number, (name, (x, y)) in enumerate(sorted(pairs.items(), key=lambda pair: pair[1][1].value)):
-            point(axes, name, x, y, (number + 0.5) / len(pairs), "axes fraction")
+        for name, (x, y) in pairs.items():
+            mark(axes, name, x, y)
+        bottom, top = axes.get_ylim()
+        upwards = sorted(pairs, key=lambda name: pairs[name][1].value)
+        heights = [(pairs[name][1].value - bottom) / (top - bottom) for name in upwards]
+        for name, height in zip(upwards, moved_apart(heights, _LABEL_GAP), strict=True):
+            x, y = pairs[name]
+            label(axes, name, (x.value, y.value), height, "axes fraction", width=0.5)
         axes.set_ylabel(y_label)
 
     def draw_single(axes: Axes) -> None:
         for row, (name, x) in enumerate(single.items()):
-            point(axes, name, x, Span(row), row, ("axes fraction", "data"))
+            mark(axes, name, x, Span(row))
+            # In a line of its own, a name needs no other line, which would look like an interval.
+            label(axes, name, (x.value, row), row, ("axes fraction", "data"), width=0)
         axes.set_ylim(len(single) - 0.4, -0.6)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
@@ -143,6 +152,18 @@ def draw_gains(points: Mapping[str, tuple[Span, Span | None]], x_label: str, y_l
     heights = {draw_pairs: 2.4 if pairs else 0, draw_single: 0.3 + 0.22 * len(single) if single else 0}
     parts = {draw_part: height for draw_part, height in heights.items() if height}
     return _to_svg(4.6, 0.5 + sum(heights.values()), draw)
+
+
+def moved_apart(heights: Sequence[float], gap: float) -> list[float]:
+    """Move labels at ascending heights, from 0 to 1, so far that neighbours are ``gap`` apart, and none is above 1."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(max(height, moved[-1] + gap if moved else height))
+    ceiling = 1.0
+    for i in reversed(range(len(moved))):
+        moved[i] = min(moved[i], ceiling)
+        ceiling = moved[i] - gap
+    return moved
 
 
 def draw_figure(width: float, height: float, draw: Callable[[Axes], None]) -> str:

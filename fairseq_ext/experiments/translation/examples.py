@@ -99,7 +99,7 @@ def examples_table(examples: Sequence[Example], base: str, records: Records, lan
 
 _RULE = (
     "Chosen by rule: equal shares of the domains, and evenly spaced quantiles of the difference among the sentences "
-    "that are translated differently."
+    "that are translated differently. Placeholders are translated as words here; exported systems keep them."
 )
 
 

@@ -11,6 +11,7 @@ import http.client
 import json
 import socket
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -117,6 +118,7 @@ def measure(server: Any, count: int) -> dict[str, Any]:
         with watched(server) as found:
             found["status"], seconds = ask(server.port, *request)
         rows[name] = found | {"seconds": round(seconds, 2)}
+        print(name, rows[name], file=sys.stderr)
     rows["512 idle, 16 slow"] = idle_and_slow(server)
     body = json.dumps({"texts": ["a b c"]}).encode()
     memory: list[float] = []
