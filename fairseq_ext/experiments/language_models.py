@@ -187,13 +187,10 @@ class LanguageModelRecipe(Recipe[ExperimentT]):
         if config.base is not None and option_of(options, "criterion") is None:
             arguments += ["--criterion", CHUNKED_CRITERION]
         nodes = {"nodes": _NODES_VERSION} if "tree" in files else {}
-        return train_step(
-            config,
-            run,
-            [run.system.data or config.work_dir / DATA_DIR, *files.values()],
-            [*arguments, *as_arguments(files), *as_arguments(options)],
-            {"system": options, "extra": [], "seed": run.seed, **nodes},
-        )
+        inputs = [run.system.data or config.work_dir / DATA_DIR, *files.values()]
+        arguments += [*as_arguments(files), *as_arguments(options)]
+        recorded = {"system": options, "extra": [], "seed": run.seed, **nodes}
+        return train_step(config, run, inputs, arguments, recorded)
 
     def _base_step(self) -> Step:
         """Return the step that writes the pretrained base: its weights, tokenizer and a checkpoint that names them."""

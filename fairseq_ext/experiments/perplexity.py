@@ -102,13 +102,8 @@ class LanguageModelScorer:
 
     def batches(self, domain: str, split: str) -> list[Batch]:
         """Return all blocks of a domain's set, in the batches of the task."""
-        iterator = self.task.eval_lm_dataloader(
-            self._load(domain, split),
-            max_tokens=self.max_tokens,
-            max_positions=utils.resolve_max_positions(self.model.max_positions()),
-            num_workers=0,
-        )
-        return list(iterator)
+        limits = {"max_tokens": self.max_tokens, "max_positions": self.model.max_positions()}
+        return list(self.task.eval_lm_dataloader(self._load(domain, split), **limits, num_workers=0))
 
     def drawn_batches(self, domain: str, split: str, count: int, seed: int) -> tuple[list[Batch], int]:
         """Sample up to ``count`` blocks of a domain's set, and return their batches and their number."""

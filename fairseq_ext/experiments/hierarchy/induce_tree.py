@@ -83,13 +83,8 @@ def induce(
         states: n×H for each domain
     """
     num_clusters = options.components or len(domains)
-    clusters, fit = fit_clusters(
-        np.concatenate(states),
-        num_clusters,
-        dimensions=options.dimensions,
-        covariance_floor=options.covariance_floor,
-        seed=options.seed,
-    )
+    of_fit = options.model_dump(include={"dimensions", "covariance_floor", "seed"})
+    clusters, fit = fit_clusters(np.concatenate(states), num_clusters, **of_fit)
     counts = np.stack([np.bincount(clusters.log_joint(rows).argmax(1), minlength=num_clusters) for rows in states])
     settled = settle_domains(counts, domains)
     kept, leaves = clusters.subset(list(settled)), name_leaves(settled)

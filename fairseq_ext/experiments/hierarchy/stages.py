@@ -66,11 +66,9 @@ class HierarchyRecipe(LanguageModelRecipe[Hierarchy]):
     def induce_trees(self) -> list[Step]:
         """Return the steps that induce trees."""
         config, data = self.experiment, self.experiment.work_dir / DATA_DIR
+        induce = partial(tree_step, data=data, cpu=config.evaluate.cpu)
         return [
-            tree_step(
-                *(config.tree_dir(name), config.encoder_of(name), data, config.induction_of(name)),
-                cpu=config.evaluate.cpu,
-            )
+            induce(config.tree_dir(name), config.encoder_of(name), options=config.induction_of(name))
             for name in config.induced_trees
         ]
 
@@ -78,12 +76,9 @@ class HierarchyRecipe(LanguageModelRecipe[Hierarchy]):
         """Return the steps that choose paths of induced trees for the unseen domains."""
         config, evaluate = self.experiment, self.experiment.evaluate
         choice = PathChoice(num_paths=max(evaluate.num_paths), sequences=evaluate.sequences, seed=config.seed)
+        choose = partial(paths_step, data=config.work_dir / UNSEEN_DATA_DIR, options=choice, cpu=evaluate.cpu)
         return [
-            paths_step(
-                *(config.paths_dir(name), config.encoder_of(name), config.tree_dir(name)),
-                *(config.work_dir / UNSEEN_DATA_DIR, choice),
-                cpu=evaluate.cpu,
-            )
+            choose(config.paths_dir(name), config.encoder_of(name), config.tree_dir(name))
             for name in (config.induced_trees if config.corpora.unseen else ())
         ]
 

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter
 
 from fairseq_ext.base.errors import InputError
-
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
 
 RECORDS_FILE = "records.jsonl"
 _Row = TypeVar("_Row")
@@ -143,9 +142,6 @@ def write_rows(path: Path, rows: Iterable[Any]) -> None:
 
 def read_rows(path: Path, kind: type[_Row]) -> list[_Row]:
     """Read dataclasses written by :func:`write_rows`."""
-    # Takes a tenth of a second to import.
-    from pydantic import TypeAdapter
-
     read_row = TypeAdapter(kind).validate_json
     rows, place = [], str(path)
     try:

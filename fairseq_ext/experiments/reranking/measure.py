@@ -61,12 +61,8 @@ def rerank_step(config: Reranking) -> Step:
         "resamples": config.rerank.resamples,
         "pairs": _pairs(config),
     }
-    return Step(
-        config.work_dir / "reranked",
-        [*lists, *texts, *dict.fromkeys(models), *outputs],
-        options,
-        partial(_build, config=config),
-    )
+    inputs = [*lists, *texts, *dict.fromkeys(models), *outputs]
+    return Step(config.work_dir / "reranked", inputs, options, partial(_build, config=config))
 
 
 def _build(folder: Path, config: Reranking) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
@@ -55,12 +56,9 @@ class RerankingRecipe(Recipe[Reranking]):
         config = self.experiment
         texts = [config.translation.pieces(domain, "train") for domain in config.domains]
         learned = {**config.word_vectors.model_dump(), "seed": config.seed}
-        return Step(
-            config.work_dir / VECTORS_DIR,
-            texts,
-            {"version": _VERSION, **learned, "with": versions("gensim")},
-            lambda folder: _learn_vectors(folder / VECTORS_FILE, texts, config.word_vectors, config.seed),
-        )
+        options = {"version": _VERSION, **learned, "with": versions("gensim")}
+        learn = partial(_learn_vectors, texts=texts, options=config.word_vectors, seed=config.seed)
+        return Step(config.work_dir / VECTORS_DIR, texts, options, learn)
 
     def training_stages(self) -> list[Stage]:
         """Return a stage for each language model, then those of the n-gram models and the n-best lists."""
@@ -122,7 +120,7 @@ def _binarise_step(config: Reranking, domain: str) -> Step:
     return Step(config.lm_data(domain), [dictionary, *files.values()], options, build)
 
 
-def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed: int) -> None:
+def _learn_vectors(folder: Path, texts: list[Path], options: GeneralVectors, seed: int) -> None:
     """Train word2vec skip-gram vectors on the words of texts, and write them in word2vec's text format."""
     from gensim.models import Word2Vec
 
@@ -136,7 +134,7 @@ def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed:
         seed=seed,
         workers=1,  # with several workers, the order of sentences is not deterministic
     )
-    model.wv.save_word2vec_format(str(path))
+    model.wv.save_word2vec_format(str(folder / VECTORS_FILE))
 
 
 # n-best lists
@@ -163,11 +161,6 @@ def _list_step(config: Reranking, split: str) -> Step:
         run_fairseq("generate", line, output=folder / LIST_FILE, messages=folder / _MESSAGES_FILE)
 
     place = Place(f"{config.path}: translation: options", tuple(translation.options))
-    return Step(
-        config.list_file(split).parent,
-        inputs,
-        {"nbest": translation.nbest, "split": split, **translation.options},
-        build,
-        commands=[FairseqCommand("generate", tuple(arguments), place)],
-        side_by_side=True,
-    )
+    options = {"nbest": translation.nbest, "split": split, **translation.options}
+    commands = [FairseqCommand("generate", tuple(arguments), place)]
+    return Step(config.list_file(split).parent, inputs, options, build, commands=commands, side_by_side=True)

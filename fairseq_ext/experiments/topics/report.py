@@ -45,13 +45,9 @@ def page(config: Topics, records: Records) -> Page:
 
 def default_pairs(config: Topics) -> dict[str, list[str]]:
     """Map each system with topics to the systems without topics on the same domain."""
-    return {
-        system.name: [
-            other.name for other in config.adapted if other.domains == system.domains and not other.has_topics
-        ]
-        for system in config.adapted
-        if system.has_topics
-    }
+    plain = [system for system in config.adapted if not system.has_topics]
+    steered = [system for system in config.adapted if system.has_topics]
+    return {one.name: [other.name for other in plain if other.domains == one.domains] for one in steered}
 
 
 def _of_domain(config: Topics, records: Records, domain: str) -> list[Table]:

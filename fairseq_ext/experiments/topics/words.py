@@ -178,16 +178,10 @@ def u_mass(
     """
     dictionary = Dictionary(documents)
     corpus = [dictionary.doc2bow(document) for document in documents]
+    lists, of_corpus = [list(words) for words in topics], {"corpus": corpus, "dictionary": dictionary}
     by_top = {}
     for top in tops:
-        model = CoherenceModel(
-            topics=[list(words) for words in topics],
-            corpus=corpus,
-            dictionary=dictionary,
-            coherence="u_mass",
-            topn=top,
-            processes=1,
-        )
+        model = CoherenceModel(topics=lists, coherence="u_mass", topn=top, processes=1, **of_corpus)
         by_top[top] = float(statistics.fmean(model.get_coherence_per_topic()))
     return by_top
 

@@ -45,9 +45,8 @@ def distances_step(config: Translation) -> Step:
             for other, value in zip(domains, row, strict=True):
                 yield Record(domain=domain, metric=DISTANCE, value=value, n=size, dims={"to": other})
 
-    return measure_step(
-        config.work_dir / "analysis/distances", [splits], {"version": _DISTANCES_VERSION, **options}, measure
-    )
+    recorded = {"version": _DISTANCES_VERSION, **options}
+    return measure_step(config.work_dir / "analysis/distances", [splits], recorded, measure)
 
 
 def parameters_step(config: Translation) -> Step:

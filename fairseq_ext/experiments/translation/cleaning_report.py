@@ -9,7 +9,7 @@ from typing import Any
 
 from fairseq_ext.base.sections import Section
 from fairseq_ext.experiments.metrics.records import Record, Records
-from fairseq_ext.experiments.metrics.render import Page, write_report
+from fairseq_ext.experiments.metrics.render import Page, Sections, write_report
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.text.cleaning.clean import REPEATED, Cleaning
 from fairseq_ext.text.cleaning.tally import DROPPED, IMPORTED, Tally
@@ -29,22 +29,19 @@ def write_cleaning_report(
     if len(domains) > 1:
         counts[ALL] = sum(counts.values(), Counter())
     pairs, kept = (sum(tally.counts[key] for tally in domains.values()) for key in ("pairs", "kept"))
-    page = Page(
-        f"Cleaning: {langs[0]}–{langs[1]}",
-        f"{_percent(kept, pairs)} of {pairs:,} sentence pairs were kept.",
-        {
-            "Dropped pairs": [_dropped_table(counts, filters)],
-            "Import": _imports(counts),
-            "Options": [_options_table(options)],
-            "Samples of dropped pairs": _samples(domains, filters, langs),
-        },
-    )
+    summary = f"{_percent(kept, pairs)} of {pairs:,} sentence pairs were kept."
+    sections: Sections = {
+        "Dropped pairs": [_dropped_table(counts, filters)],
+        "Import": _imports(counts),
+        "Options": [_options_table(options)],
+        "Samples of dropped pairs": _samples(domains, filters, langs),
+    }
     records = [
         Record(domain=name, metric=metric, value=value, n=tally.counts["pairs"])
         for name, tally in domains.items()
         for metric, value in tally.counts.items()
     ]
-    write_report(folder, page, Records(records))
+    write_report(folder, Page(f"Cleaning: {langs[0]}–{langs[1]}", summary, sections), Records(records))
     return f"kept {kept:,} of {pairs:,} pairs; report.html says what was dropped, and why"
 
 

@@ -17,7 +17,9 @@ from typing import Any
 from fairseq_ext.base.domain_names import domain_tag
 from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, move_outputs, remove_jobs, run_jobs
 from fairseq_ext.base.steps import Step, versions
-from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher
+from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher, input_files
+from fairseq_ext.classifiers.labelling import base_path
+from fairseq_ext.classifiers.teacher import train_teacher
 from fairseq_ext.convert.steps import base_files
 from fairseq_ext.data.binarise import binarise, binarise_files
 from fairseq_ext.experiments.base import BASE
@@ -100,12 +102,7 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
     imported, cleaned = ([folder / f"{name}.{lang}" for name in names for lang in langs] for folder in (corpora, clean))
     recorded = {"domains": names, "langs": langs, **cleaning.recorded}
     learns = [learned] if has_to_learn(cleaning.filters) else []
-    learn = Step(
-        learned,
-        [*imported, *_word_lists(cleaning)],
-        recorded,
-        lambda folder: learn_from_corpora(folder, corpora, names, langs, cleaning),
-    )
+    learn = partial(learn_from_corpora, corpora=corpora, domains=names, langs=langs, cleaning=cleaning)
 
     def build_clean(folder: Path) -> str:
         tallies = clean_corpora(folder, corpora, names, langs, cleaning, engine, learned if learns else None)
@@ -113,24 +110,17 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
         remove_jobs(folder / JOBS_DIR)  # the next run would start from scratch
         return summary
 
+    # The report of cleaning includes the counts of the import.
+    counts = [index_path(corpora, name) for name in names]
+    with_versions = {**recorded, "with": versions(*_CLEANERS)}
     files = {name: (clean / f"{name}.{langs[0]}", clean / f"{name}.{langs[1]}") for name in names}
+    of_split = {**config.split.model_dump(), "seed": config.seed, "domains": names, "langs": langs}
+    split = partial(write_splits, corpora=files, langs=langs, options=config.split, seed=config.seed)
     return [
         _import_step(config, domains, engine),
-        *([learn] if learns else []),
-        Step(
-            clean,
-            # The report of cleaning includes the counts of the import.
-            [*imported, *(index_path(corpora, name) for name in names), *learns],
-            {**recorded, "with": versions(*_CLEANERS)},
-            build_clean,
-            resumable=True,
-        ),
-        Step(
-            config.work_dir / "splits",
-            cleaned,
-            {**config.split.model_dump(), "seed": config.seed, "domains": names, "langs": langs},
-            lambda folder: write_splits(folder, files, langs, options=config.split, seed=config.seed),
-        ),
+        *([Step(learned, [*imported, *_word_lists(cleaning)], recorded, learn)] if learns else []),
+        Step(clean, [*imported, *counts, *learns], with_versions, build_clean, resumable=True),
+        Step(config.work_dir / "splits", cleaned, of_split, split),
     ]
 
 
@@ -199,26 +189,16 @@ def _subword_steps(config: Translation) -> list[Step]:
 
 def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
     """Return the steps up to ``teacher``, including those that make the sets."""
-    # Imported here because scikit-learn takes a second to load.
-    from fairseq_ext.classifiers.classifier import input_files
-
     splits, options = config.work_dir / "splits", _with_subwords(config)
 
     def build(folder: Path) -> str:
-        from fairseq_ext.classifiers.labelling import base_path
-        from fairseq_ext.classifiers.teacher import train_teacher
-
         if options.base_text:
             write_lines(base_path(folder, config.source_lang), base_text(config))
         return train_teacher(folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine)
 
-    teacher = Step(
-        config.work_dir / "teacher",
-        inputs=[splits, *input_files(options)],
-        options={"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)},
-        build=build,
-        resumable=True,
-    )
+    inputs = [splits, *input_files(options)]
+    recorded = {"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)}
+    teacher = Step(config.work_dir / "teacher", inputs, recorded, build, resumable=True)
     needed = [] if options == config.teacher else _subword_steps(config)
     return [*corpus_steps(config, engine), *needed, teacher]
 

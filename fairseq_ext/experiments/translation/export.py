@@ -40,9 +40,7 @@ def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[Outp
 
 def trained_run(config: Translation, name: str | None) -> Run:
     """Return the trained run with this name, or without a name the last trained run in the file."""
-    runs = (
-        [run for system in config.systems for run in config.runs_of(system)] if name is None else config.runs_of(name)
-    )
+    runs = config.all_runs if name is None else config.runs_of(name)
     trained = [run for run in runs if best_checkpoint(config, run.name).is_file()]
     if name is None and not trained:
         raise InputError(f"{config.path}: no system is trained yet; run fairseq-ext train {config.path} SYSTEM")
@@ -56,12 +54,9 @@ def trained_run(config: Translation, name: str | None) -> Run:
 def export_step(config: Translation, run: Run) -> Step:
     """Return the step that exports a run below the experiment's folder, to translate a user's text with it."""
     parts, manifest = _described(config, run)
-    return Step(
-        config.work_dir / "exported" / run.name,
-        inputs=[parts.checkpoint, parts.data / DOMAINS_FILE, *([parts.classifier] if parts.classifier else [])],
-        options={"version": FORMAT, **manifest.content},
-        build=lambda folder: parts.write(folder, manifest),
-    )
+    inputs = [parts.checkpoint, parts.data / DOMAINS_FILE, *([parts.classifier] if parts.classifier else [])]
+    options = {"version": FORMAT, **manifest.content}
+    return Step(config.work_dir / "exported" / run.name, inputs, options, lambda folder: parts.write(folder, manifest))
 
 
 def export_run(config: Translation, run: Run, directory: Path) -> None:

@@ -15,6 +15,7 @@ from fairseq_ext.base.origin import ORIGIN_FILE
 from fairseq_ext.base.provenance import EXTRA
 from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step
+from fairseq_ext.classifiers.teacher import write_changed_labels
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, read_comparisons
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, Records, read_rows
@@ -186,8 +187,6 @@ def changed_labels(config: Translation, name: str) -> list[Step]:
     system, teacher = config.systems[name], config.work_dir / "teacher"
     if not (system.label_noise or system.unlabelled):
         return []
-    from fairseq_ext.classifiers.teacher import write_changed_labels
-
     for domain in system.unlabelled:
         check_choice(domain, config.domains, system.place("unlabelled"))
     change: dict[str, Any] = {"noise": system.label_noise, "unlabelled": sorted(system.unlabelled), "seed": config.seed}

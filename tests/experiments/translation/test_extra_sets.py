@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.classifiers import classifier
-from fairseq_ext.data import teacher_labels
 from fairseq_ext.experiments.train import best_checkpoint
 from fairseq_ext.experiments.translation import extra_sets
 from fairseq_ext.experiments.translation.config import load_config
@@ -69,9 +67,9 @@ def splits(tmp_path: Path) -> Path:
 def test_systems_with_tags_have_no_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The most probable class is base for the first line, and law is unlikely, but the likeliest, for the second."""
     probs = np.array([[0.1, 0.3, 0.6], [0.4, 0.3, 0.3]])
-    monkeypatch.setattr(classifier, "load_classifier", lambda *_: SimpleNamespace(predict=lambda _: probs))
-    monkeypatch.setattr(teacher_labels, "read_teacher_record", lambda _: {"backend": "tfidf"})
-    monkeypatch.setattr(teacher_labels, "classes_of", lambda _: ["law", "med", "base"])
+    monkeypatch.setattr(extra_sets, "load_classifier", lambda *_: SimpleNamespace(predict=lambda _: probs))
+    monkeypatch.setattr(extra_sets, "read_teacher_record", lambda _: {"backend": "tfidf"})
+    monkeypatch.setattr(extra_sets, "classes_of", lambda _: ["law", "med", "base"])
     guess = partial(with_guessed_domains, ["a", "b"], tmp_path)
     assert guess() == ["<domain:base> a", "<domain:law> b"]
     assert guess(0.5) == ["<domain:base> a", "<domain:base> b"]
