@@ -56,8 +56,7 @@ class Base(Section):
     @property
     def recorded(self) -> dict[str, str]:
         """What the imported base depends on besides the files of ``path``."""
-        names = ("package", *_OF_PACKAGES, "origin", "licence")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return self.model_dump(include={"package", *_OF_PACKAGES, "origin", "licence"}, exclude_none=True)
 
     @contextmanager
     def opened(self, downloads: Path) -> Iterator[tuple[Path, Origin]]:
