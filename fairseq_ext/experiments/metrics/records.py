@@ -124,9 +124,9 @@ class Records:
         """Return the domains of a metric, in the order of the records."""
         return list(dict.fromkeys(record.domain for record in self.select(metric, **dims)))
 
-    def systems(self, metric: str, **dims: Dimension) -> list[str]:
+    def systems(self, metric: str) -> list[str]:
         """Return the systems with a metric, in the order of the records."""
-        return list(dict.fromkeys(record.system for record in self.select(metric, **dims)))
+        return list(dict.fromkeys(record.system for record in self.select(metric)))
 
 
 def read_records(path: Path) -> Records:

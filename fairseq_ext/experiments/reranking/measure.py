@@ -175,22 +175,22 @@ def _models(config: Reranking, domain: str) -> list[Model]:
     checkpoints = {name: best_checkpoint(config, f"{name}@{domain}") for name in config.systems}
 
     def load_ngrams() -> Scores:
-        model, encode = NgramModel.load(ngrams), partial(encode_lines, load_subwords(subwords))
-        return lambda texts: model.score(list(encode(texts)))
+        model, processor = NgramModel.load(ngrams), load_subwords(subwords)
+        return lambda texts: model.score(list(encode_lines(processor, texts)))
 
-    def load_fairseq(name: str) -> Scores:
+    def load_fairseq(checkpoint: Path) -> Scores:
         # Imported here because this loads torch, which cached scores do not need.
         from fairseq_ext.experiments.encoding import LanguageModel
-        from fairseq_ext.experiments.reranking.fairseq_scores import FairseqScores
+        from fairseq_ext.experiments.reranking.fairseq_scores import score_lines
 
         quieten_fairseq()
-        model = LanguageModel.load(checkpoints[name], data, cpu=config.rerank.cpu)
-        return FairseqScores(model, partial(encode_lines, load_subwords(subwords)), config.rerank.max_tokens)
+        model, processor = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu), load_subwords(subwords)
+        return lambda texts: score_lines(model, encode_lines(processor, texts), config.rerank.max_tokens)
 
     return [
         *([Model(KNESER_NEY, [ngrams, subwords], load_ngrams)] if config.kneser_ney else []),
         *(
-            Model(name, [path, data / DICT_FILE, subwords], partial(load_fairseq, name))
+            Model(name, [path, data / DICT_FILE, subwords], partial(load_fairseq, path))
             for name, path in checkpoints.items()
         ),
     ]
