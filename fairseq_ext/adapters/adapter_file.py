@@ -1,8 +1,8 @@
 """Adapter files: adapters of one or more domains without their base, as safetensors.
 
 The manifest is stored in the file's metadata, so the information about the base cannot be lost or mixed up. It contains
-a SHA-256 of every tensor, and the file contains a SHA-256 of the manifest. They detect damage and edits. They are not a
-signature: an attacker can write a new file.
+a SHA-256 of every tensor, and its own SHA-256 stands before it. They detect damage and edits. They are not a signature:
+an attacker can write a new file.
 
 ::
 
@@ -98,7 +98,8 @@ def write_adapters(
     content = {**asdict(manifest), "tensors": {name: tensor_hash(value) for name, value in tensors.items()}}
     text = json.dumps(content, ensure_ascii=False)
     # Not save_file: it reports a full disk with another exception type than OSError.
-    data = save(tensors, metadata={"manifest": text, "manifest_sha256": _digest(text)})
+    # One entry: safetensors writes several in any order, and equal adapters should have equal files.
+    data = save(tensors, metadata={"manifest": f"{_digest(text)} {text}"})
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
@@ -143,10 +144,10 @@ def tensor_hash(value: Tensor) -> str:
 
 def _parse(entries: Mapping[str, str], path: Path) -> AdapterManifest:
     """Return the manifest in a file's metadata."""
-    text = entries.get("manifest")
-    if text is None:
+    checksum, _, text = entries.get("manifest", "").partition(" ")
+    if not text:
         raise InputError(f"{path}: has no manifest of adapters; {_REMEDY}")
-    if entries.get("manifest_sha256") != _digest(text):
+    if checksum != _digest(text):
         raise InputError(f"{path}: its manifest was changed after export (SHA-256 differs); {_REMEDY}")
     try:
         manifest = TypeAdapter(AdapterManifest).validate_json(text)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.cli.verbs import CONFIG, Verb, number
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.documents.lines import Wanted
 
 _STREAM = "-"
 _TERMS = "terms with required translations: per line, a source and one or more targets, separated by tabs"
@@ -20,6 +16,7 @@ _TERMS = "terms with required translations: per line, a source and one or more t
 def _translate_options(parser: ArgumentParser) -> None:
     from fairseq_ext.serve.documents.formats import FORMATS as DOCUMENTS
     from fairseq_ext.serve.documents.lines import FORMATS
+    from fairseq_ext.serve.runtime.requests import DETAILS, WEIGHTS
     from fairseq_ext.text.placeholders import ANY, DIALECTS
 
     parser.description = (
@@ -51,8 +48,12 @@ def _translate_options(parser: ArgumentParser) -> None:
     add("--format", choices=FORMATS, default="text", help="output format; jsonl adds scores, routes and weights")
     add("--candidates", type=number(1), default=1, metavar="N", help="number of translations per line, in jsonl")
     add("--beam", type=number(1), metavar="N", help="beam size (default: that of the system)")
-    add("--gates", action="store_true", help="also write the weights of each layer, in jsonl (default: their mean)")
-    add("--gates-by-token", action="store_true", help="also write decoder weights for each subword, in jsonl")
+    add(
+        "--gates",
+        choices=DETAILS,
+        default=WEIGHTS,
+        help="in jsonl, weights of gates: their mean, also by layer, or also for each subword (default: weights)",
+    )
     add("--processes", type=number(0), default=0, metavar="N", help="number of processes for a file; 0: one per core")
     add("--block-lines", type=number(1), default=500, metavar="N", help="lines per block")
     add("--device", default="cpu", metavar="NAME", help="device: cpu, or cuda with --processes 1")
@@ -60,11 +61,13 @@ def _translate_options(parser: ArgumentParser) -> None:
 
 
 def _translate(options: Namespace) -> None:
+    from fairseq_ext.serve.documents.lines import Wanted
     from fairseq_ext.serve.documents.translate import Job, translate
     from fairseq_ext.serve.runtime.manifest import ORACLE
+    from fairseq_ext.serve.runtime.requests import WEIGHTS
 
-    if options.format == "text" and (options.candidates > 1 or options.gates or options.gates_by_token):
-        raise InputError("--candidates, --gates and --gates-by-token: need --format jsonl; add it")
+    if options.format == "text" and (options.candidates > 1 or options.gates != WEIGHTS):
+        raise InputError("--candidates and --gates: need --format jsonl; add it")
     if options.route not in (None, ORACLE) and options.domains is not None:
         raise InputError(f"--route {options.route}: --domains already gives a route for each line; remove one of them")
     if options.route == ORACLE and options.domains is None:
@@ -76,7 +79,7 @@ def _translate(options: Namespace) -> None:
         route=None if options.route == ORACLE else options.route,
         domains=options.domains,
         terms=options.terms,
-        wanted=_wanted(options),
+        wanted=Wanted(options.format, options.candidates, options.beam, options.gates, options.placeholders),
         processes=options.processes,
         block_lines=options.block_lines,
         device=options.device,
@@ -86,13 +89,6 @@ def _translate(options: Namespace) -> None:
         every=options.all,
     )
     translate(job)
-
-
-def _wanted(options: Namespace) -> Wanted:
-    from fairseq_ext.serve.documents.lines import Wanted
-
-    gates = (options.gates, options.gates_by_token)
-    return Wanted(options.format, options.candidates, options.beam, *gates, options.placeholders)
 
 
 def _file(name: str | None) -> Path | None:

@@ -35,6 +35,8 @@ _TOKEN = re.compile(
 _TOKENS = re.compile(rf"(?:[ \t\r\n\f\v]|{_COMMENT}|\#~|\||msg[a-z_]+|\[\s*\d+\s*\]|{_STRING})*+", re.VERBOSE)
 # Escapes of gettext that polib does not know: \a, and ASCII characters by number.
 _CODE = re.compile(r"\\(?:(?P<bell>a)|(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9A-Fa-f]{1,2})|.)")
+# A comment for translators within a msgid, as KDE and Firefox had them before msgctxt.
+_INNER_COMMENT = re.compile(r"\A_: [^\n]*\n(?=.)")
 _CHARSET = re.compile(r"charset=([\w.:-]+)", re.IGNORECASE)
 
 
@@ -46,7 +48,7 @@ class PoEntry:
         text: the entry as written, with the blanks and comments before it.
         begin: where its first keyword begins in the text.
         translation: where its first ``msgstr`` begins in the text.
-        content: its strings, flags and extracted comments.
+        content: its strings, flags and extracted comments. A comment in the msgid (``_: …``) is left out.
     """
 
     text: str
@@ -142,6 +144,7 @@ def _parsed(text: str) -> polib.POEntry:
             flags += [flag.strip() for flag in found["comment"][1:].split(",")]
         elif found["comment"] and found["comment"][0] == ".":
             comments.append(found["comment"][1:].strip())
+    strings["msgid"] = _INNER_COMMENT.sub("", strings["msgid"])
     plural = {int(key[7:-1]): strings.pop(key) for key in list(strings) if "[" in key}
     return polib.POEntry(**strings, msgstr_plural=plural, comment="\n".join(comments), flags=flags)
 

@@ -47,6 +47,12 @@ def test_all_adapters_put_on_the_base_are_the_model(systems: Path, tmp_path: Pat
     assert again.kind == System.read(systems / name / "model.pt").kind
 
 
+def test_equal_adapters_have_equal_files(systems: Path, tmp_path: Path, law: Path) -> None:
+    for number in range(8):
+        [again] = export_adapters(systems / "gad/model.pt", ["law"], tmp_path / f"{number}.safetensors")
+        assert again.read_bytes() == law.read_bytes()
+
+
 def test_one_domain_comes_back_beside_the_others(systems: Path, tmp_path: Path, law: Path) -> None:
     remove_domain(systems / "gad/model.pt", "law", tmp_path / "two.pt")
     assert_same_state(
@@ -66,8 +72,8 @@ def test_another_base_is_refused_by_its_first_tensor_that_differs(systems: Path,
 
 def write_by_hand(entries: dict[str, str], _: Any) -> None:
     """A manifest whose own hash is right."""
-    text = json.dumps({**json.loads(entries["manifest"]), "domains": ["../law"]})
-    entries |= {"manifest": text, "manifest_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    text = json.dumps({**json.loads(entries["manifest"].partition(" ")[2]), "domains": ["../law"]})
+    entries["manifest"] = f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
 
 
 ROW = "decoder.layers.1.adapter.bank.up_bias@law"

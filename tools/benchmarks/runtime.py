@@ -240,7 +240,7 @@ def _ctranslate2(base: Path, precision: str, threads: int, longest: int) -> Tran
     translator = ctranslate2.Translator(folder, inter_threads=threads, intra_threads=1, compute_type=precision)
 
     def translate(lines: Sequence[str]) -> list[str]:
-        pieces = [system.text.pieces(line) for line in system.normalise(lines)]
+        pieces = [system.text.pieces(line) for line in system.reader.normalise(lines)]
         found = translator.translate_batch(
             pieces, beam_size=4, max_batch_size=1000, batch_type="tokens", max_decoding_length=longest
         )

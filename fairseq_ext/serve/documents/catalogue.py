@@ -48,18 +48,19 @@ def write_po(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
 
 
 def _part(entry: PoEntry, filling: Filling, newline: str, plural_forms: str) -> str | Edit:
-    own = entry.content
-    is_filled = bool(own.msgstr or any(own.msgstr_plural.values()))
-    dialect = dialect_of(own.flags)
+    content = entry.content
+    is_filled = bool(content.msgstr or any(content.msgstr_plural.values()))
+    dialect = dialect_of(content.flags)
     dialect = filling.dialect if dialect == ANY else dialect
     # Java's MessageFormat writes an apostrophe twice; a single one begins a quotation.
-    is_doubled = "java-format" in own.flags and not re.search("(?<!')'(?!')", own.msgid + own.msgid_plural)
+    messages = content.msgid + content.msgid_plural
+    is_doubled = "java-format" in content.flags and not re.search("(?<!')'(?!')", messages)
     apostrophe = "''" if is_doubled else "'"
-    texts = (text.replace(apostrophe, "'") for text in (own.msgid, own.msgid_plural) if text)
+    texts = (text.replace(apostrophe, "'") for text in (content.msgid, content.msgid_plural) if text)
     pieces = tuple(split(text, PLAIN, dialect) for text in texts)
-    if own.obsolete or (is_filled and not filling.every) or not any(each.texts for each in pieces):
+    if content.obsolete or (is_filled and not filling.every) or not any(text.texts for text in pieces):
         return entry.text
-    if own.msgstr_plural and "INTEGER" in plural_forms:
+    if content.msgstr_plural and "INTEGER" in plural_forms:
         raise InputError("is a template without the plural forms of a language; create a .po with msginit first")
     return Edit(entry.text, pieces, partial(_write, entry, filling.system, newline, apostrophe))
 
@@ -87,6 +88,6 @@ def _write(entry: PoEntry, system: str, newline: str, apostrophe: str, texts: Se
 
 def _insert(head: str, kind: str, line: str) -> str:
     """Insert a line before the first comment of a kind, or at the end."""
-    found = re.search(_LINE + kind, head)
-    place = found.start() if found else len(head)
+    comment = re.search(_LINE + kind, head)
+    place = comment.start() if comment else len(head)
     return head[:place] + line + head[place:]

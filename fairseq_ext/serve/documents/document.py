@@ -100,11 +100,11 @@ class Document:
                 yield part
                 continue
             texts = [[next(translations, None) for _ in pieces.texts] for pieces in part.pieces]
-            if any(text is None for own in texts for text in own):
+            if any(None in translated for translated in texts):
                 raise _changed()
-            is_whole = all(all(own) for own in texts)
+            is_whole = all(map(all, texts))
             self.filled += is_whole
-            joined = [pieces.join(own) for pieces, own in zip(part.pieces, texts, strict=True)]  # type: ignore[arg-type]
+            joined = [pieces.join(translated) for pieces, translated in zip(part.pieces, texts, strict=True)]  # type: ignore[arg-type]
             yield part.write(joined) if is_whole else part.original
 
     @contextmanager
@@ -119,7 +119,7 @@ def _changed() -> InputError:
     return InputError("has other texts than were translated: it changed meanwhile; run the command again")
 
 
-def check_language(found: str, wanted: str, where: str) -> None:
+def check_language(code: str, wanted: str, where: str) -> None:
     """Check that the language of a document is that of the system; regional variants match."""
-    if not is_same_language(found, wanted):
-        raise InputError(f"{where} is {shown(found)}, but the system translates {wanted}; choose another system")
+    if not is_same_language(code, wanted):
+        raise InputError(f"{where} is {shown(code)}, but the system translates {wanted}; choose another system")

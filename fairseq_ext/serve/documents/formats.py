@@ -11,7 +11,6 @@ from fairseq_ext.serve.documents import toolkit_documents
 from fairseq_ext.serve.documents.catalogue import read_po, write_po
 from fairseq_ext.serve.documents.document import Document, Filling, Format
 from fairseq_ext.serve.documents.json_documents import read_json, read_xcstrings
-from fairseq_ext.serve.documents.subtitles import read_subtitles
 
 TEXT = "text"
 FORMATS: dict[str, Format] = {
@@ -20,7 +19,7 @@ FORMATS: dict[str, Format] = {
     "xliff": Format(markup.read_xliff, markup.write_xml),
     "tmx": Format(markup.read_tmx, markup.write_xml),
     "html": Format(markup.read_html, markup.write_text),
-    "subtitles": Format(read_subtitles, markup.write_text),
+    "subtitles": Format(markup.read_subtitles, markup.write_text),
     "json": Format(read_json, markup.write_text),
     "xcstrings": Format(read_xcstrings, markup.write_text),
     **toolkit_documents.FORMATS,
@@ -77,7 +76,7 @@ def format_of(path: Path) -> str:
         raise InputError(f"{path}: is no file of Qt Linguist; if it is text, give --input-format {TEXT}")
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
-    kinds = [kind for kind, own in _OTHERS.items() if suffix[1:] in own]
+    kinds = [kind for kind, suffixes in _OTHERS.items() if suffix[1:] in suffixes]
     kinds += [kind for beginning, kind in _BEGINNINGS if re.match(beginning, head, re.IGNORECASE)]
     if kinds:
         choice = f"{', '.join(FORMATS)}; {TEXT} translates its lines as they are"

@@ -86,9 +86,9 @@ def _fill(entry: Any, key: str, source: str, texts: list[str], filling: Filling)
     versions = entry.get("localizations", {})
     language = next((code for code in versions if is_same_language(code, filling.code)), filling.code)
     is_done = language in versions and versions[language].get("stringUnit", {}).get("state") != "new"
-    own = versions.get(source, {"stringUnit": {"value": key}})
+    original = versions.get(source, {"stringUnit": {"value": key}})
     if entry.get("shouldTranslate") is not False and (not is_done or filling.every) and split(key).texts:
-        entry["localizations"] = {**versions, language: _with_places(own, texts)}
+        entry["localizations"] = {**versions, language: _with_places(original, texts)}
 
 
 def _with_places(version: Any, texts: list[str]) -> Any:

@@ -9,16 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from fairseq_ext.base.domain_names import with_base
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.serve.runtime.requests import UNTRANSLATED, Answer, Request
+from fairseq_ext.serve.runtime.requests import UNTRANSLATED, WEIGHTS, Request
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.text.placeholders import ANY
 from fairseq_ext.text.text_files import stdin_lines, stream_lines
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
 FORMATS = ("text", "jsonl")
 STDIN = "standard input"
@@ -74,8 +71,7 @@ class Wanted:
     format: str = "text"  # text: the best translation; jsonl: a JSON object with all results
     candidates: int = 1
     beam: int | None = None  # None for the system's beam size
-    gates: bool = False  # whether to include gate weights by layer
-    by_token: bool = False  # whether to include the decoder's gate weights at each subword of the best translation
+    gates: str = WEIGHTS  # detail of the weights of gates
     dialect: str = ANY  # dialect of placeholders
 
     def translated(self, translator: SystemTranslator, block: Sequence[Line], first: int, name: str) -> Iterator[str]:
@@ -94,7 +90,9 @@ class Wanted:
         )
         for number, (_, answer) in enumerate(zip(block, answers, strict=True), first):
             if self.format == "jsonl":
-                record = json.dumps(self._record(translator.domains, answer, number), ensure_ascii=False)
+                weights = answer.gate_record(translator.domains, self.gates)
+                known = {key: value for key, value in weights.items() if value is not None}
+                record = json.dumps({"line": number, **answer.record(), **known}, ensure_ascii=False)
                 yield _LINE_ENDS.sub(lambda end: f"\\u{ord(end[0]):04x}", record)
                 continue
             if lacking := [term for term, kept in answer.terms.items() if kept is None]:
@@ -104,18 +102,3 @@ class Wanted:
                 words = "stays untranslated, since no translation keeps its placeholders"
                 print(f"{name} {number}: {words}", file=sys.stderr)
             yield answer.candidates[0].text
-
-    def _record(self, domains: Sequence[str], answer: Answer, number: int) -> dict[str, Any]:
-        record = {"line": number, **answer.record()}
-        if answer.weights is not None:
-            shares = with_base(dict(zip(domains, answer.weights, strict=True)))
-            record["weights"] = {name: round(share, 5) for name, share in shares.items()}
-        if self.gates and answer.gates is not None:
-            record["gates"] = {side: [_rounded(layer) for layer in layers] for side, layers in answer.gates.items()}
-        if self.by_token and answer.tokens is not None:
-            record["tokens"] = answer.tokens.by_domain(domains)
-        return record
-
-
-def _rounded(values: Sequence[float]) -> list[float]:
-    return [round(value, 5) for value in values]

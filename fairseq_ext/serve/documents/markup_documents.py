@@ -1,4 +1,4 @@
-"""XLIFF, TMX and HTML documents. All parts that are not filled in remain byte-identical."""
+"""XLIFF, TMX, HTML, subtitles and plain text. All parts that are not filled in remain byte-identical."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairseq_ext.serve.runtime.markup import (
     with_attribute,
 )
 from fairseq_ext.serve.runtime.pieces import split
-from fairseq_ext.serve.runtime.tags import HTML, PREFORMATTED_XML, XML, runs
+from fairseq_ext.serve.runtime.tags import HTML, PLAIN, PREFORMATTED_XML, XML, runs
 from fairseq_ext.text.languages import is_same_language
 
 # States of XLIFF targets that are empty or copies of the source.
@@ -38,6 +38,9 @@ _BEGINNINGS = (
 _DECLARED = re.compile(rb"""\s*<\?xml\b[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 _BEFORE_META = re.compile(rb"\s*<(?!\?xml)")
 _META = re.compile(rb"""<meta\s(?:[^>]*?[\s;"'])?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
+_CUE = re.compile(r"([^\r\n]*\d\s*-->\s*\d[^\r\n]*\r?\n)((?:[^\r\n]+(?:\r?\n|\Z))+)")
+# A sentence of subtitles goes on in the next line, unless another speaker begins.
+_SPOKEN = PLAIN._replace(breaks=re.compile(r"\r?\n(?=[ \t]*[-–—])"))
 
 
 def write_text(path: Path, parts: Iterable[str], file: IO[bytes]) -> None:
@@ -59,8 +62,8 @@ def _encoding_of(path: Path) -> str:
     for beginning, encoding in _BEGINNINGS:
         if head.startswith(beginning):
             return encoding
-    found = _DECLARED.match(head) or (_BEFORE_META.match(head) and _META.search(head))
-    name = found[1].decode("ascii") if found else "utf-8"
+    declared = _DECLARED.match(head) or (_BEFORE_META.match(head) and _META.search(head))
+    name = declared[1].decode("ascii") if declared else "utf-8"
     if name.lower().startswith("utf-16"):
         raise InputError("declares the encoding UTF-16, but has another; correct the declaration")
     return name
@@ -95,12 +98,12 @@ def _well_formed(parts: Iterable[str]) -> Iterator[str]:
 
 
 def _xml_tokens(path: Path, root: str) -> Iterator[str]:
-    is_found = False
+    is_begun = False
     for token in tokens(_well_formed(read_text(path))):
-        if not is_found and is_start(token):
-            is_found = name_of(token) == root
-            if not is_found:
+        if not is_begun and is_start(token):
+            if name_of(token) != root:
                 raise InputError(f"has no <{root}>; give another --input-format")
+            is_begun = True
         yield token
 
 
@@ -108,6 +111,18 @@ def read_lines(path: Path, filling: Filling) -> Parts:
     """Parse plain text, of which each line is translated."""
     for part in re.split("(\\A\ufeff|\n)", "".join(read_text(path))):
         yield edit(part, filling)
+
+
+def read_subtitles(path: Path, filling: Filling) -> Parts:
+    """Parse subtitles in SubRip (``.srt``) and WebVTT (``.vtt``): the lines below those of times are translated."""
+    text, end = "".join(read_text(path)), 0
+    for cue in _CUE.finditer(text):
+        yield text[end : cue.start(2)]
+        yield edit(cue[2], filling, _SPOKEN)
+        end = cue.end()
+    if not end:
+        raise InputError("has no times of subtitles; give an .srt or .vtt file")
+    yield text[end:]
 
 
 def read_html(path: Path, filling: Filling) -> Parts:
@@ -119,8 +134,8 @@ def read_html(path: Path, filling: Filling) -> Parts:
 
 def _html_start(tag: str, filling: Filling) -> str:
     for name in ("lang", "xml:lang"):
-        if found := attribute(tag, name):
-            check_language(found, filling.languages[0], name)
+        if code := attribute(tag, name):
+            check_language(code, filling.languages[0], name)
             tag = with_attribute(tag, name, filling.code)
     return tag
 
@@ -161,8 +176,8 @@ def _with_languages(tag: str, filling: Filling) -> str:
         if name_of(tag) not in ("xliff", "file") or not attribute(tag, names[0]):
             continue
         for name, language in zip(names, filling.languages, strict=True):
-            if found := attribute(tag, name):
-                check_language(found, language, name)
+            if code := attribute(tag, name):
+                check_language(code, language, name)
         return tag if attribute(tag, names[1]) else with_attribute(tag, names[1], filling.code)
     return tag
 
@@ -185,7 +200,7 @@ def _xliff_unit(unit: list[str], filling: Filling, scope: _Scope) -> str | Edit:
     pieces = {
         key: split(text, syntax, filling.dialect) for key, text in texts if key is not None and key not in finished
     }
-    pieces = {key: own for key, own in pieces.items() if own.texts}
+    pieces = {key: segment for key, segment in pieces.items() if segment.texts}
     if not pieces:
         return original
 
@@ -193,7 +208,8 @@ def _xliff_unit(unit: list[str], filling: Filling, scope: _Scope) -> str | Edit:
         filled = finished | dict(zip(pieces, translations, strict=True))
         # The target's text between segments stays, if it has them all.
         is_whole = {key for key, _ in texts} <= {key for key, _ in done}
-        text = "".join(filled.get(key, own) if key is not None else own for key, own in (done if is_whole else texts))
+        parts = done if is_whole else texts
+        text = "".join(part if key is None else filled.get(key, part) for key, part in parts)
         return _with_target(unit, source, target, last[1], text)
 
     return Edit(original, tuple(pieces.values()), write)
@@ -204,13 +220,13 @@ def _segments(content: Sequence[str]) -> list[tuple[str | None, str]]:
 
     Without segments, the whole content is one.
     """
-    found: list[tuple[str | None, str]] = [(None, "")]
+    segments: list[tuple[str | None, str]] = [(None, "")]
     depth = 0
     for token in content:
         is_segment = name_of(token) == "mrk" and attribute(token, "mtype") == "seg" and is_start(token) and not depth
         if is_segment:
             start = token[:-2] + ">" if is_empty(token) else token
-            found += [(None, start), (attribute(token, "mid") or str(len(found)), "")]
+            segments += [(None, start), (attribute(token, "mid") or str(len(segments)), "")]
             depth = 1
             if not is_empty(token):
                 continue
@@ -218,10 +234,10 @@ def _segments(content: Sequence[str]) -> list[tuple[str | None, str]]:
         elif depth and is_start(token) and not is_empty(token):
             depth += 1
         depth -= bool(depth) and is_end(token)
-        if found[-1][0] is not None and not depth:
-            found.append((None, ""))
-        found[-1] = (found[-1][0], found[-1][1] + token)
-    return found if len(found) > 1 else [("", found[0][1])]
+        if segments[-1][0] is not None and not depth:
+            segments.append((None, ""))
+        segments[-1] = (segments[-1][0], segments[-1][1] + token)
+    return segments if len(segments) > 1 else [("", segments[0][1])]
 
 
 def _with_target(unit: list[str], source: tuple[int, int], target: tuple[int, int] | None, end: int, text: str) -> str:
@@ -275,17 +291,17 @@ def _tmx_unit(unit: list[str], filling: Filling) -> str | Edit:
 
 def _variant(unit: list[str], language: str) -> tuple[int, int] | None:
     """Return where the last variant in a language is."""
-    begin, found = 0, None
+    begin, variant = 0, None
     for index, token in enumerate(unit):
         if name_of(token) == "tuv" and is_start(token):
             begin = index
         elif name_of(token) == "tuv":
             code = attribute(unit[begin], "xml:lang") or attribute(unit[begin], "lang") or ""
-            found = (begin, index + 1) if is_same_language(code, language) else found
-    return found
+            variant = (begin, index + 1) if is_same_language(code, language) else variant
+    return variant
 
 
 def _segment(unit: list[str], variant: tuple[int, int]) -> str:
-    own = unit[variant[0] : variant[1]]
-    found = element(own, "seg")
-    return "".join(own[found[0] + 1 : found[1] - 1]) if found else ""
+    inside = unit[variant[0] : variant[1]]
+    segment = element(inside, "seg")
+    return "".join(inside[segment[0] + 1 : segment[1] - 1]) if segment else ""

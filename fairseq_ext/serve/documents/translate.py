@@ -75,7 +75,7 @@ class Job:
         """SHA-256 of everything that the output depends on."""
         files = [self.system / MANIFEST_FILE, self.source, self.domains, self.terms]
         description = {
-            "version": 6,
+            "version": 7,
             "files": [path and hash_file(path) for path in files],
             "route": self.route,
             "block_lines": self.block_lines,

@@ -33,21 +33,20 @@ def write_graphs(model: Any, folder: Path, precision: str) -> None:
             for name in _OTHER_PARTS:
                 if getattr(part, name, None) is not None:
                     raise InputError(f"the model has {name}, which an export does not support")
-    encoder, decoder, *output = (folder / name for name in graph_files(precision))
-    is_int8 = precision == INT8
-    maxima = _measured(model) if precision == INT8 else Maxima()
-    with torch.no_grad():
-        EncoderGraph(model, Graph(is_int8, maxima.encoder)).graph.write(encoder, "encoder")
-        DecoderGraph(model, Graph(is_int8, maxima.decoder)).graph.write(decoder, "decoder")
-        write_output(model, Graph(is_int8, maxima.output), *output)
+    _write(model, folder, precision, _measured(model) if precision == INT8 else Maxima())
 
 
 def _measured(model: Any) -> Maxima:
     """Return the largest absolute inputs of a model's matrix products while it translates."""
-    with TemporaryDirectory() as name, torch.no_grad():
-        folder = Path(name)
-        encoder, decoder, *output = (folder / name for name in graph_files(FLOAT32))
-        EncoderGraph(model, Graph(is_watched=True)).graph.write(encoder, "encoder")
-        DecoderGraph(model, Graph(is_watched=True)).graph.write(decoder, "decoder")
-        write_output(model, Graph(is_watched=True), *output)
-        return measure_maxima(folder, model)
+    with TemporaryDirectory() as folder:
+        _write(model, Path(folder), FLOAT32, Maxima(), is_watched=True)
+        return measure_maxima(Path(folder), model)
+
+
+def _write(model: Any, folder: Path, precision: str, maxima: Maxima, *, is_watched: bool = False) -> None:
+    encoder, decoder, *output = (folder / name for name in graph_files(precision))
+    is_int8 = precision == INT8
+    with torch.no_grad():
+        EncoderGraph(model, Graph(is_int8, maxima.encoder, is_watched)).graph.write(encoder, "encoder")
+        DecoderGraph(model, Graph(is_int8, maxima.decoder, is_watched)).graph.write(decoder, "decoder")
+        write_output(model, Graph(is_int8, maxima.output, is_watched), *output)

@@ -27,6 +27,7 @@ _UNIT = re.compile(
     "[\u2e80-\ufaff]|[^\\W\u2e80-\ufaff][\\w\u0300-\u036f]*"
     "|[^\\w\\s](?:[\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\w\\s]?)*"
 )
+_APOSTROPHE = re.compile(r"(?<=[^\W\d_])’(?=[^\W\d_])")
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,15 @@ class Reader:
 
     def _kept_if_unknown(self, unit: re.Match[str]) -> str:
         is_plain = unit[0].isascii() and unit[0].isalnum()  # its letters may be known in other words
-        return keep(unit[0]) if not is_plain and self._text.is_unknown(unit[0]) else unit[0]
+        if is_plain or not self._text.is_unknown(unit[0]):
+            return unit[0]
+        return "'" if _APOSTROPHE.match(unit.string, unit.start()) else keep(unit[0])
 
     def _sentence(self, question: Question, marked: Marked) -> Sentence:
-        prefix = [*self._text.vocabulary.prefix, *self._text.encode_prefix(question.request.prefix)]
         tokens = self._text.encode(marked.text, question.domain)
         constraints = self._constraints(marked, question.glossaries)
         is_forced = question.route != GATES
-        return Sentence(marked, tokens, prefix, question.domain, is_forced, *constraints, question.request.dialect)
+        return Sentence(marked, tokens, question.domain, is_forced, *constraints, question.request.dialect)
 
     def _constraints(
         self, marked: Marked, glossaries: Sequence[Glossary]

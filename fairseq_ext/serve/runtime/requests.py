@@ -13,6 +13,9 @@ from fairseq_ext.serve.runtime.tags import HTML, PLAIN
 from fairseq_ext.serve.runtime.terms import Glossary
 from fairseq_ext.text.placeholders import ANY, NONE
 
+_DIGITS = 4  # of weights in JSON
+# Details of gates in JSON, each with those before it: weights of the text, by layer, and at each subword.
+WEIGHTS, LAYERS, TOKENS = DETAILS = ("weights", "layers", "tokens")
 # Notes of answers.
 IN_PARTS, UNTRANSLATED, REPETITION, LENGTH = "parts", "untranslated", "repetition", "length"
 
@@ -25,7 +28,6 @@ class Request:
         text: raw text, neither normalised nor tokenised, or a text with marks of tags and placeholders from
             :mod:`fairseq_ext.serve.runtime.pieces`.
         route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's default route.
-        prefix: text with which the translation begins. If the text is split into sentences, it applies to each.
         terms: terms with required translations, in addition to those of the translator. They override terms with the
             same source.
         dialect: dialect of placeholders, one of :data:`fairseq_ext.text.placeholders.DIALECTS`. The translation has
@@ -35,7 +37,6 @@ class Request:
 
     text: str
     route: str | None = None
-    prefix: str = ""
     terms: Glossary | None = None
     dialect: str = ANY
     markup: bool = False
@@ -77,11 +78,11 @@ class TokenGates:
     pieces: list[str]
     weights: list[list[float]]
 
-    def by_domain(self, domains: Sequence[str]) -> dict[str, Any]:
+    def record(self, domains: Sequence[str]) -> dict[str, Any]:
         """Return ``pieces`` and, for each domain, its ``weights`` at these subwords, for JSON."""
         rows = [with_base(dict(zip(domains, row, strict=True))) for row in self.weights]
         names = max(rows, key=len, default={})  # with the base if it has a share of any subword
-        weights = {name: [round(row.get(name, 0.0), 4) for row in rows] for name in names}
+        weights = {name: [round(row.get(name, 0.0), _DIGITS) for row in rows] for name in names}
         return {"pieces": self.pieces, "weights": weights}
 
 
@@ -124,6 +125,16 @@ class Answer:
         more = {key: value for key in ("terms", "placeholders", "notes") if (value := getattr(self, key))}
         return {"route": self.route, "domain": self.domain, "candidates": candidates, **more}
 
+    def gate_record(self, domains: Sequence[str], detail: str) -> dict[str, Any]:
+        """Return the weights by domain in a detail, one of :data:`DETAILS`, for JSON; None for those not known."""
+        record: dict[str, Any] = {"weights": self.weights and _shares(domains, self.weights)}
+        if detail != WEIGHTS:
+            sides = (self.gates or {}).items()
+            record["gates"] = {side: [_shares(domains, layer) for layer in layers] for side, layers in sides} or None
+        if detail == TOKENS:
+            record["tokens"] = self.tokens and self.tokens.record(domains)
+        return record
+
 
 def join_answers(answers: Sequence[Answer], join: Callable[[list[str]], str] = " ".join) -> Answer:
     """Join the answers to the parts of a text: best translations with best, second with second; see :class:`Answer`.
@@ -155,6 +166,11 @@ def join_answers(answers: Sequence[Answer], join: Callable[[list[str]], str] = "
         pieces = [piece for own in tokens for piece in own.pieces]
         joined = replace(joined, tokens=TokenGates(pieces, [row for own in tokens for row in own.weights]))
     return joined
+
+
+def _shares(domains: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
+    shares = with_base(dict(zip(domains, weights, strict=True)))
+    return {name: round(share, _DIGITS) for name, share in shares.items()}
 
 
 def _mean(rows: Sequence[Sequence[float]]) -> list[float]:

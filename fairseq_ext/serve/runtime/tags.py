@@ -23,7 +23,7 @@ _ACCELERATOR = r"""(?<![^\s("'>])(?:&(?=[a-z0-9])(?![a-z]\w*;)|_(?-i:(?=[A-Z]))(
 # Comments and similar, up to the end of the text if they are not closed; elements without translatable content,
 # including the inline codes of XLIFF and TMX; tags, also numbered as React's and escaped. Domain tags are words, which
 # the vocabulary refuses, and Ruby's %<name>s is a placeholder. The bound keeps the time linear.
-_TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(?:\?>|\Z)
+_TAG = rf"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<!\[[^>]*>|<\?[a-z].*?(?:\?>|\Z)|<\?[=\s].{{0,1000}}?\?>
     |<(?P<raw>script|style)\b{_REST}(?<!/)>.*?(?:</(?P=raw)\s*>|\Z)
     |<(?P<code>(?:\w+:)?(?:ph|bpt|ept|it|ut))(?=[\s>]){_REST}(?<!/)>.{{0,1000}}?</(?P=code)\s*>
     |<(?!domain:|PRI\w+>)(?!(?<!\d%<)(?<=%<)\w++>[\d.+-]*+[a-z])[!/]?[a-z]{_REST}>|</?\d++\s*+/?>

@@ -198,14 +198,6 @@ class SystemTranslator:
         """Return what a part of a text adds to the work of its search: subwords of required terms, and marks."""
         return self.reader.extra_work(request)
 
-    def normalise(self, texts: Sequence[str], side: int = 0) -> list[str]:
-        """Normalise texts as the training data was normalised before subword segmentation.
-
-        Args:
-            side: 0 for text in the source language, 1 for the target language.
-        """
-        return self.reader.normalise(texts, side)
-
     def _answers(
         self, questions: Sequence[Question], options: Options, candidates: int, *, with_gates: bool
     ) -> list[Answer]:

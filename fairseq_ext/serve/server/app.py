@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,9 +20,9 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from fairseq_ext.base.domain_names import with_base
 from fairseq_ext.base.errors import InputError, line_of, shown
 from fairseq_ext.serve.runtime.requests import Answer
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.server import clients
 from fairseq_ext.serve.server.batcher import Batcher, Outcome
 from fairseq_ext.serve.server.body import (
@@ -33,20 +35,18 @@ from fairseq_ext.serve.server.body import (
     read_order,
 )
 from fairseq_ext.serve.server.clients import refuse_as_libretranslate
-from fairseq_ext.serve.server.corrections import Corrections
 from fairseq_ext.serve.server.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serve.server.guard import KEY_CHECK, Guard
 from fairseq_ext.serve.server.limits import Limits
 from fairseq_ext.serve.server.metrics import Metrics
 from fairseq_ext.serve.server.refusals import RefusedError, reason, refuse
 
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
-
 PAGE = Path(__file__).with_name("page")
 _TOLD_LIMITS = ("bytes", "texts", "characters", "beam", "work")
 _T = TypeVar("_T")
 _GONE = 499  # client closed the connection; only used in metrics
+_GENERAL = "general"  # name of the file of corrections without a domain
+_MOST_CORRECTIONS = 64 << 20  # bytes of each such file
 
 
 def make_app(
@@ -124,6 +124,30 @@ def _counted(
         return response
 
     return counted
+
+
+class Corrections:
+    """A folder of corrections that users send, ``DOMAIN.jsonl``: objects with ``source`` and ``target``.
+
+    Raises:
+        InputError: if the folder cannot be created.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--corrections {folder}: cannot be created ({error}); choose another folder") from None
+        self._folder, self._lock = folder, threading.Lock()
+
+    def add(self, domain: str | None, source: str, target: str) -> None:
+        """Append a correction."""
+        line = json.dumps({"source": source, "target": target}, ensure_ascii=False) + "\n"
+        path = self._folder / f"{domain or _GENERAL}.jsonl"
+        with self._lock, path.open("ab") as file:
+            if file.tell() > _MOST_CORRECTIONS:
+                raise RefusedError(503, f"{path.name} is full; move it away")
+            file.write(line.encode("utf-8"))
 
 
 class Service:
@@ -336,23 +360,11 @@ def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict
 
 
 def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:
-    found = answer.record()
-    found.update(found["candidates"][0])
+    record = answer.record()
+    record.update(record["candidates"][0])
     if len(answer.candidates) == 1:
-        del found["candidates"]
-    if gates is not None:
-        found["weights"] = answer.weights and _shares(domains, answer.weights)
-    if gates in ("layers", "tokens"):
-        found["gates"] = answer.gates and {
-            side: [_shares(domains, layer) for layer in layers] for side, layers in answer.gates.items()
-        }
-    if gates == "tokens":
-        found["tokens"] = answer.tokens and answer.tokens.by_domain(domains)
-    return found
-
-
-def _shares(domains: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
-    return {name: round(share, 4) for name, share in with_base(dict(zip(domains, weights, strict=True))).items()}
+        del record["candidates"]
+    return record if gates is None else record | answer.gate_record(domains, gates)
 
 
 def _explain(request: Request, error: Exception) -> Response:

@@ -10,18 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING
 
 from fairseq_ext.base.errors import InputError, line_of
 from fairseq_ext.serve.runtime.requests import Answer, Request, join_answers
 from fairseq_ext.serve.runtime.sentences import cut
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.server.body import Order
 from fairseq_ext.serve.server.limits import USUAL_BEAM, Limits
 from fairseq_ext.serve.server.metrics import Metrics
 from fairseq_ext.serve.server.refusals import RefusedError
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
 _RETRY = {"Retry-After": "5"}  # seconds
 _SHORTEST_PART = 16  # tokens

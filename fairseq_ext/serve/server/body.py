@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_string
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
@@ -16,12 +16,10 @@ from starlette.requests import Request as HttpRequest
 from fairseq_ext.base.errors import InputError, line_of, shown
 from fairseq_ext.serve.runtime.requests import Request
 from fairseq_ext.serve.runtime.terms import Glossary, make_term
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.server.limits import Limits
 from fairseq_ext.serve.server.refusals import RefusedError
 from fairseq_ext.text.placeholders import ANY, DIALECTS
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
 _MOST_FIELDS = 64  # of a body, besides texts and terms
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"

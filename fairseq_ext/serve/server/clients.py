@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.routing import Route
 
 from fairseq_ext import __version__
 from fairseq_ext.base.errors import shown
 from fairseq_ext.serve.runtime.requests import Answer, Request
+from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.server.body import (
     Order,
     Upload,
@@ -26,9 +27,6 @@ from fairseq_ext.serve.server.limits import USUAL_BEAM, Limits
 from fairseq_ext.serve.server.refusals import RefusedError
 from fairseq_ext.text.languages import base_language
 from fairseq_ext.text.placeholders import ANY
-
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
 
 _OPUS_CAT = ("srcLangCode", "trgLangCode")
 _FORMATS = ("text", "html")

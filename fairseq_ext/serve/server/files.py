@@ -15,21 +15,18 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairseq_ext.base.errors import InputError, line_of
 from fairseq_ext.serve.documents import formats
 from fairseq_ext.serve.documents.document import Document, Filling
 from fairseq_ext.serve.runtime.requests import Request
+from fairseq_ext.serve.runtime.translator import SystemTranslator
+from fairseq_ext.serve.server.batcher import Outcome
 from fairseq_ext.serve.server.body import Order, Upload
 from fairseq_ext.serve.server.refusals import RefusedError, reason
 
-if TYPE_CHECKING:
-    from fairseq_ext.serve.runtime.translator import SystemTranslator
-    from fairseq_ext.serve.server.batcher import Outcome
-
-    Submit = Callable[[Order], Future[Outcome]]
-
+Submit = Callable[[Order], Future[Outcome]]
 FILE_STEPS = "application/x-ndjson"  # content type of progress
 _BLOCK, _BLOCK_CHARACTERS = 32, 10_000  # of texts of a file in an order; other orders come between
 _PLAIN = ".txt"

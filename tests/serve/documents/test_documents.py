@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.serve.documents.document import Filling
 from fairseq_ext.serve.documents.formats import document, format_of
-from fairseq_ext.serve.runtime.pieces import ALONE, CLOSE, OPEN, keep, mark, split
+from fairseq_ext.serve.runtime.pieces import split
 from fairseq_ext.serve.runtime.tags import HTML as MARKUP
 from tests.serve.documents.stand_in import filled, opened, shout
 
@@ -169,6 +169,10 @@ def test_utf_16_stays_utf_16(tmp_path: Path) -> None:
     assert filled(tmp_path / "a.xlf").decode("utf-16") == XLIFF_FILLED.replace("UTF-8", "UTF-16")
 
 
+# Entities that would expand to billions of characters.
+LAUGHS = '<!ENTITY a0 "ha">' + "".join(f'<!ENTITY a{n + 1} "' + 99 * f"&a{n};" + '">' for n in range(9))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -182,6 +186,12 @@ def test_utf_16_stays_utf_16(tmp_path: Path) -> None:
         ("a.po", PO.replace("Language: de", "Language: pl"), "Language is 'pl'"),
         ("a.po", PO.replace("UTF-8", "nothing"), "encoding 'nothing' is unknown"),
         ("a.txt", "\ufeff<?xml version='1.0'?><a/>", "is XML or HTML, not text"),
+        ("a.html", '<html lang="fr"><p>a', "lang is 'fr'"),
+        ("a.tmx", "<tmx><tu><tuv><seg>&#x1F;</seg></tuv></tu></tmx>", "invalid character number"),
+        ("a.tmx", TMX.replace("?>", ' encoding="UTF-16"?>', 1), "declares the encoding UTF-16"),
+        ("a.tmx", "<tmx>&x;</tmx>", "undefined entity"),
+        ("a.tmx", f"<!DOCTYPE tmx [{LAUGHS}]><tmx>&a9;</tmx>", "amplification"),
+        ("a.pot", PO.replace("nplurals=2", "nplurals=INTEGER"), "msginit"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(name: str, content: str, said: str, tmp_path: Path) -> None:
@@ -204,25 +214,3 @@ def test_pieces_are_the_text(parts: list[str]) -> None:
     assert split(again, MARKUP).texts == [shout(each) for each in marked.texts]
     assert all(again.count(part) == text.count(part) for part in ("<b>", "</b>", "<p>", "<x/>", "{0}", "\U000f0001"))
     assert all("\n" not in each and each == each.strip() for each in marked.texts)
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("<p>a <b>b</b></p><p>c</p>", ["a (1b)1", "c"]),
-        ("<b>a</b>", ["a"]),
-        ("<x/> a <y> b </b> c", ["a |2 b |4 c"]),
-        ("a <b>b <i>c</b> d", ["a (1b |3c)1 d"]),
-        ('a <bpt id="1">&lt;b></bpt>b<ept id="1">&lt;/b></ept> c <ph>d</ph> e', ["a (1b)1 c |5 e"]),
-        ("a&amp;b {0} c", ["a&b [{0}] c"]),
-        ("<b>{0}</b> 1", []),
-    ],
-)
-def test_tags_become_marks_of_pairs_or_stand_alone(text: str, parts: list[str]) -> None:
-    signs = {
-        mark(kind, number): f"{sign}{number}"
-        for kind, sign in ((OPEN, "("), (CLOSE, ")"), (ALONE, "|"))
-        for number in range(9)
-    }
-    signs |= dict(zip(keep(""), "[]", strict=True))
-    assert ["".join(signs.get(each, each) for each in own) for own in split(text, MARKUP).texts] == parts

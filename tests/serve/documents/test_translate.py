@@ -44,7 +44,7 @@ def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.Ca
     verb("translate")([str(exported / "ad"), "--input", str(text), "--domains", str(domains), "--block-lines", "2"])
     found = capsys.readouterr().out
     assert found.split("\n")[:-1] == expected(exported / "ad", "law", "base", "med", "med", "sub")
-    gates = ["--gates", "--gates-by-token"]
+    gates = ["--gates", "tokens"]
     verb("translate")([str(exported / "gad"), "--input", str(text), "--format", "jsonl", "--candidates", "2", *gates])
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
@@ -62,7 +62,7 @@ def test_a_file_to_standard_output(exported: Path, text: Path, capsys: pytest.Ca
         (["--route", "news"], "line 1: gad has no route 'news'"),
         (["--route", "oracle"], "--route oracle: "),
         (["--route", "law", "--domains", "x"], "remove one of them"),
-        (["--gates-by-token"], "need --format jsonl"),
+        (["--gates", "tokens"], "need --format jsonl"),
         (["--system", "gad"], "--system gad: "),
         (["--input", "nowhere"], "nowhere: not found"),
         (["--output", "nosuch/out.pl"], "nosuch does not exist"),

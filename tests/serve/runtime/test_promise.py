@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairseq_ext.serve.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow
+from fairseq_ext.serve.runtime.pieces import ALONE, MARK, between_marks, keep, mark, split, stow, without_marks
 from fairseq_ext.serve.runtime.placing import Marked
 from fairseq_ext.serve.runtime.requests import Request
 from fairseq_ext.serve.runtime.search import Found, Hypothesis
@@ -113,6 +113,16 @@ def test_a_word_that_the_vocabulary_does_not_know_is_copied(translator: SystemTr
     assert (answer.candidates[0].text, answer.notes) == ("龍 #", ("untranslated",))
 
 
+def test_an_unknown_apostrophe_in_a_word_becomes_the_plain_one(translator: SystemTranslator) -> None:
+    known = Text(translator.text.vocabulary)
+    known.is_unknown = lambda text: text == "’"  # type: ignore[method-assign]
+    own = SystemTranslator(replace(translator.manifest, text=None), translator.model, known, None)
+    [question] = own.reader.read([Request("‘a’ b’c 5’6 d’", "base")], str)
+    marked = question.sentences[0].marked
+    assert without_marks(marked.original) == "‘a’ b'c 5’6 d’"
+    assert marked.placeholders == ("’",) * 3
+
+
 def test_no_break_spaces_stay(translator: SystemTranslator) -> None:
     for text in ("w1\u00a0w2 w3", "\u00a0w1 w2\u202fw3\u00a0w4", "w1 {0}\u00a0w3"):
         [found] = best(translator, text)
@@ -184,7 +194,7 @@ def test_between_marks_are_words() -> None:
 
 
 def sentence(tokens: Sequence[int]) -> Sentence:
-    return Sentence(Marked("", ""), np.array(tokens), [], None, False, {}, [], ANY)
+    return Sentence(Marked("", ""), np.array(tokens), None, False, {}, [], ANY)
 
 
 @pytest.mark.parametrize(
@@ -243,5 +253,5 @@ def test_terms_are_not_within_placeholders_addresses_and_tags(text: str, found: 
 def test_what_a_search_has_to_keep(source: str, target: str, is_kept: bool) -> None:
     [text] = split(f"x {source} y").texts
     marked = Marked.read(text, lambda _: True)
-    own = Sentence(marked, np.array([2]), [], None, False, {}, [1] * len(marked.kept), ANY)  # type: ignore[list-item]
+    own = Sentence(marked, np.array([2]), None, False, {}, [1] * len(marked.kept), ANY)  # type: ignore[list-item]
     assert own.is_kept(target) == is_kept

@@ -158,7 +158,7 @@ def test_nothing_is_nothing(load: Load) -> None:
 
 
 def test_text_is_normalised_as_in_training(load: Load) -> None:
-    assert load("mix").normalise(["a\u2028b\r", "“e\u0301”  ( x )"]) == ["a b", '"é" (x)']
+    assert load("mix").reader.normalise(["a\u2028b\r", "“e\u0301”  ( x )"]) == ["a b", '"é" (x)']
 
 
 def test_too_long_a_text_is_translated_by_sentences(exported: Path) -> None:

@@ -25,7 +25,7 @@ UNITS = [
     ") ", "1 %", "1.", "1,", "1", "a", "a ", " ", "\t", "\n", "a\n", "\t ", "\u00a0", "a\u00a0", "|", "a|", "\v",
     "\\a{", "^{", "[X", "[1,", "@a", "!a", ":a", "{a,plural,", "{a,plural,x{", "{a,plural,x{a}}", "\u0301",
     "a\u0301", "\ud7ff", "\U0001f600", "\U0001f600\u200d", "\u4e00", "\U000f0000", "\U000fc000",
-    "\U000fc000a\U000fc001",
+    "\U000fc000a\U000fc001", "<? ",
 ]  # fmt: skip
 _TERMS = Glossary([*(Term("a " * size + "b", ("c",)) for size in range(1, 32)), Term("{", ("c",)), Term("<", ("c",))])
 

@@ -76,6 +76,13 @@ def test_its_description_names_every_path(client: TestClient) -> None:
             "English (en) is not available as a target language from English (en)",
         ),
         ("/translate", {**HELLO, "source": "zz"}, "zz is not supported"),
+        ("/translate", {**HELLO, "source": "pl"}, "pl is not supported"),
+        ("/translate", {**HELLO, "q": ["a", None]}, '"q" is None; give a text'),
+        (
+            "/translate",
+            {**HELLO, "domain": "news"},
+            "the request: unknown \"domain\" 'news'; choose one of law, med, sub",
+        ),
         ("/translate", {**HELLO, "format": "xml"}, "xml format is not supported"),
         ("/translate", {**HELLO, "alternatives": "abc"}, "Invalid request: alternatives parameter is not a number"),
         ("/translate", ["not", "a", "dict"], "Invalid JSON format"),
