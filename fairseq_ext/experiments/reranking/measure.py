@@ -161,7 +161,7 @@ def _read_output(config: Reranking, name: str, references: References) -> list[s
 # Scores of language models
 
 
-class Model(NamedTuple):
+class SentenceModel(NamedTuple):
     """A language model of subwords. Its scores depend on the contents of ``files``."""
 
     name: str  # of its row
@@ -169,7 +169,7 @@ class Model(NamedTuple):
     load: Callable[[], Scores]  # slow
 
 
-def _models(config: Reranking, domain: str) -> list[Model]:
+def _models(config: Reranking, domain: str) -> list[SentenceModel]:
     """Return the language models of a domain."""
     subwords, data, ngrams = config.translation.data / MODEL_FILE, config.lm_data(domain), config.ngram_file(domain)
     checkpoints = {name: best_checkpoint(config, f"{name}@{domain}") for name in config.systems}
@@ -188,21 +188,21 @@ def _models(config: Reranking, domain: str) -> list[Model]:
         return lambda texts: score_lines(model, encode_lines(processor, texts), config.rerank.max_tokens)
 
     return [
-        *([Model(KNESER_NEY, [ngrams, subwords], load_ngrams)] if config.kneser_ney else []),
+        *([SentenceModel(KNESER_NEY, [ngrams, subwords], load_ngrams)] if config.kneser_ney else []),
         *(
-            Model(name, [path, data / DICT_FILE, subwords], partial(load_fairseq, path))
+            SentenceModel(name, [path, data / DICT_FILE, subwords], partial(load_fairseq, path))
             for name, path in checkpoints.items()
         ),
     ]
 
 
-def _with_scores(nbest: NBest, models: Sequence[Model], folder: Path) -> NBest:
+def _with_scores(nbest: NBest, models: Sequence[SentenceModel], folder: Path) -> NBest:
     texts = nbest.all_texts()
     lengths = [float(len(text.split())) for text in texts]
     return nbest.with_features({WORDS: lengths, **{model.name: score_texts(model, texts, folder) for model in models}})
 
 
-def score_texts(model: Model, texts: Sequence[str], folder: Path) -> np.ndarray:
+def score_texts(model: SentenceModel, texts: Sequence[str], folder: Path) -> np.ndarray:
     """Score N single-line texts: N. Equal texts are scored once.
 
     Scores are cached in ``folder``, in a separate directory for each model and set of texts.

@@ -9,7 +9,7 @@ import torch
 
 from fairseq_ext.experiments.encoding import LanguageModel
 from fairseq_ext.experiments.reranking.fairseq_scores import score_lines
-from fairseq_ext.experiments.reranking.measure import Model, score_texts
+from fairseq_ext.experiments.reranking.measure import SentenceModel, score_texts
 from tests.experiments import small_lm
 
 TEXTS = ["w1 w2 w3", "", "w4", "w1 w2 w3 unknown w5 w6", "w4", "w9 w8"]
@@ -47,7 +47,7 @@ def test_scores_are_kept_by_content(tmp_path: Path) -> None:
         scored.append(list(texts))
         return np.array([float(len(text)) for text in texts])
 
-    model = Model("kn", [path], lambda: score)
+    model = SentenceModel("kn", [path], lambda: score)
     assert score_texts(model, ["aa", "b", "aa", "cccc"], folder).tolist() == [2, 1, 2, 4]
     assert score_texts(model, ["b", "b"], folder).tolist() == [1, 1]  # another list
     assert score_texts(model, ["aa", "b", "cccc", "aa"], folder).tolist() == [2, 1, 4, 2]  # the same texts
