@@ -61,7 +61,7 @@ def measure_maxima(folder: Path, model: Any) -> Maxima:
     dictionary = model.decoder.dictionary
     first, pad = dictionary.eos(), dictionary.pad()
     special: dict[str, int] = {"pad": pad, "unk": dictionary.unk(), "first": first, "last": first}
-    vocabulary: Any = SimpleNamespace(**special, prefix=[], longest_target=2 * _LENGTH)
+    vocabulary: Any = SimpleNamespace(**special, longest_target=2 * _LENGTH)
     output = watched.output(pad)
     for begin in range(0, len(sources), _BATCH):
         batch = sources[begin : begin + _BATCH]

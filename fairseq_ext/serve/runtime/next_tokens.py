@@ -35,12 +35,12 @@ class SearchStep:
     """What decides which tokens may follow the W hypotheses of R sentences.
 
     Shape:
-        tokens: R×W×T; is_last: R; wanted: R×W×X
+        tokens: R×W×T; is_last, forced: R; wanted: R×W×X
     """
 
     tokens: np.ndarray  # so far, with the first input of the decoder
     is_last: np.ndarray  # whether the sentence has to end
-    forced: int  # the token of the prefix, or NO_PREFIX
+    forced: np.ndarray  # the token of the prefix, or NO_PREFIX
     wanted: np.ndarray | None = None  # tokens to consider whatever their probability, padded
 
     @property

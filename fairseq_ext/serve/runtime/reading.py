@@ -121,10 +121,11 @@ class Reader:
         return "'" if _APOSTROPHE.match(unit.string, unit.start()) else keep(unit[0])
 
     def _sentence(self, question: Question, marked: Marked) -> Sentence:
+        prefix = [*self._text.vocabulary.prefix, *self._text.encode_prefix(question.request.prefix)]
         tokens = self._text.encode(marked.text, question.domain)
         constraints = self._constraints(marked, question.glossaries)
         is_forced = question.route != GATES
-        return Sentence(marked, tokens, question.domain, is_forced, *constraints, question.request.dialect)
+        return Sentence(marked, tokens, prefix, question.domain, is_forced, *constraints, question.request.dialect)
 
     def _constraints(
         self, marked: Marked, glossaries: Sequence[Glossary]

@@ -28,6 +28,7 @@ class Request:
         text: raw text, neither normalised nor tokenised, or a text with marks of tags and placeholders from
             :mod:`fairseq_ext.serve.runtime.pieces`.
         route: ``gates``, ``classifier``, ``base`` (no adapters) or a domain; None for the system's default route.
+        prefix: text with which the translation begins. If the text is split into sentences, it applies to each.
         terms: terms with required translations, in addition to those of the translator. They override terms with the
             same source.
         dialect: dialect of placeholders, one of :data:`fairseq_ext.text.placeholders.DIALECTS`. The translation has
@@ -37,6 +38,7 @@ class Request:
 
     text: str
     route: str | None = None
+    prefix: str = ""
     terms: Glossary | None = None
     dialect: str = ANY
     markup: bool = False

@@ -37,6 +37,7 @@ class Search:
 
     Args:
         output: the choice of the next token.
+        prefixes: tokens with which the translation of each sentence begins.
         with_gates: whether to return the weights of gates.
     """
 
@@ -49,6 +50,7 @@ class Search:
         options: Options,
         vocabulary: Vocabulary,
         *,
+        prefixes: Sequence[Sequence[int]] | None = None,
         with_gates: bool = False,
     ) -> None:
         self.options, self.vocabulary, self.output = options, vocabulary, output
@@ -66,6 +68,7 @@ class Search:
         self.scores = np.zeros((len(sources), 1), np.float32)
         self.tokens = np.full((len(sources), 1, 1), vocabulary.first, np.int64)
         self.gates: list[np.ndarray] | None = [] if with_gates and model.has_gates else None
+        self.prefixes = padded([np.array(prefix) for prefix in prefixes or [[]] * len(sources)], NO_PREFIX)
 
     def run(self) -> list[Found]:
         """Search, and return the hypotheses of each sentence."""
@@ -100,8 +103,8 @@ class Search:
         )
 
     def _now(self) -> SearchStep:
-        prefix = self.vocabulary.prefix
-        forced = prefix[self.step] if self.step < len(prefix) else NO_PREFIX
+        has_prefix = self.step < self.prefixes.shape[1]
+        forced = self.prefixes[:, self.step] if has_prefix else np.full(len(self.tokens), NO_PREFIX)
         return SearchStep(self.tokens, self.step >= self.limits, forced, self._wanted())
 
     def _wanted(self) -> np.ndarray | None:
@@ -148,7 +151,7 @@ class Search:
     def _drop_done(self) -> None:
         kept = np.flatnonzero(~self.is_done)
         self.state.keep(kept)
-        self.sentences, self.limits = self.sentences[kept], self.limits[kept]
+        self.sentences, self.limits, self.prefixes = self.sentences[kept], self.limits[kept], self.prefixes[kept]
         self.is_done, self.scores, self.tokens = self.is_done[kept], self.scores[kept], self.tokens[kept]
         self.gates = None if self.gates is None else [each[kept] for each in self.gates]
 

@@ -41,6 +41,7 @@ class Sentence:
 
     marked: Marked
     tokens: np.ndarray  # source tokens
+    prefix: list[int]  # tokens with which the translation begins
     domain: str | None  # domain of the adapter to use
     is_forced: bool  # whether this adapter replaces the gates
     terms: Mapping[str, Constraint]  # constraints of terms, by source term
@@ -53,7 +54,8 @@ class Sentence:
 
     @property
     def needed(self) -> Iterator[int]:
-        """Target tokens of terms and placeholders."""
+        """Target tokens of the prefix, terms and placeholders."""
+        yield from self.prefix
         for constraint in self.constraints:
             yield from chain(*constraint.forms, *constraint.first_forms)
 
@@ -159,13 +161,14 @@ class Searches:
             self._route(batch),
             options,
             self._text.vocabulary,
+            prefixes=[sentence.prefix for sentence in batch],
             with_gates=with_gates and self._model.has_gates,
         )
 
     def _output(self, batch: Sequence[Sentence]) -> Output:
         """Return the choice of the next token for a batch, among its shortlist if there is one."""
         if self._shortlist is not None:
-            needed = {*self._text.vocabulary.prefix, *chain.from_iterable(sentence.needed for sentence in batch)}
+            needed = {token for sentence in batch for token in sentence.needed}
             sources = [sentence.tokens for sentence in batch]
             tokens = self._shortlist.tokens(sources, self._domains_of(batch), needed)
             if tokens is not None:

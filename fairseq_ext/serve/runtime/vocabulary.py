@@ -106,9 +106,13 @@ class Text:
         tag = [self._numbers[domain_tag(domain)]] if vocabulary.has_tags and domain is not None else []
         return np.array([*tag, *vocabulary.before, *numbers, vocabulary.eos, *vocabulary.after])
 
+    def encode_prefix(self, text: str) -> list[int]:
+        """Return the tokens of the beginning of a translation."""
+        return [self._target_numbers.get(piece, self.vocabulary.unk) for piece in _cut(text, self._target_subwords)]
+
     def encode_exactly(self, text: str) -> list[int]:
         """Return the tokens of a part of a translation, or an empty list if the vocabulary cannot represent it."""
-        numbers = [self._target_numbers.get(piece, self.vocabulary.unk) for piece in _cut(text, self._target_subwords)]
+        numbers = self.encode_prefix(text)
         return numbers if self.decode(numbers) == text else []
 
     def targets_with(self, characters: str) -> np.ndarray:

@@ -31,7 +31,7 @@ class Output:
 def choice(*, is_last: bool = False, forced: int = NO_PREFIX, wanted: Any = None, **options: Any) -> Any:
     """The choice with these options, and the step."""
     output: Any = Output()
-    step = SearchStep(TOKENS, np.array([is_last]), forced, None if wanted is None else np.array([wanted]))
+    step = SearchStep(TOKENS, np.array([is_last]), np.array([forced]), None if wanted is None else np.array([wanted]))
     return NextTokens(output, Options(**{"beam": 2, "min_len": 0, **options}), VOCABULARY), step
 
 

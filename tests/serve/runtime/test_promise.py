@@ -194,7 +194,7 @@ def test_between_marks_are_words() -> None:
 
 
 def sentence(tokens: Sequence[int]) -> Sentence:
-    return Sentence(Marked("", ""), np.array(tokens), None, False, {}, [], ANY)
+    return Sentence(Marked("", ""), np.array(tokens), [], None, False, {}, [], ANY)
 
 
 @pytest.mark.parametrize(
@@ -253,5 +253,5 @@ def test_terms_are_not_within_placeholders_addresses_and_tags(text: str, found: 
 def test_what_a_search_has_to_keep(source: str, target: str, is_kept: bool) -> None:
     [text] = split(f"x {source} y").texts
     marked = Marked.read(text, lambda _: True)
-    own = Sentence(marked, np.array([2]), None, False, {}, [1] * len(marked.kept), ANY)  # type: ignore[list-item]
+    own = Sentence(marked, np.array([2]), [], None, False, {}, [1] * len(marked.kept), ANY)  # type: ignore[list-item]
     assert own.is_kept(target) == is_kept

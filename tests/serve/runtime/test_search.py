@@ -44,7 +44,7 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
 QUICK = ["plain adapters", "gates on all", "SSRU"]
 SOURCES = [[5, 6, 7, 8, 9, 2], [10, 2], [11, 6, 5, 2], [3, 7, 7, 12, 2]]
 ROUTES = [1, NO_ADAPTER, 0, 2]
-VOCABULARY: Any = SimpleNamespace(pad=1, unk=3, last=2, first=2, prefix=[], longest_target=1024)
+VOCABULARY: Any = SimpleNamespace(pad=1, unk=3, last=2, first=2, longest_target=1024)
 SEARCHES = [
     Options(beam=3, max_len_b=7),
     Options(beam=4, max_len_b=20, lenpen=0.3, unkpen=1.5, min_len=4),
@@ -141,12 +141,13 @@ def test_int8_is_near(form: Callable, name: str, tmp_path: Path, monkeypatch: py
         assert scores[0] == pytest.approx(scores[1], abs=0.5)
 
 
-@pytest.mark.parametrize("kind", [Search, GreedySearch])
-def test_translations_begin_with_the_prefix(form: Callable, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VOCABULARY, "prefix", [7, 8])
-    model, options = form("gates on all")[2], SEARCHES[0] if kind is Search else SEARCHES[2]
-    found = search(model, SOURCES, route(model, False), options, kind)
-    assert all(hypothesis.tokens[:2].tolist() == [7, 8] for each in found for hypothesis in each.hypotheses)
+def test_a_translation_begins_as_is_asked(form: Callable) -> None:
+    model = form("gates on all")[2]
+    prefixes = [[7, 8], [], [9], [10, 11, 12]]
+    found = search(model, SOURCES, route(model, False), SEARCHES[0], prefixes=prefixes)
+    for each, prefix in zip(found, prefixes, strict=True):
+        for hypothesis in each.hypotheses:
+            assert hypothesis.tokens[: len(prefix)].tolist() == prefix
 
 
 def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def limited(exported: Path, tmp_path: Path) -> SystemTranslator:
     return with_lexicons(exported, tmp_path / "gad", {"base": base, "law": law, "med": law})
 
 
-def words(translator: SystemTranslator, route: str, line: str = "w7 w8") -> set[str]:
-    [answer] = translator.translate([Request(line, route)])
+def words(translator: SystemTranslator, route: str, line: str = "w7 w8", **given: object) -> set[str]:
+    [answer] = translator.translate([Request(line, route, **given)])  # type: ignore[arg-type]
     return {*answer.candidates[0].text.split()}
 
 
@@ -60,12 +60,10 @@ def test_words_are_those_of_the_lexicons_and_copies(limited: SystemTranslator, e
     assert words(unlimited, "base") == words(free, "base")
 
 
-def test_prefix_and_terms_need_their_words(limited: SystemTranslator) -> None:
-    prefix = [number(limited.text, "w11")]
-    limited.text.vocabulary = dataclasses.replace(limited.text.vocabulary, prefix=prefix)
-    [question] = limited.reader.read([Request("w7 w8", "base")], str)
-    assert {*prefix} <= {*limited._searches._output(question.sentences).tokens}
-    assert "w11" in words(limited, "base")
+def test_prefixes_and_terms_need_their_words(limited: SystemTranslator) -> None:
+    [question] = limited.reader.read([Request("w7 w8", "base", "w11")], str)
+    assert number(limited.text, "w11") in {*limited._searches._output(question.sentences).tokens}
+    assert "w11" in words(limited, "base", prefix="w11")
     limited.reader.terms = Glossary([Term("w8", ("w12 w13",))])
     assert {"w12", "w13"} <= words(limited, "base")
 
