@@ -48,6 +48,21 @@ def test_records_of_a_report_become_a_table_of_means(script: Any, tmp_path: Path
     assert script.render(tmp_path / "p.md")["p.md"] == once
 
 
+def test_measurements_of_domains_have_a_row_for_each(script: Any, tmp_path: Path) -> None:
+    records = [
+        Record(metric="distance", domain="law", value=1.5, dims={"to": "med"}),
+        Record(metric="classified", domain="law", value=7, dims={"class": "med", "split": "test"}),
+        Record(metric="F1", value=90.0),
+    ]
+    script.write_results(tmp_path / "p.jsonl", script.summarise(Records(records)))
+    found = script.read_results(tmp_path / "p.jsonl")
+    assert [(each.system, each.metric, each.domain) for each in found] == [
+        ("law", "distance", "med"),
+        ("law", "classified", "med, test"),
+        (script.EVERY, "F1", ""),
+    ]
+
+
 def test_comparisons_of_a_report_become_marks_and_differences(script: Any) -> None:
     records = [Record(system=name, metric="chrF", domain="law", value=value) for name, value in [("a", 30), ("b", 29)]]
     better = Comparison("a", "b", "chrF", "law", 1.0, 0.5, 1.5, 0.01)

@@ -27,7 +27,7 @@ from benchmarks.shared.noise import choose_pairs, draw_examples, measure
 from fairseq_ext.base.errors import InputError, run_command
 from fairseq_ext.experiments.translation.config import Translation, load_config
 from fairseq_ext.text.blocks import load_index, num_blocks, read_block
-from fairseq_ext.text.text_files import Pair, read_parallel
+from fairseq_ext.text.text_files import Pair, stream_parallel
 
 
 def read_imported(config: Translation, path: Path) -> list[list[Pair]]:
@@ -75,7 +75,7 @@ def main() -> None:
             raise InputError(
                 f"{path}: translates {config.source_lang} to {config.target_lang}, not {' to '.join(langs)}"
             )
-    corpora = [read_parallel(*options.files)] if options.files else read_imported(first, options.configs[0])
+    corpora = [list(stream_parallel(*options.files))] if options.files else read_imported(first, options.configs[0])
     examples, others = draw_examples(corpora, options.pairs, options.min_words, options.seed)
     learn_from = choose_pairs(others, options.learn, options.seed)
     print(f"{len(examples):,} good pairs; learned from {len(learn_from):,} others; seed {options.seed}; in percent")

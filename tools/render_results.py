@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS = DOCS / "results"
 PAGES = [DOCS / "choosing.md", *sorted(path.with_suffix(".md") for path in RESULTS.glob("*.jsonl"))]
+EVERY = "all domains"  # row of what was measured on all domains together
 _BLOCK = re.compile(r"(?P<comment><!-- (?:table|figure) (?P<asked>\{.*?\}) -->)\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -49,7 +50,7 @@ class Result:
     """A published value.
 
     Attributes:
-        system: measured system.
+        system: measured system, or domain of a measurement without a system.
         metric: name of the metric.
         value: mean over runs.
         domain: domain or set of the measurement.
@@ -296,9 +297,11 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
     marks = {(each.system, each.metric, each.domain): mark(each) for each in comparisons if each.baseline == baseline}
     results: dict[tuple[str, str, str], Result] = {}
     for record in records:
-        # A table has one column for a domain with its further dimensions.
-        domain = ", ".join(map(str, [*filter(None, [record.domain]), *record.dims.values()]))
-        key = record.system, record.metric, domain
+        # A table has one column for a domain with its further dimensions. What was measured on domains alone, such as
+        # their distances, has a row for each domain instead.
+        system, domain = (record.system, record.domain) if record.system else (record.domain or EVERY, "")
+        domain = ", ".join(map(str, [*filter(None, [domain]), *record.dims.values()]))
+        key = system, record.metric, domain
         mean = records.mean(record.system, record.metric, record.domain, **record.dims)
         if mean is not None:
             results[key] = Result(*key[:2], mean.value, domain, mean.sd, mark=marks.get(key, ""))
@@ -324,11 +327,7 @@ def comparisons_of(experiment: Path) -> list[Comparison]:
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
     """Write results as JSON lines, without empty fields."""
-    lines = (
-        {name: value for name, value in asdict(each).items() if value not in (None, "")}
-        for each in results
-        if each.system
-    )
+    lines = ({name: value for name, value in asdict(each).items() if value not in (None, "")} for each in results)
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
 
 

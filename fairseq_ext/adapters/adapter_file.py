@@ -24,7 +24,7 @@ import pydantic
 import torch
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 from torch import Tensor
 
 from fairseq_ext.base.domain_names import is_domain_name
@@ -97,11 +97,13 @@ def write_adapters(
     tensors |= {key: value.contiguous() for key, value in shared.items()}
     content = {**asdict(manifest), "tensors": {name: tensor_hash(value) for name, value in tensors.items()}}
     text = json.dumps(content, ensure_ascii=False)
-    # Not save_file: it reports a full disk with another exception type than OSError.
     # One entry: safetensors writes several in any order, and equal adapters should have equal files.
-    data = save(tensors, metadata={"manifest": f"{_digest(text)} {text}"})
+    metadata = {"manifest": f"{_digest(text)} {text}"}
     with atomic_write(path) as temporary:
-        temporary.write_bytes(data)
+        try:
+            save_file(tensors, temporary, metadata)
+        except SafetensorError as error:
+            raise InputError(f"{path}: cannot be written ({error}); mend this, and run the command again") from None
 
 
 def read_adapters(path: Path) -> AdapterFile:

@@ -24,7 +24,7 @@ from fairseq_ext.text.subwords import (
     model_of,
     refuse_tags,
 )
-from fairseq_ext.text.text_files import Pair, read_parallel, write_lines
+from fairseq_ext.text.text_files import Pair, stream_parallel, write_lines
 
 TRAIN, VALID = "train", "valid"
 _MOST_HELD_OUT = 200
@@ -52,7 +52,7 @@ class Training:
 def new_pairs(prefix: Path, languages: tuple[str, str]) -> list[Pair]:
     """Read the pairs of ``PREFIX.SRC`` and ``PREFIX.TGT``."""
     source, target = (prefix.with_name(f"{prefix.name}.{lang}") for lang in languages)
-    return read_parallel(source, target)
+    return list(stream_parallel(source, target))
 
 
 def old_pairs(

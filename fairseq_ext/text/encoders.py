@@ -23,9 +23,13 @@ from fairseq_ext.text.subwords import MODEL_FILE, encode_in_blocks, encode_lines
 from fairseq_ext.text.text_files import stream_lines, write_lines
 from fairseq_ext.text.wordpiece import WORDPIECE_FILE, read_imported_wordpiece, wordpiece_encoder
 
-BPE_FILES = (DICT_FILE, VOCAB_FILE, MERGES_FILE)
-SENTENCEPIECE_FILES = (DICT_FILE, MODEL_FILE)
-WORDPIECE_FILES = (DICT_FILE, WORDPIECE_FILE)
+# For each value of fairseq's option --bpe, its other options, and the files in a folder of subwords that they name.
+_KINDS = {
+    "sentencepiece": {"sentencepiece-model": MODEL_FILE},
+    "wordpiece": {"wordpiece-file": WORDPIECE_FILE},
+    "gpt2": {"gpt2-encoder-json": VOCAB_FILE, "gpt2-vocab-bpe": MERGES_FILE},
+    "model_tokenizer": {"tokenizer-file": TOKENIZER_FILE},
+}
 TOKENIZER_FILES = (DICT_FILE, TOKENIZER_FILE)
 Encoder = Callable[[Iterable[str]], Iterator[str]]
 
@@ -45,41 +49,35 @@ def _encode_file(texts: Path, subwords: Path, files: Sequence[tuple[str, str]], 
 
 def subword_files(subwords: Path) -> tuple[str, ...]:
     """Return the names of the files of a subword folder, which identify its kind."""
-    for names in (SENTENCEPIECE_FILES, WORDPIECE_FILES, BPE_FILES, TOKENIZER_FILES):
-        if all((subwords / name).is_file() for name in names):
-            return names
-    raise InputError(
-        f"{subwords}: has no subwords; expected {DICT_FILE} and {MODEL_FILE}, {WORDPIECE_FILE}, {VOCAB_FILE} or "
-        f"{TOKENIZER_FILE}"
-    )
+    return (DICT_FILE, *_KINDS[_kind_of(subwords)].values())
 
 
 def fairseq_bpe_options(subwords: Path) -> dict[str, str]:
     """Return the options with which fairseq's commands encode and decode text with these subwords."""
-    files = subword_files(subwords)
-    if MODEL_FILE in files:
-        return {"bpe": "sentencepiece", "sentencepiece-model": str(subwords / MODEL_FILE)}
-    if WORDPIECE_FILE in files:
-        return {"bpe": "wordpiece", "wordpiece-file": str(subwords / WORDPIECE_FILE)}
-    if TOKENIZER_FILE in files:
-        return {"bpe": "model_tokenizer", "tokenizer-file": str(subwords / TOKENIZER_FILE)}
-    return {
-        "bpe": "gpt2",
-        "gpt2-encoder-json": str(subwords / VOCAB_FILE),
-        "gpt2-vocab-bpe": str(subwords / MERGES_FILE),
-    }
+    kind = _kind_of(subwords)
+    return {"bpe": kind, **{option: str(subwords / file) for option, file in _KINDS[kind].items()}}
 
 
 def load_encoder(subwords: Path) -> Encoder:
     """Return a function that encodes lines as space-separated pieces; it keeps only a block of lines in memory."""
-    files = subword_files(subwords)
-    if MODEL_FILE in files:
-        return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
-    if WORDPIECE_FILE in files:
-        return wordpiece_encoder(read_imported_wordpiece(subwords))
-    if TOKENIZER_FILE in files:
-        return read_model_tokenizer(subwords / TOKENIZER_FILE).encode
+    match _kind_of(subwords):
+        case "sentencepiece":
+            return partial(encode_lines, load_subwords(subwords / MODEL_FILE))
+        case "wordpiece":
+            return wordpiece_encoder(read_imported_wordpiece(subwords))
+        case "model_tokenizer":
+            return read_model_tokenizer(subwords / TOKENIZER_FILE).encode
     return partial(_encode_bpe, subwords)
+
+
+def _kind_of(subwords: Path) -> str:
+    for kind, files in _KINDS.items():
+        if all((subwords / name).is_file() for name in (DICT_FILE, *files.values())):
+            return kind
+    raise InputError(
+        f"{subwords}: has no subwords; expected {DICT_FILE} and {MODEL_FILE}, {WORDPIECE_FILE}, {VOCAB_FILE} or "
+        f"{TOKENIZER_FILE}"
+    )
 
 
 def _encode_bpe(subwords: Path, lines: Iterable[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import polib
 
@@ -32,13 +32,6 @@ _MAX_SAME_WORDS = 3
 Entry: TypeAlias = polib.POEntry | polib.MOEntry
 
 
-class Catalogue(NamedTuple):
-    """Bytes of a catalogue; ``name`` gives their origin, and its suffix whether the catalogue is compiled."""
-
-    name: str
-    data: bytes
-
-
 def read_catalogues(
     path: Path, target_lang: str, markup: Markup, tally: Counter[str], seen: set[Pair]
 ) -> Iterator[Pair]:
@@ -47,8 +40,8 @@ def read_catalogues(
     ``markup`` "keep" leaves messages unchanged; "strip" removes tags and the marks of keyboard accelerators. Pairs in
     ``seen`` are skipped; yielded pairs are added to it.
     """
-    for catalogue in find_catalogues(path, target_lang):
-        for entry in _entries(catalogue):
+    for name, data in find_catalogues(path, target_lang).items():
+        for entry in _entries(name, data):
             tally["lines"] += 1
             result = pair_of(entry, markup)
             if isinstance(result, str):
@@ -62,23 +55,23 @@ def read_catalogues(
             yield pair
 
 
-def find_catalogues(path: Path, target_lang: str) -> list[Catalogue]:
-    """Return a language's catalogues in a file, folder or archive, sorted by name.
+def find_catalogues(path: Path, target_lang: str) -> dict[str, bytes]:
+    """Return a language's catalogues in a file, folder or archive, by name, in order of the names.
 
     Matching paths are ``LANG/LC_MESSAGES/*`` and ``LANG.po``. A .po file is preferred to the corresponding .mo, since
     only the former marks fuzzy entries and has default texts.
     """
     if path.suffix in (".po", ".mo") and not path.is_dir():
-        return [Catalogue(str(path), read_file(path))]
+        return {str(path): read_file(path)}
     code = re.escape(target_lang)
-    found = read_members(path, re.compile(rf"(?:.*/)?(?:{code}/LC_MESSAGES/[^/]+|{code})\.(?:po|mo)"))
-    names = sorted(name for name in found if name.endswith(".po") or f"{name[:-3]}.po" not in found)
+    catalogues = read_members(path, re.compile(rf"(?:.*/)?(?:{code}/LC_MESSAGES/[^/]+|{code})\.(?:po|mo)"))
+    names = sorted(name for name in catalogues if name.endswith(".po") or f"{name[:-3]}.po" not in catalogues)
     if not names:
         raise InputError(
             f"{path}: has no gettext catalogue for {target_lang!r} "
             f"({target_lang}/LC_MESSAGES/NAME.po or {target_lang}.po); choose another package or language"
         )
-    return [Catalogue(f"{path}/{name}", found[name]) for name in names]
+    return {f"{path}/{name}": catalogues[name] for name in names}
 
 
 def pair_of(entry: Entry, markup: Markup) -> Pair | str:
@@ -109,19 +102,18 @@ def _english_text(entry: Entry) -> str | None:
     return None if is_message_key(entry.msgid) else entry.msgid
 
 
-def _entries(catalogue: Catalogue) -> Iterator[Entry]:
-    data = catalogue.data
+def _entries(name: str, data: bytes) -> Iterator[Entry]:
     try:
-        if not catalogue.name.endswith(".mo"):
+        if not name.endswith(".mo"):
             yield from (entry.content for entry in PoFile.read(data).messages)
             return
         _check_compiled(data)
         yield from polib.mofile(data, encoding=polib.detect_encoding(data, binary_mode=True))
     except InputError as error:
-        raise InputError(f"{catalogue.name}: {error}") from None
+        raise InputError(f"{name}: {error}") from None
     except (OSError, ValueError, struct.error) as error:
         raise InputError(
-            f"{catalogue.name}: cannot be read as a gettext catalogue ({error}); correct it, or download it again"
+            f"{name}: cannot be read as a gettext catalogue ({error}); correct it, or download it again"
         ) from None
 
 

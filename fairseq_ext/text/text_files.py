@@ -47,11 +47,6 @@ def read_lines_like(path: Path, others: Sequence[str], other_path: Path) -> list
     return lines
 
 
-def read_parallel(source_path: Path, target_path: Path) -> list[Pair]:
-    """Read the two sides of a corpus; pairs with an empty side are dropped and counted on stderr."""
-    return list(stream_parallel(source_path, target_path))
-
-
 def collapse(text: str) -> str:
     """Collapse white space, including Unicode line separators, to single spaces."""
     # Fast path for most text: the space is the only printable white space.
@@ -100,9 +95,9 @@ def count_lines(path: Path) -> int:
 
 
 def stream_parallel(source_path: Path, target_path: Path, *, quiet: bool = False) -> Iterator[Pair]:
-    """Yield pairs like :func:`read_parallel`, in bounded memory; errors are raised when reached.
+    """Yield the pairs of two files in bounded memory; errors are raised when reached.
 
-    ``quiet`` suppresses the message on dropped pairs, for reading a corpus again.
+    Pairs with an empty side are dropped and, unless ``quiet``, counted on stderr.
     """
     num_pairs = num_kept = 0
     for source, target in zip_sides(stream_lines(source_path), stream_lines(target_path), (source_path, target_path)):

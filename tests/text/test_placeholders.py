@@ -60,7 +60,7 @@ def test_examples_are_found_whole(dialect: str, family: Family, example: str) ->
     ],
 )
 def test_words_are_no_placeholders(text: str, found: str) -> None:
-    assert " ".join(parts(text)[1::2]) == found.replace("{% if a %} {% e", "{% if a %} {% e")
+    assert " ".join(parts(text)[1::2]) == found
     assert "".join(parts(text)) == text
     assert parts(text, NONE) == [text]
 

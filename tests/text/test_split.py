@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.text.split import HELD_OUT, SIZES_FILE, SPLITS, Split, normalise_source, write_splits
-from fairseq_ext.text.text_files import Pair, read_lines, read_parallel, write_parallel
+from fairseq_ext.text.text_files import Pair, read_lines, stream_parallel, write_parallel
 
 OPTIONS = Split(valid=20, test=30, max_words=10)
 LANGS = ("en", "de")
@@ -45,7 +45,7 @@ def split(folder: Path, corpora: Corpora, seed: int) -> Splits:
     write_splits(folder / "splits", files, LANGS, options=OPTIONS, seed=seed)
 
     def read(name: str, role: str) -> list[Pair]:
-        return read_parallel(*(folder / "splits" / name / f"{role}.{lang}" for lang in LANGS))
+        return list(stream_parallel(*(folder / "splits" / name / f"{role}.{lang}" for lang in LANGS)))
 
     return {name: {role: read(name, role) for role in SPLITS} for name in sorted(corpora)}
 

@@ -24,7 +24,7 @@ from fairseq_ext.text.entries import check_entries, entry_paths
 from fairseq_ext.text.import_corpora import import_domain
 from fairseq_ext.text.normalise import normalise_lines
 from fairseq_ext.text.split import stable_hash
-from fairseq_ext.text.text_files import read_lines, read_parallel, write_lines
+from fairseq_ext.text.text_files import read_lines, stream_parallel, write_lines
 
 # Prefixes of further sets in tables. They are unambiguous, because domain names have no colons.
 TEST, OOD = "test:", "ood:"
@@ -85,7 +85,7 @@ def import_sets(folder: Path, config: Translation) -> None:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".import-") as temporary:
             imported = Path(temporary)
             import_domain(imported, name, [entry], langs, on_bad_utf8=on_bad_utf8, downloads=downloads, markup=markup)
-            pairs = read_parallel(*(imported / f"{name}.{lang}" for lang in langs))
+            pairs = list(stream_parallel(*(imported / f"{name}.{lang}" for lang in langs)))
         for lang, lines in zip(langs, zip(*pairs, strict=True), strict=True):
             write_lines(folder / f"{name}.{lang}", normalise_lines(lines, lang, normalise) if normalise else lines)
     if config.evaluate.domain_switch:
@@ -165,7 +165,7 @@ def draw_pairs(splits: Path, langs: tuple[str, str], count: int, max_words: int,
         raise InputError(
             f"{splits / DOMAINS_FILE}: has one domain, but evaluate: domain_switch needs two; remove domain_switch"
         )
-    texts = {name: read_parallel(*(splits / name / f"test.{lang}" for lang in langs)) for name in domains}
+    texts = {name: list(stream_parallel(*(splits / name / f"test.{lang}" for lang in langs))) for name in domains}
     generator = np.random.default_rng(stable_hash(seed, "joined"))
     pairs: dict[tuple[str, str], None] = {}
     for _ in range(_TRIES * count):

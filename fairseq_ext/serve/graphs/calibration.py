@@ -79,11 +79,13 @@ def _random_sources(model: Any, count: int) -> list[np.ndarray]:
 
 
 def _route(model: Model, begin: int, size: int) -> Route:
-    """Return a route on which sentences use the domains in turn; of gates, every second sentence is not forced."""
+    """Return a route on which pairs of sentences use the domains in turn; of gates, the first is not forced."""
     route = {}
     if model.num_adapters:
-        numbers = (begin + np.arange(size)) // (1 + model.has_gates) % model.num_adapters
-        route = {"given": np.eye(model.num_adapters, dtype=np.float32)[numbers], "used": np.arange(model.num_adapters)}
+        numbers = (begin + np.arange(size)) // 2 % model.num_adapters
+        used = np.arange(model.num_adapters) if model.has_gates else np.unique(numbers)
+        given = (numbers[:, None] == np.arange(model.num_adapters)).astype(np.float32)
+        route = {"given": given, "used": used}
     if model.has_gates:
         route["is_forced"] = np.arange(size)[:, None].astype(np.float32) % 2
     return route

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -92,23 +92,50 @@ class Parts:
         complete(folder, manifest)
 
 
-def write_model(folder: Path) -> Vocabulary:
-    """Write graphs and vocabulary of the checkpoint in a folder, and return the vocabulary."""
-    from fairseq_ext.hub import DomainTranslator
+def write_model(folder: Path, entries: Mapping[str, Any] | None = None) -> Vocabulary:
+    """Write graphs and vocabulary of the checkpoint in a folder, and return the vocabulary.
+
+    Args:
+        entries: entries of the checkpoint, if they are in memory already.
+    """
     from fairseq_ext.serve.graphs.model_graphs import write_graphs
 
-    hub = DomainTranslator.from_pretrained(folder).eval()
+    model, task = _load(folder, entries)
     for precision in PRECISIONS:
-        write_graphs(hub.models[0], folder, precision)
-    vocabulary = _vocabulary(hub)
+        write_graphs(model, folder, precision)
+    vocabulary = _vocabulary(model, task)
     vocabulary.write(folder / VOCABULARY_FILE)
     return vocabulary
 
 
-def _vocabulary(hub: Any) -> Vocabulary:
-    source, target, languages = hub.src_dict, hub.tgt_dict, hub.task.language_tokens
+def _load(folder: Path, entries: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Return the model of a checkpoint in evaluation mode, and its task."""
+    from fairseq import checkpoint_utils, tasks
+    from omegaconf import OmegaConf
+    from torch import nn
+
+    install()
+    path = folder / CHECKPOINT_FILE
+    state = entries or checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    config = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+    config.task.data = str(folder.absolute())
+    task = tasks.setup_task(config.task, from_checkpoint=True)
+    if not hasattr(task, "typed_domains"):
+        raise InputError(f"{path}: not trained with --task multi_domain_translation; use another")
+    task.load_state_dict(state.get("task_state", {}))
+    model = task.build_model(config.model, from_checkpoint=True)
+    weights = {name: weight.float() for name, weight in state["model"].items()}
+    model.upgrade_state_dict(weights)
+    # The model takes these tensors instead of copying them: the adapters of many domains need much memory.
+    nn.Module.load_state_dict(model, weights, assign=True)
+    return model.eval(), task
+
+
+def _vocabulary(model: Any, task: Any) -> Vocabulary:
+    source, target, languages = task.source_dictionary, task.target_dictionary, task.language_tokens
     last = target.eos() if languages.end is None else languages.end
     around = [] if languages.source is None else [languages.source]
+    longest_source, longest_target = model.max_positions()
     return Vocabulary(
         source=source.symbols,
         target=target.symbols,
@@ -122,9 +149,9 @@ def _vocabulary(hub: Any) -> Vocabulary:
         prefix=[] if languages.prefix is None else [languages.prefix],
         not_text=sorted({source.bos(), source.pad(), source.eos(), *source.reserved}),
         not_printed=sorted({target.bos(), target.eos(), last, *target.reserved}),
-        has_tags=bool(hub.task.cfg.domain_tags),
-        longest_source=hub.max_positions[0],
-        longest_target=hub.models[0].max_decoder_positions(),
+        has_tags=bool(task.cfg.domain_tags),
+        longest_source=min(longest_source, task.max_positions()[0]),
+        longest_target=longest_target,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
+from fairseq_ext.serve.runtime.manifest import constants_file
+
 _OPSET, _IR_VERSION = 20, 9
 _MICROSOFT = "com.microsoft"
 _LARGEST = 127  # int8 range is symmetric around zero
@@ -20,6 +23,9 @@ _LARGEST_UNSIGNED = 255
 LARGEST = "largest_"  # outputs of a watched graph, with a number
 _TYPES = {"float": TensorProto.FLOAT, "int": TensorProto.INT64}
 _LAST = np.iinfo(np.int64).max
+# Constants of this size are stored outside of the graph: Protocol Buffers limit a file to 2 GB, and copy its content.
+LARGE_BYTES = 8 << 20
+_PAGE_BYTES = 4096
 
 
 def _operator(kind: str) -> Callable[[Value, Operand], Value]:
@@ -201,9 +207,13 @@ class Graph:
         return self.is_int8 and is_large
 
     def write(self, path: Path, description: str) -> None:
-        """Write the graph and its constants to one file."""
-        constants = [numpy_helper.from_array(array, name) for name, array, _ in self._constants.values()]
+        """Write the graph to a file, and large constants to another beside it, which ONNX Runtime maps to memory."""
         self._name_outputs()
+        arrays = {name: array for name, array, _ in self._constants.values()}
+        large = {name: array for name, array in arrays.items() if array.nbytes >= LARGE_BYTES}
+        constants = [numpy_helper.from_array(array, name) for name, array in arrays.items() if name not in large]
+        if large:
+            constants += _write_outside(path.with_name(constants_file(path.name)), large)
         graph = helper.make_graph(self._nodes, description, self._inputs, self._outputs, constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="fairseq-ext")
@@ -235,6 +245,22 @@ def _array(value: Tensor | np.ndarray | Sequence[int] | float) -> np.ndarray:
     if isinstance(value, Tensor):
         return np.ascontiguousarray(value.detach().float().cpu().numpy())
     return np.array(value, np.float32) if isinstance(value, float) else np.asarray(value)
+
+
+def _write_outside(path: Path, arrays: Mapping[str, np.ndarray]) -> list[TensorProto]:
+    """Write arrays to a file, and return constants that refer to it."""
+    constants = []
+    with path.open("wb") as file:
+        for name, array in arrays.items():
+            file.seek(-file.tell() % _PAGE_BYTES, os.SEEK_CUR)
+            place = {"location": path.name, "offset": file.tell(), "length": array.nbytes}
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            constant = TensorProto(name=name, dims=array.shape, data_type=kind, data_location=TensorProto.EXTERNAL)
+            for key, value in place.items():
+                constant.external_data.add(key=key, value=str(value))
+            file.write(array.data)
+            constants.append(constant)
+    return constants
 
 
 def to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:

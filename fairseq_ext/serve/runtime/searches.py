@@ -25,6 +25,8 @@ from fairseq_ext.text.placeholders import keeps, parts
 # Source tokens of a batch, including padding, and the same times the beam size. With more, the states do not fit the
 # caches, and the shortlist of a batch is long.
 _BATCH_TOKENS, _BATCH_STATES = 1000, 4000
+# Each domain of a batch adds its adapters to the work for every sentence of the batch.
+_BATCH_DOMAINS = 8
 _TERM_BEAM = 8  # minimum beam size of a search with constraints
 # Characters of placeholders, which translations without any do not need.
 _SYNTAX = "%{}$#@\\|<>[]"
@@ -143,7 +145,8 @@ class Searches:
     ) -> dict[int, Found]:
         """Search for the sentences with the given indices, in batches of similar length."""
         lengths = {row: len(sentences[row].tokens) for row in rows}
-        batches = list(_batches(lengths, min(_BATCH_TOKENS, _BATCH_STATES // beam)))
+        domains = {row: sentences[row].domain or "" for row in rows}
+        batches = list(_batches(lengths, min(_BATCH_TOKENS, _BATCH_STATES // beam), domains))
         results = map(search, batches) if self._pool is None else self._pool.map(search, batches)
         return {
             row: own
@@ -259,16 +262,19 @@ def _used(given: np.ndarray, is_forced: bool) -> np.ndarray:
     return used if len(used) else np.zeros(1, np.int64)
 
 
-def _batches(lengths: Mapping[_Key, int], most: int) -> Iterator[list[_Key]]:
+def _batches(lengths: Mapping[_Key, int], most: int, domains: Mapping[_Key, str] | None = None) -> Iterator[list[_Key]]:
     """Yield batches of keys with similar lengths, longest first, each with at most ``most`` padded tokens.
 
-    A single longer item is a batch by itself.
+    A batch has few domains. A single longer item is a batch by itself.
     """
     batch: list[_Key] = []
-    for key in sorted(lengths, key=lambda key: -lengths[key]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > most:
+    of_batch: set[str] = set()
+    domains = domains or dict.fromkeys(lengths, "")
+    for key in sorted(lengths, key=lambda key: (-lengths[key], domains[key])):
+        of_batch.add(domains[key])
+        if batch and (lengths[batch[0]] * (len(batch) + 1) > most or len(of_batch) > _BATCH_DOMAINS):
             yield batch
-            batch = []
+            batch, of_batch = [], {domains[key]}
         batch.append(key)
     if batch:
         yield batch

@@ -9,12 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
 from fairseq_ext.base.errors import InputError, line_of
-from fairseq_ext.serve.graphs.exported import Parts, writing
-from fairseq_ext.serve.runtime.manifest import MANIFEST_FILE, digest, read_manifest, verify
+from fairseq_ext.serve.graphs.exported import Parts, complete, writing
+from fairseq_ext.serve.runtime.manifest import (
+    FLOAT32,
+    INT8,
+    MANIFEST_FILE,
+    PRECISIONS,
+    digest,
+    graph_files,
+    read_manifest,
+    verify,
+)
 from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.runtime.vocabulary import VOCABULARY_FILE
 from tests.serve.graphs import small_systems
@@ -50,6 +60,22 @@ def test_what_is_changed_cut_off_or_gone_is_named(copy: Path, name: str) -> None
     file.unlink()
     with pytest.raises(InputError, match=f"{name}: not found"):
         read_manifest(copy)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_what_is_read_is_checked(copy: Path, precision: str) -> None:
+    unread = {"model.pt", *graph_files(INT8 if precision == FLOAT32 else FLOAT32)}
+    (copy / "encoder.int8.data").write_bytes(b"constants")
+    complete(copy, read_manifest(copy))
+    for name in read_manifest(copy).files:
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(bytes(len(content)))
+        if name in unread or (name == "encoder.int8.data" and precision == FLOAT32):
+            verify(copy, precision)
+        else:
+            with pytest.raises(InputError, match=f"{name}: was damaged or edited"):
+                verify(copy, precision)
+        (copy / name).write_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +122,23 @@ def replaced(name: str, by: str | bytes) -> Callable[[Path], None]:
     )
 
 
+def from_outside(location: str) -> Callable[[Path], None]:
+    """Change a graph to take a constant from another file."""
+
+    def change(folder: Path) -> None:
+        (folder.parent / "secret").write_bytes(bytes(1 << 16))
+        model = onnx.load(folder / "encoder.onnx")
+        constant = next(each for each in model.graph.initializer if len(each.raw_data) > 1000)
+        place = {"location": location, "offset": 0, "length": len(constant.raw_data)}
+        constant.ClearField("raw_data")
+        constant.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in place.items():
+            constant.external_data.add(key=key, value=str(value))
+        (folder / "encoder.onnx").write_bytes(model.SerializeToString())
+
+    return change
+
+
 FORGED: list[tuple[Callable[[Path], None], dict[str, Any], str]] = [
     *((vocabulary(**{key: value}), {}, "vocabulary.json: has numbers of symbols") for key, value in [
         ("pad", -1), ("eos", 10**6), ("last", 10**6), ("before", [10**6]), ("prefix", [-1]), ("not_printed", [10**6]),
@@ -108,6 +151,9 @@ FORGED: list[tuple[Callable[[Path], None], dict[str, Any], str]] = [
     (tables("source", lambda places: places + 10**6), {}, "tables.npz: does not fit"),
     (tables("target", lambda places: -1 - places), {}, "tables.npz: does not fit"),
     (tables("rows", lambda rows: np.concatenate([rows, rows], 1)), {}, "ONNX Runtime cannot compute it"),
+    (from_outside("../secret"), {}, "encoder.onnx: ONNX Runtime cannot compute it"),
+    (from_outside("/etc/hostname"), {}, "encoder.onnx: ONNX Runtime cannot compute it"),
+    (from_outside("missing.data"), {}, "encoder.onnx: ONNX Runtime cannot compute it"),
     (replaced("encoder.onnx", b"hello"), {}, "encoder.onnx: ONNX Runtime cannot compute it"),
     (replaced("encoder.onnx", "decoder.onnx"), {}, "encoder.onnx: ONNX Runtime cannot compute it"),
     (replaced("best.onnx", "output.onnx"), {}, "best.onnx: ONNX Runtime cannot compute it"),

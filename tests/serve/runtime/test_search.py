@@ -1,6 +1,7 @@
 """What the graphs and the search in numpy find is what fairseq's search finds, of every form of a model."""
 
 import functools
+import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
@@ -14,11 +15,13 @@ from fairseq.data import data_utils
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
+from fairseq_ext.serve.graphs.graph import LARGE_BYTES, Graph
 from fairseq_ext.serve.graphs.model_graphs import write_graphs
-from fairseq_ext.serve.runtime.manifest import FLOAT32, INT8
+from fairseq_ext.serve.runtime.manifest import FLOAT32, INT8, graph_files
 from fairseq_ext.serve.runtime.model import Model, Route, attend, padded
 from fairseq_ext.serve.runtime.next_tokens import Options
 from fairseq_ext.serve.runtime.search import Found, GreedySearch, Search
+from fairseq_ext.serve.runtime.sessions import Session
 from tests import toy_systems
 
 PRE_NORM = ("--encoder-normalize-before", "--decoder-normalize-before")
@@ -69,6 +72,7 @@ def form(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str]
 
 
 def graphs(model: Any, folder: Path, precision: str = FLOAT32) -> Model:
+    folder.mkdir(exist_ok=True)
     write_graphs(model, folder, precision)
     return Model(folder, precision)
 
@@ -101,6 +105,36 @@ def by_fairseq(task: Any, model: Any, options: Options, is_forced: bool) -> list
         sample = {"net_input": net_input, "domain_ids": torch.tensor([number])}
         found += task.inference_step(generator, [model], sample, with_gates=True)
     return found
+
+
+@pytest.mark.parametrize("precision", [FLOAT32, INT8])
+def test_large_constants_are_in_another_file(
+    form: Callable, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, model, _ = form("gates on all")
+    inside = graphs(model, tmp_path / "inside", precision)
+    monkeypatch.setattr("fairseq_ext.serve.graphs.graph.LARGE_BYTES", 4096)
+    outside = graphs(model, tmp_path / "outside", precision)
+    small, large = ({path.name: path for path in (tmp_path / name).iterdir()} for name in ("inside", "outside"))
+    assert {path.suffix for path in small.values()} == {".onnx", ".npz"}
+    assert len(large) == len(small) + 2
+    assert large[graph_files(precision)[0]].stat().st_size < small[graph_files(precision)[0]].stat().st_size // 2
+    one, other = (search(each, SOURCES, route(each, False), SEARCHES[0]) for each in (inside, outside))
+    assert [[h.tokens.tolist() for h in each.hypotheses] for each in one] == [
+        [h.tokens.tolist() for h in each.hypotheses] for each in other
+    ]
+
+
+def test_writing_a_large_constant_needs_no_copy(tmp_path: Path) -> None:
+    array = np.ones((1024, LARGE_BYTES // 4096), np.float32)
+    made = Graph()
+    made.output("sums", made.op("MatMul", made.input("x", "float", ["N", 1024]), array))
+    tracemalloc.start()
+    made.write(tmp_path / "graph.onnx", "graph")
+    assert tracemalloc.get_traced_memory()[1] < array.nbytes / 4
+    tracemalloc.stop()
+    [found] = Session(tmp_path / "graph.onnx").run({"x": np.ones((1, 1024), np.float32)})
+    assert (found == 1024).all()
 
 
 @pytest.mark.parametrize(
