@@ -18,8 +18,6 @@ from fairseq_ext.classifiers.task_data import read_task_facts
 from fairseq_ext.data.word_vectors import read_word_vectors
 from fairseq_ext.experiments.hierarchy.induce_tree import read_record
 from fairseq_ext.experiments.metrics.comparison import read_comparisons
-from fairseq_ext.experiments.reranking.nbest import read_nbest
-from fairseq_ext.experiments.translation.gates import read_gates
 from fairseq_ext.text.blocks import load_index
 from tests.experiments.small_lm_experiment import TREE
 from tests.odd_files import LONGEST_LINE, changed, time_limit
@@ -32,8 +30,6 @@ INDEX = {"block": 20000, "first_pairs": [0, 20000], "offsets": [[0, 9], [0, 9]],
 FACTS = {"kind": "classification", "labels": ["a", "b"], "num_inputs": 1, "counts": {"train": 9}, "removed": {}}
 FIT = {"explained": 0.5, "iterations": 3, "has_converged": True}
 RECORD = {"options": {"tokens": 4}, "clusters": [{"leaf": "a", "domains": ["a"]}], "empty": [], "fit": FIT}
-FAIRSEQ = b"H-1\t-0.5\tb\nD-1\t-0.5\tb\nP-1\t-0.5 -0.5\nS-0\tx\nH-0\t-0.2\ta\nD-0\t-0.2\ta\nP-0\t-0.2\n"
-GATES = json.dumps({"id": 0, "encoder": [[0.5, 0.5]], "decoder": [[0.25, 0.75]]}).encode() + b"\n"
 
 
 FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
@@ -43,10 +39,8 @@ FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     "index": (INDEX, "a.index.json", lambda path: load_index(path.parent, "a")),
     "induction": (RECORD, "clusters.json", lambda path: read_record(path.parent)),
     "comparisons": (COMPARISON, "comparisons.jsonl", read_comparisons),
-    "fairseq": (FAIRSEQ, "list", read_nbest),
     "glove": (b"the 0.5 1 2\na 1 2 3\n", "v.txt", read_word_vectors),
     "binary": (b"2 1\nthe \0\0\0?\na \0\0\0?\n", "v.bin", read_word_vectors),
-    "gates": (GATES, "gates.jsonl", lambda path: read_gates(path, 1, 2)),
 }
 
 _ODD = [

@@ -44,20 +44,19 @@ class Base(Section):
             raise ValueError("give either import or package")
         if self.package is not None and not is_requirement(self.package):
             raise ValueError(f"package: {self.package!r} is not pinned; give NAME==VERSION")
-        given = [key for key in _OF_PACKAGES if getattr(self, key) is not None]
-        if self.package is None and given:
-            raise ValueError(f"{given[0]}: is only for a package")
+        keys = [key for key in _OF_PACKAGES if getattr(self, key) is not None]
+        if self.package is None and keys:
+            raise ValueError(f"{keys[0]}: is only for a package")
         if self.package is not None and self.sha256 is None:
             raise ValueError("sha256: is missing")
-        if self.package is not None and len(given) != 2:
+        if self.package is not None and len(keys) != 2:
             raise ValueError("give either folder or file, the place of the model in the package")
         return self
 
     @property
     def recorded(self) -> dict[str, str]:
         """What the imported base depends on besides the files of ``path``."""
-        names = ("package", *_OF_PACKAGES, "origin", "licence")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return self.model_dump(include={"package", *_OF_PACKAGES, "origin", "licence"}, exclude_none=True)
 
     @contextmanager
     def opened(self, downloads: Path) -> Iterator[tuple[Path, Origin]]:

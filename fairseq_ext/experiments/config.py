@@ -62,7 +62,7 @@ class Place:
     """Location and spelling of an entry's options in a file, for error messages."""
 
     where: str = ""  # file, section and name of the entry
-    own: tuple[str, ...] = ()
+    entry: tuple[str, ...] = ()  # of its own
     common: tuple[str, ...] = ()  # from ``common``
     tuned: tuple[str, ...] = ()  # from ``tune``
 
@@ -70,7 +70,7 @@ class Place:
         """Return the place of an option, spelled with hyphens. An option that is not given belongs to the entry."""
         if option in self.tuned:
             return f"{self('tune')}: {option}"
-        for place, names in ((self.where, self.own), (f"{self.where} (under common)", self.common)):
+        for place, names in ((self.where, self.entry), (f"{self.where} (under common)", self.common)):
             for name in names:
                 if name.replace("_", "-") == option:
                     return f"{place}: {name}"
@@ -111,19 +111,19 @@ class Entry(Section):
         if not isinstance(common, dict) or not isinstance(entries, dict):
             return section
         merged = {
-            name: cls._merged(name, common, own or {}, f"{where}: {name}") if isinstance(own or {}, dict) else own
-            for name, own in entries.items()
+            name: cls._merged(name, common, entry or {}, f"{where}: {name}") if isinstance(entry or {}, dict) else entry
+            for name, entry in entries.items()
         }
         return {**section, key: merged}
 
     @classmethod
-    def _merged(cls, name: str, common: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def _merged(cls, name: str, common: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> dict[str, Any]:
         keys = cls.keys() - set(_NOT_IN_FILE)
-        merged = {**common, **own}
+        merged = {**common, **entry}
         fields = {key: value for key, value in merged.items() if key in keys and value is not None}
         options = {key: value for key, value in merged.items() if key not in keys}
         tuned = fields["tune"] if isinstance(fields.get("tune"), dict) else {}
-        place = Place(where, tuple(own), tuple(common), tuple(str(option).replace("_", "-") for option in tuned))
+        place = Place(where, tuple(entry), tuple(common), tuple(str(option).replace("_", "-") for option in tuned))
         return {**fields, "name": name, "options": options, "place": place}
 
     @model_validator(mode="after")
@@ -157,7 +157,7 @@ class System(Entry):
 
     @model_validator(mode="after")
     def _take_first_tuned_values(self) -> System:
-        for name in self.place.own:
+        for name in self.place.entry:
             if name.replace("_", "-") in self.tune:
                 raise ValueError(f"{name}: is also under tune; remove it, or set tune: null")
         if not self.tune:
@@ -281,7 +281,7 @@ class Experiment(Section, Generic[System_co]):
                 return candidate
         raise InputError(
             f"{self.path}: train: systems: {run.system.name}: from: {run.system.start!r} has no run with the seed or "
-            f"domain of {run.name}, only {', '.join(each.name for each in candidates)}; give both systems the same"
+            f"domain of {run.name}, only {', '.join(other.name for other in candidates)}; give both systems the same"
         )
 
 
@@ -321,7 +321,7 @@ def expand(system: System, seed: int, domains: Sequence[str]) -> list[Run]:
     if system.per_domain:
         return [Run(f"{system.name}@{domain}", system, seed, domain) for domain in domains]
     if len(system.seeds) > 1:
-        return [Run(f"{system.name}@{own}", system, own) for own in system.seeds]
+        return [Run(f"{system.name}@{number}", system, number) for number in system.seeds]
     return [Run(system.name, system, system.seeds[0] if system.seeds else seed)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -12,12 +12,12 @@ from fairseq_ext.base.fairseq_cli import option_of
 from fairseq_ext.base.sections import Section
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.config import System
-from fairseq_ext.experiments.kneser_ney import ORDERS, train_kneser_ney
+from fairseq_ext.experiments.ngrams import ORDERS, train_kneser_ney
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION
 
 KNESER_NEY = "kneser-ney"  # name of the n-gram baseline among systems
-ARPA_FILE = "model.arpa"
-_NGRAM_VERSION = 2  # version 1 fitted the discounts to the validation set
+NGRAM_FILE = "model.npz"
+_NGRAM_VERSION = 3
 TASK = "contiguous_language_modeling"
 
 
@@ -51,7 +51,7 @@ class Ngrams(Section):
     order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = 5
 
 
-def ngram_step(output: Path, text: Path, order: int, **options: Any) -> Step:
-    """Return the step that trains an n-gram model on a text. ``options`` are recorded with the step."""
-    given = {"version": _NGRAM_VERSION, "order": order, **options}
-    return Step(output, [text], given, lambda folder: train_kneser_ney(text, folder / ARPA_FILE, order=order))
+def ngram_step(output: Path, text: Path, order: int) -> Step:
+    """Return the step that trains an n-gram model on a text."""
+    options = {"version": _NGRAM_VERSION, "order": order}
+    return Step(output, [text], options, lambda folder: train_kneser_ney(text, order).save(folder / NGRAM_FILE))

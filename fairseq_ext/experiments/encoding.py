@@ -60,46 +60,35 @@ class LanguageModel:
             states = [base_states(self.model, rows.to(device), pad).cpu() for rows in blocks.split(size)]
         return torch.cat(states).numpy()
 
+    def block_length(self, tokens: int) -> int:
+        """Return the requested block length; 0 stands for the block length in training."""
+        longest = int(self.model.max_positions())
+        if tokens > longest:
+            raise InputError(f"--tokens: {tokens} is too long for the model; set 1 to {longest}, or 0 for its default")
+        return tokens or self.tokens_per_sample
 
-def draw_blocks(
-    data: Path,
-    domain: str,
-    split: str,
-    dictionary: Dictionary,
-    *,
-    length: int,
-    count: int,
-    seed: int,
-    takes_fewer: bool = False,
-) -> Tensor:
-    """Sample blocks of a domain's text without replacement, independently of other domains: count×T, in text order.
+    def draw_blocks(
+        self, text: Path, length: int, count: int, seed: int, *, domain: str, takes_fewer: bool = False
+    ) -> Tensor:
+        """Sample blocks of a binarised text without replacement, in its order: count×T.
 
-    The text is cut into blocks of ``length`` tokens (T). An incomplete last block is dropped. Too few blocks are an
-    error unless ``takes_fewer``.
-    """
-    path = data / domain / split
-    if not path.with_suffix(".idx").is_file():
-        raise InputError(f"{path}.idx: not found; give a data directory with this domain, or another --split")
-    lines = data_utils.load_indexed_dataset(str(path), dictionary)
-    ends = {"pad": dictionary.pad(), "eos": dictionary.eos()}
-    blocks = TokenBlockDataset(lines, lines.sizes, length, break_mode="none", **ends)
-    available = int(lines.sizes.sum()) // length
-    if available < (1 if takes_fewer else count):
-        raise InputError(
-            f"{path}: has {available} blocks of {length} tokens, but {count} are needed; lower "
-            f"--sequences{f' to {available}' if available else ''} or --tokens, or omit the domain"
-        )
-    generator = np.random.default_rng(stable_hash(seed, "blocks", domain))
-    rows = np.sort(generator.permutation(available)[:count])
-    return torch.stack([blocks[row] for row in rows.tolist()])
-
-
-def block_length(tokens: int, model: LanguageModel) -> int:
-    """Return the requested block length; 0 stands for the block length in training."""
-    longest = int(model.model.max_positions())
-    if tokens > longest:
-        raise InputError(f"--tokens: {tokens} is too long for the model; set 1 to {longest}, or 0 for its default")
-    return tokens or model.tokens_per_sample
+        The text is cut into blocks of ``length`` tokens (T). An incomplete last block is dropped. Too few blocks are an
+        error unless ``takes_fewer``. Each ``domain`` is sampled independently of others.
+        """
+        if not text.with_suffix(".idx").is_file():
+            raise InputError(f"{text}.idx: not found; give a data directory with this domain, or another --split")
+        lines = data_utils.load_indexed_dataset(str(text), self.dictionary)
+        ends = {"pad": self.dictionary.pad(), "eos": self.dictionary.eos()}
+        blocks = TokenBlockDataset(lines, lines.sizes, length, break_mode="none", **ends)
+        available = int(lines.sizes.sum()) // length
+        if available < (1 if takes_fewer else count):
+            raise InputError(
+                f"{text}: has {available} blocks of {length} tokens, but {count} are needed; lower "
+                f"--sequences{f' to {available}' if available else ''} or --tokens, or omit the domain"
+            )
+        generator = np.random.default_rng(stable_hash(seed, "blocks", domain))
+        rows = np.sort(generator.permutation(available)[:count])
+        return torch.stack([blocks[row] for row in rows.tolist()])
 
 
 def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path, dictionary: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import field_validator, model_validator
@@ -47,7 +46,6 @@ BASE_CHECKPOINT = "model.pt"
 _ENDING = "txt"
 _DEFAULT_BLOCK = 1024  # as in fairseq
 _NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
-_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Corpora(TextFolder):
@@ -175,7 +173,7 @@ class LanguageModelRecipe(Recipe[ExperimentT]):
             return [self._base_step()]
         return [] if is_given(self.experiment, name) else super().train(name)
 
-    def train_run(self, run: Run, options: Mapping[str, Any] = _NONE, files: Mapping[str, Path] = _NONE) -> Step:
+    def train_run(self, run: Run, options: Mapping[str, Any] = {}, files: Mapping[str, Path] = {}) -> Step:
         """Return the step that trains a run.
 
         ``options`` are fairseq-train options in addition to the system's. ``files`` are options with output files of
@@ -189,13 +187,10 @@ class LanguageModelRecipe(Recipe[ExperimentT]):
         if config.base is not None and option_of(options, "criterion") is None:
             arguments += ["--criterion", CHUNKED_CRITERION]
         nodes = {"nodes": _NODES_VERSION} if "tree" in files else {}
-        return train_step(
-            config,
-            run,
-            [run.system.data or config.work_dir / DATA_DIR, *files.values()],
-            [*arguments, *as_arguments(files), *as_arguments(options)],
-            {"system": options, "extra": [], "seed": run.seed, **nodes},
-        )
+        inputs = [run.system.data or config.work_dir / DATA_DIR, *files.values()]
+        arguments += [*as_arguments(files), *as_arguments(options)]
+        recorded = {"system": options, "extra": [], "seed": run.seed, **nodes}
+        return train_step(config, run, inputs, arguments, recorded)
 
     def _base_step(self) -> Step:
         """Return the step that writes the pretrained base: its weights, tokenizer and a checkpoint that names them."""

@@ -29,6 +29,12 @@ from fairseq_ext.tasks.multi_domain_language_modeling import (
 from fairseq_ext.text.split import stable_hash
 
 Batch = dict[str, Any]
+# Options of the task that the command line would copy from other groups.
+_OF_OTHER_GROUPS: dict[str, Any] = {
+    **{"train_subset": "train", "valid_subset": "valid", "num_shards": 1, "shard_id": 0, "seed": 1},
+    **{"batch_size": None, "batch_size_valid": None, "dataset_impl": None, "data_buffer_size": 0},
+    **{"tpu": False, "use_plasma_view": False, "plasma_path": ""},
+}
 
 
 @dataclass
@@ -96,13 +102,8 @@ class LanguageModelScorer:
 
     def batches(self, domain: str, split: str) -> list[Batch]:
         """Return all blocks of a domain's set, in the batches of the task."""
-        iterator = self.task.eval_lm_dataloader(
-            self._load(domain, split),
-            max_tokens=self.max_tokens,
-            max_positions=utils.resolve_max_positions(self.model.max_positions()),
-            num_workers=0,
-        )
-        return list(iterator)
+        limits = {"max_tokens": self.max_tokens, "max_positions": self.model.max_positions()}
+        return list(self.task.eval_lm_dataloader(self._load(domain, split), **limits, num_workers=0))
 
     def drawn_batches(self, domain: str, split: str, count: int, seed: int) -> tuple[list[Batch], int]:
         """Sample up to ``count`` blocks of a domain's set, and return their batches and their number."""
@@ -179,22 +180,10 @@ def token_losses(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:
-    """Return the task's options, including those that the command line would copy from other groups."""
     return MultiDomainLanguageModelingConfig(
         data=str(data),
         tokens_per_sample=tokens_per_sample,
         sample_break_mode="eos" if by_line else "none",
         shorten_method="truncate" if by_line else "none",
-        train_subset="train",
-        valid_subset="valid",
-        num_shards=1,
-        shard_id=0,
-        seed=1,
-        batch_size=None,
-        batch_size_valid=None,
-        dataset_impl=None,
-        data_buffer_size=0,
-        tpu=False,
-        use_plasma_view=False,
-        plasma_path="",
+        **_OF_OTHER_GROUPS,
     )

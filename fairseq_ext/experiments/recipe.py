@@ -101,12 +101,9 @@ class Recipe(ABC, Generic[ExperimentT]):
         files = [*self.record_files(), *self.page_files(), *training_files(self.experiment)]
         files = [path for path in files if path.is_file()]
         names = [path.relative_to(work_dir) if path.is_relative_to(work_dir) else path.name for path in files]
-        systems = {name: system.options for name, system in self.experiment.systems.items()}
         options = {
-            "version": self.page_version,
-            "files": list(map(str, names)),
-            "systems": systems,
-            "compare": self.experiment.compare,
+            **{"version": self.page_version, "files": list(map(str, names)), "compare": self.experiment.compare},
+            "systems": {name: system.options for name, system in self.experiment.systems.items()},
         }
 
         def build(folder: Path) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from fairseq_ext.base.json_file import read_json
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.config import Experiment
 from fairseq_ext.experiments.metrics.comparison import Comparison, compare_runs
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Dimension, Record, Records, write_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Dimension, Record, Records, write_rows
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.train import LOG_FILE, read_training_log, system_dir
 from fairseq_ext.experiments.tune import TRIALS_FILE, first_run
@@ -20,25 +20,24 @@ from fairseq_ext.experiments.tune import TRIALS_FILE, first_run
 # Metrics of training runs.
 BEST_EPOCH, EPOCHS, SECONDS, VALID_BY_EPOCH = "best epoch", "epochs", "seconds", "validation perplexity by epoch"
 _TRIAL = "best validation "
-_NONE: Mapping[str, Dimension] = MappingProxyType({})
 
 
 def measure_step(
     output: Path, inputs: Sequence[Path], options: Mapping[str, Any], measure: Callable[[], Iterable[Record]]
 ) -> Step:
     """Return the step that writes the records of ``measure`` to ``records.jsonl``; see :class:`Step`."""
-    return Step(output, inputs, options, lambda folder: write_records(folder / RECORDS_FILE, measure()))
+    return Step(output, inputs, options, lambda folder: write_rows(folder / RECORDS_FILE, measure()))
 
 
 def metric_column(
-    records: Records, heading: str, metric: str, *domains: str, dims: Mapping[str, Dimension] = _NONE, **options: Any
+    records: Records, heading: str, metric: str, *domains: str, dims: Mapping[str, Dimension] = {}, **options: Any
 ) -> Column:
     """Make a column of a metric averaged over domains, for rows of systems; ``options`` go to :class:`Column`."""
     return Column(heading, lambda system: records.mean(system, metric, *domains, **dims), **options)
 
 
 def domain_column(
-    records: Records, heading: str, metric: str, form: str = ",.0f", dims: Mapping[str, Dimension] = _NONE
+    records: Records, heading: str, metric: str, form: str = ",.0f", dims: Mapping[str, Dimension] = {}
 ) -> Column:
     """Make a column of a metric that belongs to no system, for rows of domains."""
     return Column(heading, lambda domain: records.mean("", metric, domain, **dims), form)
@@ -101,11 +100,10 @@ def tuning_tables(records: Records) -> list[Table]:
 
 
 def _tuning_table(records: Records, metric: str) -> Table:
-    trials = {record.run: record for record in records.select(metric)}
     columns = [
-        Column("System", lambda row: trials[row].system, is_text=True),
-        Column(metric, lambda row: trials[row].value, ".3f"),
-        Column("Chosen", lambda row: "yes" if trials[row].n else None),
+        Column("System", attrgetter("system"), is_text=True),
+        Column(metric, attrgetter("value"), ".3f"),
+        Column("Chosen", lambda trial: "yes" if trial.n else None),
     ]
     note = "A trial is one training run with the first seed of the system. Further seeds use the chosen values."
-    return Table("Trials", "Trial", list(trials), columns, [note])
+    return Table("Trials", "Trial", records.select(metric), columns, [note], attrgetter("run"))

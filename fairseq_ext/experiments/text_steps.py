@@ -83,13 +83,8 @@ def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str
         counts = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in tally.items() if count)
         return f"{counts or 'text'}, of {len(files)} domains"
 
-    return Step(
-        work_dir / "corpora",
-        inputs=[path for _, path in sorted(files.items())],
-        options={"files": sorted(path.name for path in files.values()), "on_bad_utf8": on_bad_utf8},
-        build=build,
-        resumable=True,
-    )
+    options = {"files": sorted(path.name for path in files.values()), "on_bad_utf8": on_bad_utf8}
+    return Step(work_dir / "corpora", [path for _, path in sorted(files.items())], options, build, resumable=True)
 
 
 def split_step(
@@ -106,32 +101,24 @@ def split_step(
     """
     texts = {name: work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
     recorded = {**options.model_dump(), "seed": seed, "domains": list(texts)}
-    return Step(
-        work_dir / "splits",
-        [*texts.values(), *held_out],
-        recorded,
-        lambda folder: write_text_splits(folder, texts, options=options, seed=seed, elsewhere=elsewhere()),
-    )
+
+    def build(folder: Path) -> str:
+        return write_text_splits(folder, texts, options=options, seed=seed, elsewhere=elsewhere())
+
+    return Step(work_dir / "splits", [*texts.values(), *held_out], recorded, build)
 
 
 def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:
     """Return the step that trains a SentencePiece model on the lines of texts."""
     counted = options.model_dump(include={"vocab_size", "character_coverage", "max_sentences"})
-    return Step(
-        output,
-        texts,
-        {**counted, "seed": seed, "with": versions("sentencepiece")},
-        lambda folder: train_sentencepiece(folder, [[path] for path in texts], [], options=options, seed=seed),
-    )
+    recorded = {**counted, "seed": seed, "with": versions("sentencepiece")}
+    train = partial(train_sentencepiece, files=[[path] for path in texts], tags=[], options=options, seed=seed)
+    return Step(output, texts, recorded, train)
 
 
 def encode_step(work_dir: Path, files: Sequence[tuple[str, str]], engine: Engine) -> Step:
     """Return the step ``encoded``: texts in subwords. ``files`` are pairs of a domain and a set."""
     splits, subwords = work_dir / "splits", work_dir / "subwords"
-    return Step(
-        work_dir / "encoded",
-        inputs=[splits, subwords],
-        options={"with": versions("sentencepiece", "tokenizers")},
-        build=lambda folder: encode_texts(folder, splits, subwords, files, engine),
-        resumable=True,
-    )
+    options = {"with": versions("sentencepiece", "tokenizers")}
+    encode = partial(encode_texts, texts=splits, subwords=subwords, files=files, engine=engine)
+    return Step(work_dir / "encoded", [splits, subwords], options, encode, resumable=True)

@@ -55,12 +55,12 @@ def train_step(
         derived: returns further arguments that depend on the inputs; called once these exist. ``arguments`` override
             them.
     """
-    given = [*arguments, *extra]
-    check_training_options(given, run.name)
-    inputs = [*inputs, *named_files(given, run.name, inputs)]
+    typed = [*arguments, *extra]
+    check_training_options(typed, run.name)
+    inputs = [*inputs, *named_files(typed, run.name, inputs)]
 
     def command() -> list[str]:
-        return [str(inputs[0]), *derived(), *given, *distributed_arguments(given)]
+        return [str(inputs[0]), *derived(), *typed, *distributed_arguments(typed)]
 
     def build(folder: Path) -> None:
         run_training(run.name, [*command(), "--save-dir", str(folder)], folder / LOG_FILE)

@@ -104,14 +104,9 @@ def _choosing_step(config: Experiment, run: Run) -> Step:
         record = {"metric": metric, "is_maximized": is_maximized, "trials": outcomes, "chosen": chosen}
         write_json(folder / TRIALS_FILE, record)
 
-    return Step(
-        system_dir(config, run.name),
-        [system_dir(config, trial.name) for trial in trials],
-        {"version": _VERSION, "trials": [trial.name for trial in trials]},
-        build,
-        results=[BEST_CHECKPOINT],
-        trains=True,
-    )
+    directories = [system_dir(config, trial.name) for trial in trials]
+    options = {"version": _VERSION, "trials": [trial.name for trial in trials]}
+    return Step(system_dir(config, run.name), directories, options, build, results=[BEST_CHECKPOINT], trains=True)
 
 
 def _later_step(config: Experiment, run: Run, first: Run, train: Callable[[Run], Step]) -> Step:

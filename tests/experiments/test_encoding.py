@@ -9,7 +9,7 @@ import torch
 from fairseq.data import data_utils
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.encoding import LanguageModel, block_length, draw_blocks
+from fairseq_ext.experiments.encoding import LanguageModel
 from tests.experiments.small_lm import BLOCK, make_checkpoint, make_data
 
 
@@ -25,7 +25,7 @@ def model(data: Path) -> LanguageModel:
 
 def test_states_are_the_decoders_last_averaged_without_padding(data: Path, model: LanguageModel) -> None:
     assert model.tokens_per_sample == BLOCK
-    blocks = draw_blocks(data, "law", "train", model.dictionary, length=BLOCK, count=7, seed=1)
+    blocks = model.draw_blocks(data / "law/train", BLOCK, count=7, seed=1, domain="law")
     with torch.no_grad():
         features = model.model.decoder(blocks, features_only=True)[0]
     padded = blocks.clone()
@@ -39,7 +39,7 @@ def test_states_are_the_decoders_last_averaged_without_padding(data: Path, model
 def test_blocks_are_stretches_of_one_domain_and_drawn_once(data: Path, model: LanguageModel) -> None:
     lines = data_utils.load_indexed_dataset(str(data / "tax" / "train"), model.dictionary)
     text = torch.cat([lines[row] for row in range(len(lines))])
-    draw = partial(draw_blocks, data, "tax", "train", model.dictionary, length=8)
+    draw = partial(model.draw_blocks, data / "tax/train", length=8, domain="tax")
     every, some = draw(count=len(text) // 8, seed=1), draw(count=9, seed=1)
     assert torch.equal(every.flatten(), text[: every.numel()])
     rows = [int((every == block).all(1).nonzero()[0]) for block in some]
@@ -48,15 +48,14 @@ def test_blocks_are_stretches_of_one_domain_and_drawn_once(data: Path, model: La
     assert torch.equal(draw(count=10**6, seed=1, takes_fewer=True), every)
 
 
-def test_what_does_not_fit_is_named(data: Path, model: LanguageModel, tmp_path: Path) -> None:
+def test_unfit_data_and_checkpoints_are_refused(data: Path, model: LanguageModel, tmp_path: Path) -> None:
     checkpoint = data.parent / "lm.pt"
     for split, length, takes_fewer in (("train", 8, False), ("train", 100_000, True), ("test", 8, False)):
-        draw = partial(draw_blocks, length=length, count=10_000, seed=1, takes_fewer=takes_fewer)
         with pytest.raises(InputError, match=f"tax/{split}"):
-            draw(data, "tax", split, model.dictionary)
-    assert (block_length(0, model), block_length(5, model)) == (BLOCK, 5)
+            model.draw_blocks(data / "tax" / split, length, 10_000, 1, domain="tax", takes_fewer=takes_fewer)
+    assert (model.block_length(0), model.block_length(5)) == (BLOCK, 5)
     with pytest.raises(InputError, match=f"--tokens: {BLOCK + 1}"):
-        block_length(BLOCK + 1, model)
+        model.block_length(BLOCK + 1)
     (tmp_path / "dict.txt").write_text((data / "dict.txt").read_text() + "more 1\n")
     with pytest.raises(InputError, match=r"lm\.pt: has 44 symbols, but .*dict\.txt has 45"):
         LanguageModel.load(checkpoint, tmp_path, cpu=True)

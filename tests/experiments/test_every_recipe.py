@@ -58,20 +58,20 @@ def _lines_of(step: Step) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [*WRITERS, "reranking"])
-def test_every_step_is_recognised_by_what_it_always_was(kind: str, tmp_path: Path) -> None:
+def test_plans_are_as_expected(kind: str, tmp_path: Path) -> None:
     found = plan_of({**WRITERS, "reranking": write_reranking_experiment}[kind](tmp_path))
     assert found == expected(kind, "plan.txt", found)
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_before_anything_is_measured_there_is_a_page(kind: str, tmp_path: Path) -> None:
+def test_report_without_measurements(kind: str, tmp_path: Path) -> None:
     recipe = load_experiment(WRITERS[kind](tmp_path))
     run_steps([recipe.report()])
     assert (recipe.experiment.work_dir / "report/report.md").read_text(encoding="utf-8").count("Not measured yet.") > 1
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_the_report_is_that_of_what_was_recorded(kind: str, tmp_path: Path) -> None:
+def test_reports_of_recorded_results_are_as_expected(kind: str, tmp_path: Path) -> None:
     run_steps([restore(kind, WRITERS[kind](tmp_path)).report()])
     folder = tmp_path / "work/report"
     text, records = ((folder / name).read_text(encoding="utf-8") for name in ("report.md", "records.jsonl"))

@@ -36,7 +36,7 @@ def committed(kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", recipe_names())
-def test_the_files_are_those_of_the_code(kind: str) -> None:
+def test_committed_schemas_are_current(kind: str) -> None:
     assert committed(kind) == schemas()[kind], "run tools/write_schemas.py"
 
 

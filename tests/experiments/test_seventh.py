@@ -16,7 +16,7 @@ TEXTS = {
 }
 
 
-def test_it_runs_from_the_file_to_the_page(
+def test_new_recipe_runs_from_file_to_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # As if the folder lay beside the other recipes.

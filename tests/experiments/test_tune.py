@@ -85,7 +85,7 @@ def test_every_domain_has_trials_of_its_own(config: Any) -> None:
     assert names == [f"gad{trial}@{domain}" for domain in ("law", "med") for trial in (".lr=0.01", ".lr=0.02", "")]
 
 
-def test_a_trial_that_diverges_loses_and_any_other_failure_is_one(config: Any) -> None:
+def test_diverged_trials_lose_and_other_failures_stop(config: Any) -> None:
     runs = runs_of({"lr": [9, 0.02]}, **{"clip-norm": "FloatingPoint"})
     assert run_all(config, runs) == ["gad.lr=9", "gad.lr=0.02"]
     trials = json.loads((config.work_dir / "systems/gad/trials.json").read_text())["trials"]

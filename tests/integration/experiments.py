@@ -1,10 +1,21 @@
 """Whole experiments by one command, each run once, and what holds of every kind."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from tests.experiments.commands import run_experiment
 from tests.recorded import recorded_results, results_of, shapes_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_experiment(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command of an experiment of any kind."""
+    command = [sys.executable, "-m", "fairseq_ext.cli", "run", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
 def run_whole(path: Path, *options: str) -> Path:

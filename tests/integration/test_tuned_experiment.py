@@ -1,14 +1,29 @@
 """An experiment whose system is tuned, killed where it trains and chooses, and what is left of it in the end."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.experiments.commands import kill_in_every_step
 from tests.experiments.recurrent.small_experiment import COMMON, write_file, write_word_lm_experiment
 from tests.integration import experiments
+
+
+def kill_in_every_step(command: Sequence[str], steps: Iterable[str]) -> None:
+    """Start a command again and again, and kill it when it tells that the next of these steps has started."""
+    for step in steps:
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if line == f"{step}: started\n":
+                    os.kill(process.pid, signal.SIGKILL)
+        # A step may come to its end first.
+        assert process.returncode in (-signal.SIGKILL, 0)
 
 
 @pytest.mark.slow

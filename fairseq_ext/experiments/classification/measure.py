@@ -21,13 +21,8 @@ from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import checkpoint_of
 from fairseq_ext.experiments.metrics.bootstrap import average, resampled_sums
 from fairseq_ext.experiments.metrics.classification import majority_share, measure, predicted_labels
-from fairseq_ext.experiments.metrics.comparison import (
-    COMPARISONS_FILE,
-    Comparison,
-    compare_resamples,
-    write_comparisons,
-)
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.text_files import read_lines
 
@@ -61,7 +56,7 @@ def measure_run(config: Classification, run: Run) -> Step:
             sets[split] = measure(metrics, logits, examples.targets, facts.labels)
             if facts.labels:
                 sets[split][MAJORITY] = majority_share(examples.targets)
-        write_records(folder / RECORDS_FILE, records_of(run, facts, sets, parameters_of(checkpoint, data)))
+        write_rows(folder / RECORDS_FILE, records_of(run, facts, sets, parameters_of(checkpoint, data)))
 
     options = {"version": _VERSION, "task": data.name, "metrics": list(metrics)}
     return Step(_predictions(config, run), [checkpoint, data], options, build)
@@ -122,7 +117,7 @@ def comparison_steps(config: Classification) -> list[Step]:
             numbers = [labels.index(label) for label in read_lines(set_path(task, LABEL, "test"))]
             hits[run.system.name, task.name].append(predicted_labels(np.load(path, allow_pickle=False)) == numbers)
         comparisons = compare_accuracies(hits, pairs, list(config.tasks), config.seed)
-        write_comparisons(folder / COMPARISONS_FILE, comparisons)
+        write_rows(folder / COMPARISONS_FILE, comparisons)
 
     options = {"version": _COMPARISON_VERSION, "pairs": pairs, "seed": config.seed, "runs": [run.name for run in runs]}
     return [Step(comparisons_file(config).parent, [*logits, *tasks], options, build)]

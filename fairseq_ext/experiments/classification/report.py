@@ -48,8 +48,10 @@ Measured = Mapping[str, Sequence[str]]
 
 def page(config: Classification, records: Records, comparisons: Sequence[Comparison]) -> Page:
     """Create the report from records and comparisons."""
-    tasks = {name: [task for task in config.tasks if records.mean(name, TRAINED, task)] for name in config.task_systems}
-    measured = {name: own for name, own in tasks.items() if own}
+    trained = {
+        name: [task for task in config.tasks if records.mean(name, TRAINED, task)] for name in config.task_systems
+    }
+    measured = {name: tasks for name, tasks in trained.items() if tasks}
     sections: Sections = {
         "Results": [main_results(config, records, measured), *other_metrics(config, records, measured)],
         "Parameters": distances(config, records, measured),
@@ -76,7 +78,7 @@ def main_results(config: Classification, records: Records, measured: Measured) -
         unchanged = number(row, BASE) - number(row, BASE_TRAINED)
         return (unchanged + len(config.tasks) * number(row, TRAINED)) / number(row, BASE)
 
-    mains = {task: own.metrics[0] for task, own in config.tasks.items()}
+    mains = {name: task.metrics[0] for name, task in config.tasks.items()}
     headings = {task: task if main == ACCURACY else f"{task} ({_NAMES[main]})" for task, main in mains.items()}
     columns = [
         Column("Tuning", lambda row: str(config.systems[row].tuning)),
@@ -141,7 +143,7 @@ def distances(config: Classification, records: Records, measured: Measured) -> l
     points: dict[str, tuple[float, Sequence[float]]] = {}  # trained parameters per task, differences
     for name, tasks in measured.items():
         pairs = [[records.value(system, MAIN, task, **_TEST) for system in (name, full)] for task in config.tasks]
-        differences = [own - other for own, other in pairs if own is not None and other is not None]
+        differences = [one - other for one, other in pairs if one is not None and other is not None]
         if differences:
             points[name] = records.value(name, TRAINED, *tasks) or 0.0, differences
     if len(points) < 2:

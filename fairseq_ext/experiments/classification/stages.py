@@ -121,12 +121,9 @@ def _task_step(config: Classification, name: str) -> Step:
     columns = {"kind": task.kind, "columns": task.columns, "tables": list(task.tables)}
     shares = {"task_valid": split.task_valid, "task_test": split.task_test}
     most = {} if split.task_train is None else {"task_train": split.task_train}
-    return Step(
-        config.raw_task(name),
-        inputs=list(task.tables.values()),
-        options={**columns, **shares, **most, "name": name, "seed": config.seed},
-        build=lambda folder: write_task_splits(folder, name, task, options=split, seed=config.seed),
-    )
+    options = {**columns, **shares, **most, "name": name, "seed": config.seed}
+    build = partial(write_task_splits, name=name, task=task, options=split, seed=config.seed)
+    return Step(config.raw_task(name), list(task.tables.values()), options, build)
 
 
 def _text_steps(config: Classification, corpora: TextFolder, engine: Engine) -> list[Step]:
@@ -175,9 +172,6 @@ def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engin
 
 def _binarise_step(config: Classification, name: str) -> Step:
     texts, subwords = config.raw_task(name), config.work_dir / "subwords"
-    return Step(
-        config.task_data(name),
-        inputs=[texts, subwords],
-        options={"with": versions("sentencepiece", "tokenizers")},
-        build=lambda folder: binarise_task(folder, texts, subwords, SPLITS),
-    )
+    options = {"with": versions("sentencepiece", "tokenizers")}
+    build = partial(binarise_task, texts=texts, subwords=subwords, splits=SPLITS)
+    return Step(config.task_data(name), [texts, subwords], options, build)

@@ -167,8 +167,8 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
 
     def induction_of(self, name: str) -> Induction:
         """Return the induction options of a tree; the default seed is that of the experiment."""
-        given = self.induced_trees[name].model_dump(exclude_unset=True, exclude={"system"})
-        return Induction(**{"seed": self.seed, **given})
+        options = self.induced_trees[name].model_dump(exclude_unset=True, exclude={"system"})
+        return Induction(**{"seed": self.seed, **options})
 
     def encoder_of(self, tree: str) -> Path:
         """Return the checkpoint of the language model that a tree is induced from."""

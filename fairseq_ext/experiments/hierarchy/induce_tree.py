@@ -21,7 +21,6 @@ from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.path_chooser import PathChooser
 from fairseq_ext.base.progress import tell
 from fairseq_ext.base.sections import read_model
-from fairseq_ext.experiments.encoding import LanguageModel, block_length, draw_blocks
 from fairseq_ext.experiments.hierarchy.clustering import (
     fit_clusters,
     link,
@@ -56,16 +55,18 @@ def read_record(directory: Path) -> InductionRecord:
 
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
     """Induce a tree and write it with its clusters, record and figure."""
+    # Loads fairseq.
+    from fairseq_ext.experiments.encoding import LanguageModel
+
     quieten_fairseq()
     domains = read_domain_names(data / DOMAINS_FILE)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
-    options = options.model_copy(update={"tokens": block_length(options.tokens, model)})
+    options = options.model_copy(update={"tokens": model.block_length(options.tokens)})
     states = []
     for name in domains:
         tell(f"encoding {options.sequences} blocks of {options.tokens} tokens of {name}")
-        length, count, seed = options.tokens, options.sequences, options.seed
-        blocks = draw_blocks(data, name, options.split, model.dictionary, length=length, count=count, seed=seed)
-        states.append(model.encode(blocks))
+        sample = options.tokens, options.sequences, options.seed
+        states.append(model.encode(model.draw_blocks(data / name / options.split, *sample, domain=name)))
     tree, chooser, record = induce(states, domains, options)
     (folder / TREE_FILE).write_text(tree.to_json(), encoding="utf-8")
     chooser.save(folder)
@@ -82,13 +83,8 @@ def induce(
         states: n×H for each domain
     """
     num_clusters = options.components or len(domains)
-    clusters, fit = fit_clusters(
-        np.concatenate(states),
-        num_clusters,
-        dimensions=options.dimensions,
-        covariance_floor=options.covariance_floor,
-        seed=options.seed,
-    )
+    of_fit = options.model_dump(include={"dimensions", "covariance_floor", "seed"})
+    clusters, fit = fit_clusters(np.concatenate(states), num_clusters, **of_fit)
     counts = np.stack([np.bincount(clusters.log_joint(rows).argmax(1), minlength=num_clusters) for rows in states])
     settled = settle_domains(counts, domains)
     kept, leaves = clusters.subset(list(settled)), name_leaves(settled)
@@ -124,21 +120,19 @@ def write_paths(
     folder: Path, checkpoint: Path, tree: Path, data: Path, options: PathChoice, *, cpu: bool = False
 ) -> None:
     """Choose paths and write ``paths.json`` and ``votes.json``. The arguments are those of ``paths_step``."""
+    # Loads fairseq.
+    from fairseq_ext.experiments.encoding import LanguageModel
+
     quieten_fairseq()
     record, chooser = read_record(tree), PathChooser.load(tree)
     chooser.check_number(options.num_paths)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
-    length = block_length(record.options.tokens, model)
+    length = model.block_length(record.options.tokens)
     paths, votes = {}, {}
     for name in read_domain_names(data / DOMAINS_FILE):
         tell(f"choosing paths for {name}")
-        blocks = draw_blocks(
-            *(data, name, options.split, model.dictionary),
-            length=length,
-            count=options.sequences,
-            seed=options.seed,
-            takes_fewer=True,
-        )
+        sample = length, options.sequences, options.seed
+        blocks = model.draw_blocks(data / name / options.split, *sample, domain=name, takes_fewer=True)
         # The model is unidirectional, so states do not depend on later tokens.
         states = model.encode(blocks[:, : options.choose_tokens or length])
         paths[name] = chooser.elect(states, options.num_paths)

@@ -83,8 +83,9 @@ class _Model:
         if self.tree is None:
             likelihoods = [(NONE, self.scorer.score(batches))]
         else:
-            weights = [(routing, self.scorer.over(paths)) for routing, paths in routings]
-            likelihoods = [(routing, self.scorer.score(batches, each)) for routing, each in weights]
+            likelihoods = [
+                (routing, self.scorer.score(batches, self.scorer.over(paths))) for routing, paths in routings
+            ]
         text = stream_lines(text_path(self.experiment.work_dir / "splits", domain, "test"))
         words = sum(len(line.split()) for line in text)
         return records_of_losses(partial(self.record, domain=domain), likelihoods, words)
@@ -121,10 +122,10 @@ def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths)
     for count in experiment.evaluate.num_paths if best else ():
         if count <= len(tree.leaves):
             for weights in experiment.path_weights(experiment.systems[name].tree, count):
-                own: Paths = list(best)[:count]
+                leaves: Paths = list(best)[:count]
                 if isinstance(best, Mapping) and weights != UNIFORM:
-                    own = {leaf: best[leaf] for leaf in own}
-                routings.append((chosen(count, weights), own))
+                    leaves = {leaf: best[leaf] for leaf in leaves}
+                routings.append((chosen(count, weights), leaves))
     return routings
 
 

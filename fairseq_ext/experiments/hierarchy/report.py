@@ -38,6 +38,7 @@ from fairseq_ext.experiments.report import compare_systems, tuning_tables
 _PAPER = "{} in Chronopoulou et al. (2022)."
 PERPLEXITY = "perplexity"  # metric of comparisons
 _AVERAGE = "average"
+_LEAVES = "Leaves, and what they were trained on"
 _AVERAGES = "The average is the perplexity of the mean loss."
 
 # System and routing by the name of a row.
@@ -121,9 +122,9 @@ class Setup:
         return [
             tree_figure(self.name, self.tree, self.is_induced),
             *([self._clusters()] if self.is_induced else []),
-            perplexities(self.records, title, self.rows_in_domain(), sorted(self.tree.domains), note=note),
-            perplexities(self.records, title_unseen, self.rows_unseen(), self.unseen, note=note_unseen),
-            *(self._every_path(name) for name, own in self.systems.items() if name in every_path or own == SINGLE),
+            self._perplexities(title, self.rows_in_domain(), sorted(self.tree.domains), note),
+            self._perplexities(title_unseen, self.rows_unseen(), self.unseen, note_unseen),
+            *(self._every_path(name) for name, kind in self.systems.items() if name in every_path or kind == SINGLE),
             *self._chosen_paths(),
         ]
 
@@ -143,14 +144,51 @@ class Setup:
         rows = {row: (name, routing) for row, routing in {**by_leaf, **named}.items()}
         number, what = ("6", "Single adapters") if self.systems[name] == SINGLE else ("4", "Different paths")
         note = f"The best path is chosen separately for each test set. {_PAPER.format(f'Table {number}')}"
-        return perplexities(self.records, f"{what} on unseen domains: {name}", rows, self.unseen, note=note, best=None)
+        return self._perplexities(f"{what} on unseen domains: {name}", rows, self.unseen, note, best=None)
+
+    def _perplexities(
+        self, title: str, rows: Rows, domains: Sequence[str], note: str, best: Callable[..., Any] | None = min
+    ) -> Table:
+        """Create a table of perplexities by domain and their average. Rows without measurements are omitted."""
+
+        def mean(domains: Sequence[str], row: str) -> Mean | None:
+            return Mean.of(self._perplexity(*rows[row], domains).values())
+
+        columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
+        columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
+        measured = [row for row in rows if any(column.of(row) for column in columns)]
+        return Table(title, "Domain", measured, columns, [note, _AVERAGES], across=True)
+
+    def _perplexity(self, system: str, routing: Routing, domains: Sequence[str]) -> dict[str, float]:
+        """Return the perplexity of the mean loss over domains by run. Runs not measured on all domains are omitted."""
+        losses = self.records.by_run(system, LOSS, *domains, **routing) if domains else {}
+        return {run: math.exp(value) for run, value in losses.items()}
 
     def _chosen_paths(self) -> list[Table]:
         """Create Table 9: one for an induced tree, because systems share its clusters; otherwise one per system."""
         trees = [name for name, adapters in self.systems.items() if adapters == TREE]
         metric, names = (VOTES, [self.name] if trees else []) if self.is_induced else (CHOOSING_LOSS, trees)
+        return [self._chosen_by(metric, name) for name in names]
+
+    def _chosen_by(self, metric: str, name: str) -> Table:
+        """List the leaves chosen for each unseen domain, best first, with the domains they were trained on.
+
+        ``metric`` is the criterion of the choice: votes for a tree, or the loss of a system over each path.
+        """
+        of_choice = self.records.select(metric, name)
+        choices: dict[str, list[str]] = {}
+        for record in of_choice:
+            if record.run == of_choice[0].run:
+                leaf, share = str(record.dims["path"]), f"{record.value / (record.n or 1):.0%}"
+                support = share if metric == VOTES else f"{math.exp(record.value):.2f}"
+                choices.setdefault(record.domain, []).append(f"{leaf} ({support}){others_on(self.tree, leaf)}")
+        most = max((record.n or 0 for record in of_choice), default=0)
+        what = "share of the votes of" if metric == VOTES else "perplexity with this path on"
+        note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown. "
+        note += _PAPER.format("Table 9")
         count = max(self.experiment.evaluate.num_paths)
-        return [chosen_paths(self.records, name, metric, self.tree, count) for name in names]
+        leaves = Column(_LEAVES, lambda domain: "; ".join(choices[domain][:count]), is_text=True)
+        return Table(f"Chosen paths: {name}", "Unseen domain", list(choices), [leaves], [note])
 
     def comparisons(self) -> list[Comparison]:
         """Compare the perplexity of each row, averaged over domains, with that of its baselines."""
@@ -161,7 +199,7 @@ class Setup:
         averages = [
             Record(system=row, run=run, domain=where, metric=PERPLEXITY, value=value)
             for row, scored in rows.items()
-            for run, value in perplexity(self.records, *scored, domains).items()
+            for run, value in self._perplexity(*scored, domains).items()
         ]
         pairs = {
             row: [other for other, (name, _) in rows.items() if name in self._baselines(system)]
@@ -180,31 +218,6 @@ class Setup:
 
 
 # Tables
-
-
-def perplexity(records: Records, system: str, routing: Routing, domains: Sequence[str]) -> dict[str, float]:
-    """Return the perplexity of the mean loss over domains, by run. Runs not measured on all domains are omitted."""
-    losses = records.by_run(system, LOSS, *domains, **routing) if domains else {}
-    return {run: math.exp(value) for run, value in losses.items()}
-
-
-def perplexities(
-    records: Records,
-    title: str,
-    rows: Rows,
-    domains: Sequence[str],
-    note: str = "",
-    best: Callable[..., Any] | None = min,
-) -> Table:
-    """Create a table of perplexities by domain and their average. Rows without measurements are omitted."""
-
-    def mean(domains: Sequence[str], row: str) -> Mean | None:
-        return Mean.of(perplexity(records, *rows[row], domains).values())
-
-    columns = [Column(domain, partial(mean, [domain]), best=best) for domain in domains]
-    columns.append(Column(_AVERAGE, partial(mean, domains), best=best))
-    measured = [row for row in rows if any(column.of(row) for column in columns)]
-    return Table(title, "Domain", measured, columns, [*([note] if note else []), _AVERAGES], across=True)
 
 
 def costs(records: Records, systems: Sequence[str]) -> Table:
@@ -232,27 +245,6 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
         _PAPER.format("Table 1"),
     ]
     return Table("Parameters and training of the adapters", "System", measured, columns, notes)
-
-
-def chosen_paths(records: Records, name: str, metric: str, tree: DomainTree, count: int) -> Table:
-    """Create Table 9: the leaves chosen for each unseen domain, best first, with the domains they were trained on.
-
-    ``metric`` is the criterion of the choice: votes for a tree, or the loss of a system over each path.
-    """
-    of_choice = records.select(metric, name)
-    choices: dict[str, list[str]] = {}
-    for record in of_choice:
-        if record.run == of_choice[0].run:
-            leaf, share = str(record.dims["path"]), f"{record.value / (record.n or 1):.0%}"
-            support = share if metric == VOTES else f"{math.exp(record.value):.2f}"
-            choices.setdefault(record.domain, []).append(f"{leaf} ({support}){others_on(tree, leaf)}")
-    most = max((record.n or 0 for record in of_choice), default=0)
-    what = "share of the votes of" if metric == VOTES else "perplexity with this path on"
-    note = f"In brackets: the {what} up to {most:,} blocks. Of several runs, the first is shown. "
-    note += _PAPER.format("Table 9")
-    heading = "Leaves, and what they were trained on"
-    leaves = Column(heading, lambda domain: "; ".join(choices[domain][:count]), is_text=True)
-    return Table(f"Chosen paths: {name}", "Unseen domain", list(choices), [leaves], [note])
 
 
 def _paths(count: int, weights: str) -> str:

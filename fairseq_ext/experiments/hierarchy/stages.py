@@ -26,6 +26,7 @@ from fairseq_ext.experiments.hierarchy.config import (
     Induction,
     PathChoice,
 )
+from fairseq_ext.experiments.hierarchy.induce_tree import write_paths, write_tree
 from fairseq_ext.experiments.hierarchy.metric_names import VOTES
 from fairseq_ext.experiments.hierarchy.report import page
 from fairseq_ext.experiments.language_models import DATA_DIR, UNSEEN_DATA_DIR, LanguageModelRecipe, checkpoint_of
@@ -65,11 +66,9 @@ class HierarchyRecipe(LanguageModelRecipe[Hierarchy]):
     def induce_trees(self) -> list[Step]:
         """Return the steps that induce trees."""
         config, data = self.experiment, self.experiment.work_dir / DATA_DIR
+        induce = partial(tree_step, data=data, cpu=config.evaluate.cpu)
         return [
-            tree_step(
-                *(config.tree_dir(name), config.encoder_of(name), data, config.induction_of(name)),
-                cpu=config.evaluate.cpu,
-            )
+            induce(config.tree_dir(name), config.encoder_of(name), options=config.induction_of(name))
             for name in config.induced_trees
         ]
 
@@ -77,12 +76,9 @@ class HierarchyRecipe(LanguageModelRecipe[Hierarchy]):
         """Return the steps that choose paths of induced trees for the unseen domains."""
         config, evaluate = self.experiment, self.experiment.evaluate
         choice = PathChoice(num_paths=max(evaluate.num_paths), sequences=evaluate.sequences, seed=config.seed)
+        choose = partial(paths_step, data=config.work_dir / UNSEEN_DATA_DIR, options=choice, cpu=evaluate.cpu)
         return [
-            paths_step(
-                *(config.paths_dir(name), config.encoder_of(name), config.tree_dir(name)),
-                *(config.work_dir / UNSEEN_DATA_DIR, choice),
-                cpu=evaluate.cpu,
-            )
+            choose(config.paths_dir(name), config.encoder_of(name), config.tree_dir(name))
             for name in (config.induced_trees if config.corpora.unseen else ())
         ]
 
@@ -128,18 +124,9 @@ class HierarchyRecipe(LanguageModelRecipe[Hierarchy]):
             files = [self.experiment.paths_dir(tree) / name for name in (PATHS_FILE, VOTES_FILE)]
             if all(path.is_file() for path in files):
                 paths, votes = (read_json(path, "choose the paths again") for path in files)
-                records += [
-                    Record(
-                        system=tree,
-                        domain=domain,
-                        metric=VOTES,
-                        value=votes[domain][leaf],
-                        n=sum(votes[domain].values()),
-                        dims={"path": leaf},
-                    )
-                    for domain, leaves in paths.items()
-                    for leaf in leaves
-                ]
+                for domain, leaves in paths.items():
+                    of = partial(Record, system=tree, domain=domain, metric=VOTES, n=sum(votes[domain].values()))
+                    records += [of(value=votes[domain][leaf], dims={"path": leaf}) for leaf in leaves]
         return records
 
     def page_files(self) -> Sequence[Path]:
@@ -160,15 +147,8 @@ RECIPE = HierarchyRecipe
 
 def tree_step(output: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> Step:
     """Return the step that induces a tree from a language model's states of the domains in a data directory."""
-
-    def build(folder: Path) -> None:
-        # Loads fairseq.
-        from fairseq_ext.experiments.hierarchy.induce_tree import write_tree
-
-        write_tree(folder, checkpoint, data, options, cpu=cpu)
-
-    recorded = {"version": _INDUCTION_VERSION, **options.model_dump()}
-    return Step(output, [checkpoint, data], recorded, build)
+    build = partial(write_tree, checkpoint=checkpoint, data=data, options=options, cpu=cpu)
+    return Step(output, [checkpoint, data], {"version": _INDUCTION_VERSION, **options.model_dump()}, build)
 
 
 def paths_step(
@@ -178,12 +158,5 @@ def paths_step(
 
     The checkpoint is the language model that the tree was induced with, or a model adapted from it.
     """
-
-    def build(folder: Path) -> None:
-        # Loads fairseq.
-        from fairseq_ext.experiments.hierarchy.induce_tree import write_paths
-
-        write_paths(folder, checkpoint, tree, data, options, cpu=cpu)
-
-    recorded = {"version": _CHOICE_VERSION, **options.model_dump()}
-    return Step(output, [checkpoint, tree, data], recorded, build)
+    build = partial(write_paths, checkpoint=checkpoint, tree=tree, data=data, options=options, cpu=cpu)
+    return Step(output, [checkpoint, tree, data], {"version": _CHOICE_VERSION, **options.model_dump()}, build)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
 from fairseq_ext.experiments.metrics.bootstrap import is_significant, p_value
-from fairseq_ext.experiments.metrics.records import Records, Row, read_rows, write_rows
+from fairseq_ext.experiments.metrics.records import Records, Row, read_rows
 from fairseq_ext.experiments.metrics.tables import Column, Table
 
 COMPARISONS_FILE = "comparisons.jsonl"
@@ -72,28 +73,22 @@ def compare_resamples(
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Create a table with one row for each comparison."""
-    rows = {str(number): comparison for number, comparison in enumerate(comparisons)}
     columns = [
-        Column("Baseline", lambda row: rows[row].baseline, is_text=True),
-        Column("Metric", lambda row: rows[row].metric, is_text=True),
-        Column("Set", lambda row: rows[row].domain or "all", is_text=True),
-        Column("Difference", lambda row: rows[row].difference, "+.2f"),
-        Column("95 % interval", lambda row: _interval(rows[row], 2)),
-        Column("p", lambda row: "not tested" if rows[row].p is None else f"{rows[row].p:.3f}", is_text=False),
-        Column("n", lambda row: rows[row].n, ",d"),
+        Column("Baseline", attrgetter("baseline"), is_text=True),
+        Column("Metric", attrgetter("metric"), is_text=True),
+        Column("Set", lambda row: row.domain or "all", is_text=True),
+        Column("Difference", attrgetter("difference"), "+.2f"),
+        Column("95 % interval", lambda row: _interval(row, 2)),
+        Column("p", lambda row: "not tested" if row.p is None else f"{row.p:.3f}", is_text=False),
+        Column("n", attrgetter("n"), ",d"),
     ]
-    tests = {each.over for each in comparisons}
+    tests = {comparison.over for comparison in comparisons}
     notes = [_NOTE, *(text for over, text in _TESTS.items() if over in tests)]
-    return Table("Systems against baselines", "System", list(rows), columns, notes, lambda row: rows[row].system)
-
-
-def write_comparisons(path: Path, comparisons: Iterable[Comparison]) -> None:
-    """Write comparisons as JSON Lines."""
-    write_rows(path, comparisons)
+    return Table("Systems against baselines", "System", comparisons, columns, notes, attrgetter("system"))
 
 
 def read_comparisons(path: Path) -> list[Comparison]:
-    """Read comparisons written by :func:`write_comparisons`; none if the file does not exist yet."""
+    """Read comparisons written by :func:`write_rows`; none if the file does not exist yet."""
     return read_rows(path, Comparison) if path.exists() else []
 
 

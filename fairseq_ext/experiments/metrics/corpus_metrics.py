@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
@@ -108,13 +108,9 @@ METRICS = {
     "BLEU": Metric(SacrebleuMetric(BLEU)),
     "TER": Metric(SacrebleuMetric(TER), is_error=True),
 }
-DEFAULT_METRICS = ("chrF", "BLEU")
+TextMetric = Literal["chrF", "chrF++", "BLEU", "TER"]  # those that need only text
+DEFAULT_METRICS: tuple[TextMetric, ...] = ("chrF", "BLEU")
 _ASIAN_TER = partial(TER, normalized=True, asian_support=True)
-
-
-def text_metric_names() -> list[str]:
-    """Return the names of metrics that need only text."""
-    return [name for name, metric in METRICS.items() if metric.text]
 
 
 def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> dict[str, SacrebleuMetric]:
@@ -125,8 +121,10 @@ def text_metrics(names: Iterable[str] = DEFAULT_METRICS, lang: str = "en") -> di
         lang: language of the translations. BLEU and TER count characters in languages without spaces between words.
     """
     chosen = set(names)
-    own = {} if has_spaces(lang) else {"BLEU": bleu_metric(bleu_tokenizer(lang)), "TER": SacrebleuMetric(_ASIAN_TER)}
-    return {name: own.get(name, metric.text) for name, metric in METRICS.items() if metric.text and name in chosen}
+    special = (
+        {} if has_spaces(lang) else {"BLEU": bleu_metric(bleu_tokenizer(lang)), "TER": SacrebleuMetric(_ASIAN_TER)}
+    )
+    return {name: special.get(name, metric.text) for name, metric in METRICS.items() if metric.text and name in chosen}
 
 
 def bleu_tokenizer(lang: str) -> str:

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter
 
 from fairseq_ext.base.errors import InputError
-
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
 
 RECORDS_FILE = "records.jsonl"
 _Row = TypeVar("_Row")
@@ -119,24 +118,19 @@ class Records:
     def select(self, metric: str, system: str | None = None, /, **dims: Dimension) -> list[Record]:
         """Return the records of a metric, of one system or of all, in order."""
         of_metric = self._by_metric.get(metric, [])
-        return [each for each in of_metric if system in (None, each.system) and dims.items() <= each.dims.items()]
+        return [row for row in of_metric if system in (None, row.system) and dims.items() <= row.dims.items()]
 
     def domains(self, metric: str, **dims: Dimension) -> list[str]:
         """Return the domains of a metric, in the order of the records."""
         return list(dict.fromkeys(record.domain for record in self.select(metric, **dims)))
 
-    def systems(self, metric: str, **dims: Dimension) -> list[str]:
+    def systems(self, metric: str) -> list[str]:
         """Return the systems with a metric, in the order of the records."""
-        return list(dict.fromkeys(record.system for record in self.select(metric, **dims)))
-
-
-def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Write records as JSON Lines, in order."""
-    write_rows(path, records)
+        return list(dict.fromkeys(record.system for record in self.select(metric)))
 
 
 def read_records(path: Path) -> Records:
-    """Read records written by :func:`write_records`."""
+    """Read records written by :func:`write_rows`."""
     return Records(read_rows(path, Record))
 
 
@@ -148,9 +142,6 @@ def write_rows(path: Path, rows: Iterable[Any]) -> None:
 
 def read_rows(path: Path, kind: type[_Row]) -> list[_Row]:
     """Read dataclasses written by :func:`write_rows`."""
-    # Takes a tenth of a second to import.
-    from pydantic import TypeAdapter
-
     read_row = TypeAdapter(kind).validate_json
     rows, place = [], str(path)
     try:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, comparison_table, write_comparisons
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, write_records
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, comparison_table
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, write_rows
 from fairseq_ext.experiments.metrics.tables import Table, escape
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
     files[PAGE_FILE] = render_page(text, page.title, page.summary, files)
     for name, content in files.items():
         (folder / name).write_text(content, encoding="utf-8", newline="\n")
-    write_records(folder / RECORDS_FILE, records)
+    write_rows(folder / RECORDS_FILE, records)
     if page.comparisons:
-        write_comparisons(folder / COMPARISONS_FILE, page.comparisons)
+        write_rows(folder / COMPARISONS_FILE, page.comparisons)
 
 
 def render_page(markdown: str, title: str, summary: str, pictures: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Tables of records: row names and a function per column. They show mean ± sd, with the best value in bold."""
+"""Tables of records: rows and a function per column. They show mean ± sd, with the best value in bold."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Column:
     """A column of a table."""
 
     heading: str
-    of: Callable[[str], Value]  # maps the name of a row to its value
+    of: Callable[[Any], Value]  # maps a row to its value
     form: str = ".2f"  # format specification of numbers
     best: Callable[..., Any] | None = None  # ``min`` or ``max``; None to mark no best value
     is_text: bool | None = None  # whether to align left; by default for columns without numbers
-    beside: Collection[str] = ()  # rows to exclude from the best, such as oracles, unless there are no other rows
+    beside: Collection[Any] = ()  # rows to exclude from the best, such as oracles, unless there are no other rows
     is_markdown: bool = False  # whether texts are Markdown already
 
     def holds_text(self, cells: Sequence[str]) -> bool:
@@ -38,14 +38,15 @@ class Column:
             return self.is_text
         return any(cell != _NOTHING for cell in cells) and not any(_NUMBER.match(cell) for cell in cells)
 
-    def cells(self, rows: Sequence[str]) -> list[str]:
+    def cells(self, rows: Sequence[Any]) -> list[str]:
         """Return the cells of the column as Markdown."""
-        values = {row: self.of(row) for row in rows}
-        compared = [row for row in rows if row not in self.beside] or rows
-        means = {row: mean for row in compared if (mean := _mean(values[row])) is not None}
-        best = self.best(means.values()) if self.best and any(means.values()) else None
-        texts = {row: self._write(value) for row, value in values.items()}
-        return [f"**{texts[row]}**" if best is not None and means.get(row) == best else texts[row] for row in rows]
+        values = [self.of(row) for row in rows]
+        is_beside = [row in self.beside for row in rows]
+        excluded = [False for _ in rows] if all(is_beside) else is_beside
+        means = [None if left_out else _mean(value) for left_out, value in zip(excluded, values, strict=True)]
+        best = self.best(mean for mean in means if mean is not None) if self.best and any(means) else None
+        texts = map(self._write, values)
+        return [f"**{t}**" if best is not None and mean == best else t for t, mean in zip(texts, means, strict=True)]
 
     def _write(self, value: Value) -> str:
         if value is None:
@@ -66,10 +67,10 @@ class Table:
 
     title: str
     corner: str  # heading of the column of row names
-    rows: Sequence[str]
+    rows: Sequence[Any]  # names, or objects with names
     columns: Sequence[Column]
     notes: Sequence[str] = ()
-    labels: Callable[[str], str] = str  # maps names of rows to display names
+    labels: Callable[[Any], str] = str  # maps rows to display names
     across: bool = False  # whether to transpose the table
 
     def markdown(self) -> str:

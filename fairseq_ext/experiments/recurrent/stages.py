@@ -22,10 +22,11 @@ from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.dagru import ARPA_FILE, KNESER_NEY, TASK, ngram_step
+from fairseq_ext.experiments.dagru import KNESER_NEY, NGRAM_FILE, TASK, ngram_step
 from fairseq_ext.experiments.grids import without
 from fairseq_ext.experiments.metrics.records import Record, Records
 from fairseq_ext.experiments.metrics.render import Page
+from fairseq_ext.experiments.ngrams import count_ngrams, likelihood
 from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.recurrent.config import COUNTS_FILE, DATA_DIR, TEXT_DIR, VECTORS_DIR, Recurrent
 from fairseq_ext.experiments.recurrent.report import PARAMETERS, PERPLEXITY, page
@@ -103,7 +104,7 @@ class RecurrentRecipe(Recipe[Recurrent]):
         config = self.experiment
         assert config.kneser_ney is not None
         order = config.kneser_ney.order
-        return [ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order, discounts="leave-one-out")]
+        return [ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order)]
 
     def measure(self) -> list[Step]:
         """Return the steps that measure all runs and the n-gram model: ``perplexity/RUN``."""
@@ -128,17 +129,15 @@ class RecurrentRecipe(Recipe[Recurrent]):
 
     def _measure_ngrams(self) -> Step:
         work_dir = self.experiment.work_dir
-        arpa = work_dir / KNESER_NEY / ARPA_FILE
+        model = work_dir / KNESER_NEY / NGRAM_FILE
         texts = {split: self.experiment.text(split) for split in HELD_OUT}
 
         def measure() -> Iterator[Record]:
-            from fairseq_ext.experiments.kneser_ney import count_ngrams, likelihood
-
-            sets = {split: likelihood(arpa, text) for split, text in texts.items()}
-            return records_of(partial(Record, system=KNESER_NEY, run=KNESER_NEY), sets, count_ngrams(arpa))
+            sets = {split: likelihood(model, text) for split, text in texts.items()}
+            return records_of(partial(Record, system=KNESER_NEY, run=KNESER_NEY), sets, count_ngrams(model))
 
         output = work_dir / "perplexity" / KNESER_NEY
-        return measure_step(output, [arpa, *texts.values()], _MEASUREMENT, measure)
+        return measure_step(output, [model, *texts.values()], _MEASUREMENT, measure)
 
     def other_records(self) -> list[Record]:
         """Return the numbers of lines, tokens, words and unknown words in each split."""

@@ -15,7 +15,7 @@ from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Section
 from fairseq_ext.experiments.config import Experiment, Measuring, OptionName, OptionValue, Run, expand
-from fairseq_ext.experiments.dagru import ARPA_FILE, KNESER_NEY, Ngrams, RecurrentModel
+from fairseq_ext.experiments.dagru import KNESER_NEY, NGRAM_FILE, Ngrams, RecurrentModel
 from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, MODEL, MODEL_SUM, ORACLE, WORDS
 
 LIST_FILE = "nbest.txt"
@@ -117,9 +117,9 @@ class Reranking(Experiment[Model]):
         """Return the directory of a domain's binarised text and the dictionary."""
         return self.work_dir / "lm-data" / domain
 
-    def arpa_file(self, domain: str) -> Path:
+    def ngram_file(self, domain: str) -> Path:
         """Return the file of a domain's n-gram model."""
-        return self.work_dir / KNESER_NEY / domain / ARPA_FILE
+        return self.work_dir / KNESER_NEY / domain / NGRAM_FILE
 
     def list_file(self, split: str) -> Path:
         """Return the n-best list of a split. It contains all domains, in the order of ``domains``."""
@@ -138,8 +138,8 @@ class Reranking(Experiment[Model]):
     @model_validator(mode="after")
     def _check_names(self) -> Reranking:
         outputs = self.translation.outputs
-        given = {**dict.fromkeys(outputs, "translation: outputs"), **dict.fromkeys(self.systems, "train: systems")}
-        for name, key in given.items():
+        keys = {**dict.fromkeys(outputs, "translation: outputs"), **dict.fromkeys(self.systems, "train: systems")}
+        for name, key in keys.items():
             if name in _RESERVED or (name in self.systems and name in outputs):
                 raise ValueError(f"{key}: {name}: is already the name of a row or a feature; rename it")
         return self

@@ -33,17 +33,16 @@ def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) 
         counts: S×K×10, statistics of BLEU; weights: F by name; result: S by name
     """
     choices = {FIRST_BEST: np.zeros(len(counts), dtype=int)}
-    choices |= {name: nbest.best(own) for name, own in weights.items()}
+    choices |= {name: nbest.best(of_row) for name, of_row in weights.items()}
     return choices | {ORACLE: oracle_choice(counts, nbest.is_hypothesis, list(choices.values()))}
 
 
 def evaluate(
-    chosen: Mapping[str, Sequence[str]],
+    texts: Mapping[str, Sequence[str]],
     references: Sequence[str],
-    *,
-    others: Mapping[str, Sequence[str]],
     groups: Mapping[str, np.ndarray],
     pairs: Sequence[tuple[str, str]],
+    *,
     tokenizer: str,
     resamples: int,
     seed: int,
@@ -51,16 +50,14 @@ def evaluate(
     """Score translations by row, and compare pairs of rows with a paired bootstrap over sentences.
 
     Args:
-        chosen: translations by row, chosen by :func:`choose`.
+        texts: translations by row.
         references: one reference per sentence.
-        others: additional translations by row.
         groups: indices of sentences by group, which are scored in addition to the set of all sentences.
         pairs: rows and their baselines.
         tokenizer: sacrebleu tokeniser for BLEU.
         resamples: number of bootstrap resamples.
         seed: random seed of the resamples.
     """
-    texts = {FIRST_BEST: chosen[FIRST_BEST], **others, **chosen}
     sets = {ALL: np.arange(len(references)), **groups}
     records: list[Record] = []
     scores: dict[tuple[str, str, str], np.ndarray] = {}  # by metric, row and set: the score, then R resamples (1+R)
@@ -69,7 +66,7 @@ def evaluate(
             for name, rows in sets.items():
                 # The same seed draws the same sentences, so resamples are paired.
                 sums = resampled_sums(counts[rows], resamples, [seed, *name.encode()])
-                values = scores[metric_name, row, name] = np.array([metric.score(each) for each in sums.tolist()])
+                values = scores[metric_name, row, name] = np.array([metric.score(draw) for draw in sums.tolist()])
                 of = Record(system=row, run=row, domain=name, metric=metric_name, value=float(values[0]), n=len(rows))
                 records.append(of)
     comparisons = [
@@ -112,7 +109,7 @@ def count_hypotheses(metric: SacrebleuMetric, nbest: NBest, references: Sequence
     """
     most = nbest.features.shape[1]
     # One translation of all sentences for each position in the list, so that references are processed only once.
-    places = [[own[place] if place < len(own) else "" for own in nbest.texts] for place in range(most)]
+    places = [[texts[place] if place < len(texts) else "" for texts in nbest.texts] for place in range(most)]
     return np.stack(metric.count(places, references), axis=1) * nbest.is_hypothesis[..., None]
 
 
@@ -159,8 +156,8 @@ def oracle_choice(counts: np.ndarray, is_hypothesis: np.ndarray, others: Sequenc
     gains = True
     while gains:
         gains = False
-        for sentence, own in enumerate(counts):
-            sums = total - own[choice[sentence]] + own
+        for sentence, hypotheses in enumerate(counts):
+            sums = total - hypotheses[choice[sentence]] + hypotheses
             scores = np.where(is_hypothesis[sentence], bleu_of_sums(sums), -1)
             best = int(scores.argmax())
             if scores[best] > scores[choice[sentence]]:

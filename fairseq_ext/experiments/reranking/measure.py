@@ -2,49 +2,56 @@
 
 The rows are ``list``, without a language model, and one for each language model. Each row has separate weights for each
 domain, tuned for BLEU on the domain's validation list and saved as ``reranked/ROW/DOMAIN.json``. Perplexities are
-measured on the references of the test set, each sentence separately.
+measured on the references of the test set, each sentence separately. ``scores`` has the scores of language models.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.base.json_file import write_json
-from fairseq_ext.base.steps import Step
+from fairseq_ext.base.provenance import provenance_of
+from fairseq_ext.base.steps import Step, run_step
 from fairseq_ext.experiments.dagru import KNESER_NEY
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, write_comparisons
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE
 from fairseq_ext.experiments.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
+from fairseq_ext.experiments.ngrams import NgramModel
 from fairseq_ext.experiments.reranking.config import LIST, Reranking
 from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice, choose, count_hypotheses, evaluate
 from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
-from fairseq_ext.experiments.reranking.sentence_scores import LanguageModelSource, score_texts
 from fairseq_ext.experiments.reranking.tuning import find_weights
 from fairseq_ext.experiments.train import best_checkpoint
 from fairseq_ext.text.split import HELD_OUT
-from fairseq_ext.text.subwords import MODEL_FILE
+from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE, encode_lines, load_subwords
 from fairseq_ext.text.text_files import read_lines, read_lines_like, stream_lines, write_lines
 
 PERPLEXITY = "perplexity"
-_VERSION = 3
+_VERSION, _SCORES_VERSION = 3, 2
+_SCORES_FILE = "scores.npy"
 
 # Lines of a split by domain.
 References = Mapping[str, Sequence[str]]
+# N texts → N natural logarithms of their probabilities.
+Scores = Callable[[Sequence[str]], np.ndarray]
 
 
 def rerank_step(config: Reranking) -> Step:
     """Return the step that tunes weights on the validation lists and applies them to the test lists."""
-    given = config.translation
-    outputs = [given.output(name, domain) for name in given.outputs for domain in config.domains]
-    texts = [given.text(domain, split) for domain in config.domains for split in HELD_OUT]
-    models = [path for domain in config.domains for source in _sources(config, domain) for path in source.files]
+    translation = config.translation
+    outputs = [translation.output(name, domain) for name in translation.outputs for domain in config.domains]
+    texts = [translation.text(domain, split) for domain in config.domains for split in HELD_OUT]
+    models = [path for domain in config.domains for model in _models(config, domain) for path in model.files]
     lists = [config.list_file(split) for split in HELD_OUT]
     options = {
         "version": _VERSION,
@@ -54,68 +61,56 @@ def rerank_step(config: Reranking) -> Step:
         "resamples": config.rerank.resamples,
         "pairs": _pairs(config),
     }
-    return Step(
-        config.work_dir / "reranked",
-        [*lists, *texts, *dict.fromkeys(models), *outputs],
-        options,
-        partial(_build, config=config),
-    )
+    inputs = [*lists, *texts, *dict.fromkeys(models), *outputs]
+    return Step(config.work_dir / "reranked", inputs, options, partial(_build, config=config))
 
 
 def _build(folder: Path, config: Reranking) -> None:
-    given, tokenizer = config.translation, bleu_tokenizer(config.translation.target_lang)
+    translation, tokenizer = config.translation, bleu_tokenizer(config.translation.target_lang)
     references = {
-        split: {domain: read_lines(given.text(domain, split)) for domain in config.domains} for split in HELD_OUT
+        split: {domain: read_lines(translation.text(domain, split)) for domain in config.domains} for split in HELD_OUT
     }
-    lists = {split: _read_list(config, split, own) for split, own in references.items()}
+    lists = {split: _read_list(config, split, by_domain) for split, by_domain in references.items()}
     texts: dict[str, list[str]] = {}
     perplexities: list[Record] = []
     for domain in config.domains:
-        sources, scores = _sources(config, domain), config.work_dir / "scores" / domain
-        valid, test = (_with_scores(lists[split][domain], sources, scores) for split in HELD_OUT)
+        models, scores = _models(config, domain), config.work_dir / "scores" / domain
+        valid, test = (_with_scores(lists[split][domain], models, scores) for split in HELD_OUT)
         counts = {
             split: count_hypotheses(bleu_metric(tokenizer), nbest, references[split][domain])
             for split, nbest in zip(HELD_OUT, (valid, test), strict=True)
         }
-        weights = _tune(folder, config, domain, sources, valid, counts["valid"])
+        weights = _tune(folder, config, domain, valid, counts["valid"])
         for row, choice in choose(test, counts["test"], weights).items():
             lines = test.chosen(choice)
-            write_lines(folder / row / f"{domain}.{given.target_lang}", lines)
+            write_lines(folder / row / f"{domain}.{translation.target_lang}", lines)
             texts.setdefault(row, []).extend(lines)
         # Perplexity is per subword, and one end of sentence per line.
-        tokens = sum(len(line.split()) + 1 for line in stream_lines(given.pieces(domain, "test")))
-        for source in sources:
-            value = math.exp(-score_texts(source, references["test"][domain], scores).sum() / tokens)
-            of = Record(system=source.name, run=source.name, domain=domain, metric=PERPLEXITY, value=value, n=tokens)
+        tokens = sum(len(line.split()) + 1 for line in stream_lines(translation.pieces(domain, "test")))
+        for model in models:
+            value = math.exp(-score_texts(model, references["test"][domain], scores).sum() / tokens)
+            of = Record(system=model.name, run=model.name, domain=domain, metric=PERPLEXITY, value=value, n=tokens)
             perplexities.append(of)
+    others = {name: _read_output(config, name, references["test"]) for name in translation.outputs}
     records, comparisons = evaluate(
-        texts,
-        [line for own in references["test"].values() for line in own],
-        others={name: _read_output(config, name, references["test"]) for name in given.outputs},
-        groups={domain: np.array(place) for domain, place in _places(references["test"]).items()},
-        pairs=_pairs(config),
+        {FIRST_BEST: texts[FIRST_BEST], **others, **texts},
+        [line for lines in references["test"].values() for line in lines],
+        {domain: np.array(place) for domain, place in _places(references["test"]).items()},
+        _pairs(config),
         tokenizer=tokenizer,
         resamples=config.rerank.resamples,
         seed=config.seed,
     )
-    write_records(folder / RECORDS_FILE, [*records, *perplexities])
-    write_comparisons(folder / COMPARISONS_FILE, comparisons)
+    write_rows(folder / RECORDS_FILE, [*records, *perplexities])
+    write_rows(folder / COMPARISONS_FILE, comparisons)
 
 
-def _tune(
-    folder: Path,
-    config: Reranking,
-    domain: str,
-    sources: Sequence[LanguageModelSource],
-    nbest: NBest,
-    counts: np.ndarray,
-) -> dict[str, np.ndarray]:
+def _tune(folder: Path, config: Reranking, domain: str, nbest: NBest, counts: np.ndarray) -> dict[str, np.ndarray]:
     """Tune and write the weights of each row: without a language model, and with each language model."""
-    models = {source.name for source in sources}
     options = {"restarts": config.rerank.restarts, "seed": config.seed}
     weights = {}
-    for row in (LIST, *(source.name for source in sources)):
-        features = nbest.without(models - {row})
+    for row in (LIST, *config.models):
+        features = nbest.without({*config.models} - {row})
         by_name = dict(zip(features.names, find_weights(features, counts, **options).tolist(), strict=True))
         weights[row] = np.array([by_name.get(name, 0.0) for name in nbest.names])
         choices = {"first_best": np.zeros(len(counts), dtype=int), "tuned": nbest.best(weights[row])}
@@ -132,21 +127,7 @@ def _pairs(config: Reranking) -> list[tuple[str, str]]:
     return [(row, baseline) for row, baselines in compared.items() for baseline in baselines]
 
 
-def _sources(config: Reranking, domain: str) -> list[LanguageModelSource]:
-    """Return the language models of a domain, with the names of their rows."""
-    subwords, options = config.translation.data / MODEL_FILE, config.rerank
-    of_fairseq = partial(LanguageModelSource.of_fairseq, max_tokens=options.max_tokens, cpu=options.cpu)
-    data = config.lm_data(domain)
-    ngrams = [LanguageModelSource.of_arpa(KNESER_NEY, config.arpa_file(domain), subwords)]
-    return [
-        *(ngrams if config.kneser_ney else []),
-        *(of_fairseq(name, best_checkpoint(config, f"{name}@{domain}"), data, subwords) for name in config.systems),
-    ]
-
-
-def _with_scores(nbest: NBest, sources: Sequence[LanguageModelSource], folder: Path) -> NBest:
-    scores = {source.name: score_texts(source, nbest.all_texts(), folder) for source in sources}
-    return nbest.with_features({WORDS: nbest.word_counts(), **scores})
+# Texts
 
 
 def _read_list(config: Reranking, split: str, references: References) -> dict[str, NBest]:
@@ -169,9 +150,66 @@ def _places(references: References) -> dict[str, range]:
 
 def _read_output(config: Reranking, name: str, references: References) -> list[str]:
     """Read an output of the translation experiment, in the order of the domains."""
-    given = config.translation
+    translation = config.translation
     by_domain = (
-        read_lines_like(given.output(name, domain), own, given.text(domain, "test"))
-        for domain, own in references.items()
+        read_lines_like(translation.output(name, domain), lines, translation.text(domain, "test"))
+        for domain, lines in references.items()
     )
     return [line for lines in by_domain for line in lines]
+
+
+# Scores of language models
+
+
+class SentenceModel(NamedTuple):
+    """A language model of subwords. Its scores depend on the contents of ``files``."""
+
+    name: str  # of its row
+    files: Sequence[Path]
+    load: Callable[[], Scores]  # slow
+
+
+def _models(config: Reranking, domain: str) -> list[SentenceModel]:
+    """Return the language models of a domain."""
+    subwords, data, ngrams = config.translation.data / MODEL_FILE, config.lm_data(domain), config.ngram_file(domain)
+    checkpoints = {name: best_checkpoint(config, f"{name}@{domain}") for name in config.systems}
+
+    def load_ngrams() -> Scores:
+        model, processor = NgramModel.load(ngrams), load_subwords(subwords)
+        return lambda texts: model.score(list(encode_lines(processor, texts)))
+
+    def load_fairseq(checkpoint: Path) -> Scores:
+        # Imported here because this loads torch, which cached scores do not need.
+        from fairseq_ext.experiments.encoding import LanguageModel
+        from fairseq_ext.experiments.reranking.fairseq_scores import score_lines
+
+        quieten_fairseq()
+        model, processor = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu), load_subwords(subwords)
+        return lambda texts: score_lines(model, encode_lines(processor, texts), config.rerank.max_tokens)
+
+    return [
+        *([SentenceModel(KNESER_NEY, [ngrams, subwords], load_ngrams)] if config.kneser_ney else []),
+        *(
+            SentenceModel(name, [path, data / DICT_FILE, subwords], partial(load_fairseq, path))
+            for name, path in checkpoints.items()
+        ),
+    ]
+
+
+def _with_scores(nbest: NBest, models: Sequence[SentenceModel], folder: Path) -> NBest:
+    texts = nbest.all_texts()
+    lengths = [float(len(text.split())) for text in texts]
+    return nbest.with_features({WORDS: lengths, **{model.name: score_texts(model, texts, folder) for model in models}})
+
+
+def score_texts(model: SentenceModel, texts: Sequence[str], folder: Path) -> np.ndarray:
+    """Score N single-line texts: N. Equal texts are scored once.
+
+    Scores are cached in ``folder``, in a separate directory for each model and set of texts.
+    """
+    distinct = list(dict.fromkeys(texts))
+    options = {"version": _SCORES_VERSION, "texts": hashlib.sha256("\n".join(distinct).encode()).hexdigest()}
+    output = folder / f"{model.name}-{provenance_of(model.name, model.files, options).fingerprint[:16]}"
+    run_step(Step(output, model.files, options, lambda made: np.save(made / _SCORES_FILE, model.load()(distinct))))
+    scores = dict(zip(distinct, np.load(output / _SCORES_FILE), strict=True))
+    return np.array([scores[text] for text in texts])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from fairseq_ext.base.errors import InputError
 from fairseq_ext.text.text_files import stream_lines
 
 # Choices that need no weights.
@@ -20,15 +17,6 @@ FIRST_BEST, ORACLE = "first-best", "oracle"
 MODEL, MODEL_SUM = "model", "model_sum"
 # Number of words; added by re-ranking.
 WORDS = "words"
-
-_LINE = re.compile(r"([HDP])-(\d{1,18})\t([^\t]*)(?:\t(.*))?", re.ASCII | re.DOTALL)
-
-
-class Hypothesis(NamedTuple):
-    """A translation of a sentence. All hypotheses of a list have the same features in the same order."""
-
-    text: str
-    features: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -46,31 +34,21 @@ class NBest:
     features: np.ndarray
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[Hypothesis]]) -> NBest:
-        """Collect the hypotheses of all sentences."""
-        texts = [[hypothesis.text for hypothesis in own] for own in sentences]
-        names = list(sentences[0][0].features)
-        features = np.zeros((len(texts), max(map(len, texts)), len(names)))
-        for rows, own in zip(features, sentences, strict=True):
-            rows[: len(own)] = [list(hypothesis.features.values()) for hypothesis in own]
-        return cls(texts, names, features)
+    def of(cls, texts: list[list[str]], features: Mapping[str, Sequence[float]]) -> NBest:
+        """Make a list of the hypotheses of each sentence, and their features as in :meth:`with_features`."""
+        return cls(texts, [], np.zeros((len(texts), max(map(len, texts)), 0))).with_features(features)
 
     @property
     def is_hypothesis(self) -> np.ndarray:
         """Mask of existing hypotheses: S×K."""
-        lengths = np.array([len(own) for own in self.texts])
+        lengths = np.array([len(hypotheses) for hypotheses in self.texts])
         return np.arange(self.features.shape[1]) < lengths[:, None]
 
-    def with_features(self, columns: Mapping[str, np.ndarray]) -> NBest:
+    def with_features(self, columns: Mapping[str, Sequence[float] | np.ndarray]) -> NBest:
         """Add features: one value per hypothesis for each name, in the order of :meth:`all_texts`."""
-        grids = []
-        for name, values in columns.items():
-            if name in self.names:
-                raise InputError(f"feature {name}: is already in the n-best list; rename the new one")
-            grid = np.zeros(self.features.shape[:2])
-            grid[self.is_hypothesis] = values
-            grids.append(grid)
-        return NBest(self.texts, [*self.names, *columns], np.dstack([self.features, *grids]))
+        added = np.zeros((*self.features.shape[:2], len(columns)))
+        added[self.is_hypothesis] = np.stack(list(columns.values()), axis=1)
+        return NBest(self.texts, [*self.names, *columns], np.concatenate([self.features, added], axis=2))
 
     def without(self, features: Set[str]) -> NBest:
         """Return the list without some of its features."""
@@ -84,67 +62,30 @@ class NBest:
 
     def all_texts(self) -> list[str]:
         """Return the hypotheses of all sentences, in order."""
-        return [text for own in self.texts for text in own]
-
-    def word_counts(self) -> np.ndarray:
-        """Return the number of words of each hypothesis, in the order of :meth:`all_texts`."""
-        return np.array([float(len(text.split())) for text in self.all_texts()])
+        return [text for hypotheses in self.texts for text in hypotheses]
 
     def best(self, weights: np.ndarray) -> np.ndarray:
         """Choose the hypothesis of each sentence with the highest weighted sum of features; ties go to the first: S."""
         scores = np.where(self.is_hypothesis, self.features @ weights, -np.inf)
         return scores.argmax(axis=1)
 
-    def chosen(self, choice: Sequence[int] | np.ndarray) -> list[str]:
+    def chosen(self, choice: np.ndarray) -> list[str]:
         """Return the texts of the chosen hypotheses."""
-        return [own[number] for own, number in zip(self.texts, choice, strict=True)]
+        return [hypotheses[number] for hypotheses, number in zip(self.texts, choice, strict=True)]
 
 
 def read_nbest(path: Path) -> NBest:
-    """Read the lines H-, D- and P- of an n-best list. Other lines are ignored; sentences may be in any order.
+    """Read an n-best list that fairseq-generate printed: texts of D- lines, scores of H- lines, positions of P- lines.
 
-    Texts are from D- lines if present, otherwise from H- lines. Features are ``model``, the score normalised by length,
-    and ``model_sum``, the sum over positions. Both are in base 2, as printed.
+    Sentences may be in any order. The features ``model``, the score normalised by length, and ``model_sum``, the sum
+    over positions, are in base 2, as printed.
     """
-    printed: dict[int, dict[str, list[tuple[float, str]]]] = {}
-    for number, line in enumerate(stream_lines(path), start=1):
+    printed: dict[int, dict[str, list[list[str]]]] = defaultdict(lambda: {"H": [], "D": [], "P": []})
+    for line in stream_lines(path):
         if line.startswith(("H-", "D-", "P-")):
-            try:
-                kind, index, value, text = _parse(line.rstrip("\r"))
-            except ValueError as error:
-                raise InputError(f"{path}, line {number}: {error}; create the list again") from None
-            printed.setdefault(index, {"H": [], "D": [], "P": []})[kind].append((value, text))
-    if not printed:
-        raise InputError(f"{path}: is not an n-best list; give the output of fairseq-generate --nbest")
-    sentences = [_hypotheses(printed[index]) if index in printed else [] for index in range(len(printed))]
-    for index, hypotheses in enumerate(sentences):
-        if not hypotheses:
-            raise InputError(
-                f"{path}: sentence {index} is missing or incomplete; create the list again, for the whole set"
-            )
-    return NBest.of(sentences)
-
-
-def _parse(line: str) -> tuple[str, int, float, str]:
-    """Return the letter of a line, the number of its sentence, its score, and its text, which P- lines lack."""
-    match = _LINE.fullmatch(line)
-    if match is None or (match[4] is None) != (match[1] == "P"):
-        raise ValueError("is cut off or damaged")
-    kind, index, numbers, text = match.groups()
-    # Only P- lines have several numbers.
-    value = sum(map(float, numbers.split())) if kind == "P" else float(numbers)
-    if not math.isfinite(value):
-        raise ValueError("has a number that is not finite")
-    return kind, int(index), value, text or ""
-
-
-def _hypotheses(printed: Mapping[str, Sequence[tuple[float, str]]]) -> list[Hypothesis]:
-    """Return the hypotheses of a sentence from its lines by letter. All hypotheses or none have D- lines."""
-    heads, sums = printed["H"], printed["P"]
-    texts = printed["D"] or heads
-    if not len(texts) == len(heads) == len(sums):
-        return []
-    return [
-        Hypothesis(text, {MODEL: score, MODEL_SUM: total})
-        for (_, text), (score, _), (total, _) in zip(texts, heads, sums, strict=True)
-    ]
+            number, *fields = line[2:].split("\t", 2)
+            printed[int(number)][line[0]].append(fields)
+    sentences = [printed[number] for number in sorted(printed)]
+    scores = [float(score) for lines in sentences for score, _ in lines["H"]]
+    sums = [sum(map(float, positions.split())) for lines in sentences for [positions] in lines["P"]]
+    return NBest.of([[text for _, text in lines["D"]] for lines in sentences], {MODEL: scores, MODEL_SUM: sums})

@@ -20,25 +20,23 @@ from fairseq_ext.experiments.reranking.measure import PERPLEXITY
 
 def page(config: Reranking, records: Records, comparisons: Sequence[Comparison]) -> Page:
     """Create the report from records and comparisons."""
-    given = config.translation
+    translation, experiment = config.translation, config.translation.work_dir.name
     notes = [
         f"{LIST}: re-ranked by the scores of the translation system and the number of words, without a language model. "
         "The rows below it also use a language model of the domain's target side. Weights are tuned for BLEU on the "
         "validation set of each domain."
     ]
-    if given.outputs:
-        notes.append(
-            f"{', '.join(given.outputs)}: translations of {given.work_dir.name} without re-ranking, with its beam size."
-        )
+    if translation.outputs:
+        outputs = ", ".join(translation.outputs)
+        notes.append(f"{outputs}: translations of {experiment} without re-ranking, with its beam size.")
     notes.append("Table 5 in Zhang et al. (2016).")
     columns = [metric_column(records, name, PERPLEXITY, name, best=min) for name in records.domains(PERPLEXITY)]
     note = "Per subword and end of sentence; each sentence is scored separately."
     perplexities = Table("Perplexity of the test sets", "Model", records.systems(PERPLEXITY), columns, [note])
     sections = {
-        "Scores": score_tables(records, bleu_tokenizer(given.target_lang), notes),
+        "Scores": score_tables(records, bleu_tokenizer(translation.target_lang), notes),
         "Language models": [perplexities],
     }
-    summary = (
-        f"Translations by {given.run} of {given.work_dir.name}, chosen from {given.nbest} hypotheses per sentence."
-    )
+    hypotheses = f"{translation.nbest} hypotheses per sentence"
+    summary = f"Translations by {translation.run} of {experiment}, chosen from {hypotheses}."
     return Page(config.work_dir.name, summary, sections, comparisons)

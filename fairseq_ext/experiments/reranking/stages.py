@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
@@ -55,12 +56,9 @@ class RerankingRecipe(Recipe[Reranking]):
         config = self.experiment
         texts = [config.translation.pieces(domain, "train") for domain in config.domains]
         learned = {**config.word_vectors.model_dump(), "seed": config.seed}
-        return Step(
-            config.work_dir / VECTORS_DIR,
-            texts,
-            {"version": _VERSION, **learned, "with": versions("gensim")},
-            lambda folder: _learn_vectors(folder / VECTORS_FILE, texts, config.word_vectors, config.seed),
-        )
+        options = {"version": _VERSION, **learned, "with": versions("gensim")}
+        learn = partial(_learn_vectors, texts=texts, options=config.word_vectors, seed=config.seed)
+        return Step(config.work_dir / VECTORS_DIR, texts, options, learn)
 
     def training_stages(self) -> list[Stage]:
         """Return a stage for each language model, then those of the n-gram models and the n-best lists."""
@@ -82,7 +80,7 @@ class RerankingRecipe(Recipe[Reranking]):
         assert config.kneser_ney is not None
         texts = {domain: config.translation.pieces(domain, "train") for domain in config.domains}
         order = config.kneser_ney.order
-        return [ngram_step(config.arpa_file(domain).parent, text, order) for domain, text in texts.items()]
+        return [ngram_step(config.ngram_file(domain).parent, text, order) for domain, text in texts.items()]
 
     def _translate(self) -> list[Step]:
         return [_list_step(self.experiment, split) for split in HELD_OUT]
@@ -108,9 +106,9 @@ RECIPE = RerankingRecipe
 
 
 def _binarise_step(config: Reranking, domain: str) -> Step:
-    given = config.translation
-    files = {split: given.pieces(domain, split) for split in ("train", "valid")}
-    dictionary = given.data / f"dict.{given.target_lang}.txt"
+    translation = config.translation
+    files = {split: translation.pieces(domain, split) for split in ("train", "valid")}
+    dictionary = translation.data / f"dict.{translation.target_lang}.txt"
 
     def build(folder: Path) -> str:
         named = [(path.name, split) for split, path in files.items()]
@@ -122,7 +120,7 @@ def _binarise_step(config: Reranking, domain: str) -> Step:
     return Step(config.lm_data(domain), [dictionary, *files.values()], options, build)
 
 
-def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed: int) -> None:
+def _learn_vectors(folder: Path, texts: list[Path], options: GeneralVectors, seed: int) -> None:
     """Train word2vec skip-gram vectors on the words of texts, and write them in word2vec's text format."""
     from gensim.models import Word2Vec
 
@@ -136,38 +134,33 @@ def _learn_vectors(path: Path, texts: list[Path], options: GeneralVectors, seed:
         seed=seed,
         workers=1,  # with several workers, the order of sentences is not deterministic
     )
-    model.wv.save_word2vec_format(str(path))
+    model.wv.save_word2vec_format(str(folder / VECTORS_FILE))
 
 
 # n-best lists
 
 
 def _list_step(config: Reranking, split: str) -> Step:
-    given = config.translation
-    checkpoint = given.work_dir / "systems" / given.run / BEST_CHECKPOINT
+    translation = config.translation
+    checkpoint = translation.work_dir / "systems" / translation.run / BEST_CHECKPOINT
     if not checkpoint.is_file():
         raise InputError(
-            f"{config.path}: translation: run: {given.run!r} is not trained ({checkpoint} not found); run its "
+            f"{config.path}: translation: run: {translation.run!r} is not trained ({checkpoint} not found); run its "
             "experiment first, or choose another run"
         )
     arguments = ["--task", "multi_domain_translation", "--path", str(checkpoint), "--bpe", "sentencepiece"]
-    arguments += ["--sentencepiece-model", str(given.data / MODEL_FILE), "--nbest", str(given.nbest)]
-    if option_of(given.options, "beam") is None:
-        arguments += ["--beam", str(given.nbest)]
-    arguments += as_arguments(given.options)
-    inputs = [given.data, checkpoint]
+    arguments += ["--sentencepiece-model", str(translation.data / MODEL_FILE), "--nbest", str(translation.nbest)]
+    if option_of(translation.options, "beam") is None:
+        arguments += ["--beam", str(translation.nbest)]
+    arguments += as_arguments(translation.options)
+    inputs = [translation.data, checkpoint]
     inputs += named_files(arguments, "translate", inputs)
 
     def build(folder: Path) -> None:
-        line = [str(given.data), "--gen-subset", split, *arguments]
+        line = [str(translation.data), "--gen-subset", split, *arguments]
         run_fairseq("generate", line, output=folder / LIST_FILE, messages=folder / _MESSAGES_FILE)
 
-    place = Place(f"{config.path}: translation: options", tuple(given.options))
-    return Step(
-        config.list_file(split).parent,
-        inputs,
-        {"nbest": given.nbest, "split": split, **given.options},
-        build,
-        commands=[FairseqCommand("generate", tuple(arguments), place)],
-        side_by_side=True,
-    )
+    place = Place(f"{config.path}: translation: options", tuple(translation.options))
+    options = {"nbest": translation.nbest, "split": split, **translation.options}
+    commands = [FairseqCommand("generate", tuple(arguments), place)]
+    return Step(config.list_file(split).parent, inputs, options, build, commands=commands, side_by_side=True)

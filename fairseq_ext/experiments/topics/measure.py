@@ -18,7 +18,7 @@ from fairseq_ext.base.json_file import write_json
 from fairseq_ext.criterions.topic_language_modeling import count_dead_topics, topic_entropy
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import DATA_DIR, checkpoint_of
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.experiments.perplexity import Batch, LanguageModelScorer, Likelihood
 from fairseq_ext.experiments.topics.config import Topics
 from fairseq_ext.experiments.topics.metric_names import (
@@ -66,14 +66,14 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
     samples = {domain: _samples(config, scorer, domain) for domain in domains}
     write_json(folder / SAMPLES_FILE, samples)
     for domain, written in samples.items():
-        scores = text_metrics([each["written"] for each in written], [each["reference"] for each in written])
+        scores = text_metrics([text["written"] for text in written], [text["reference"] for text in written])
         records += [of(domain=domain, metric=metric, value=score, n=len(written)) for metric, score in scores.items()]
     if hasattr(scorer.model, "num_topics"):
         topics, of_topics = _find_topics(config, scorer, domains[0], partial(of, domain=domains[0]))
         write_json(folder / topics_file(config, run).name, {"topics": topics})
         scorer.model.decoder.forced_topic = 0  # last, because this is not reset
         records += [*of_topics, *_perplexities(config, scorer, partial(of, dims=TOPIC_0), domains)]
-    write_records(folder / RECORDS_FILE, records)
+    write_rows(folder / RECORDS_FILE, records)
 
 
 def measure_baselines(config: Topics, domain: str) -> Iterator[Record]:

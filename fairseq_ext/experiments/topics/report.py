@@ -45,13 +45,9 @@ def page(config: Topics, records: Records) -> Page:
 
 def default_pairs(config: Topics) -> dict[str, list[str]]:
     """Map each system with topics to the systems without topics on the same domain."""
-    return {
-        system.name: [
-            other.name for other in config.adapted if other.domains == system.domains and not other.has_topics
-        ]
-        for system in config.adapted
-        if system.has_topics
-    }
+    plain = [system for system in config.adapted if not system.has_topics]
+    steered = [system for system in config.adapted if system.has_topics]
+    return {one.name: [other.name for other in plain if other.domains == one.domains] for one in steered}
 
 
 def _of_domain(config: Topics, records: Records, domain: str) -> list[Table]:
@@ -129,9 +125,7 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
     ]
 
 
-def _topic_table(run: str, listed: Sequence[Mapping[str, Any]]) -> Table:
-    topics = {str(number): topic for number, topic in enumerate(listed)}
-
+def _topic_table(run: str, topics: Sequence[Mapping[str, Any]]) -> Table:
     def words(way: str) -> Column:
         return Column(WAYS[way], lambda row: ", ".join(topics[row][way][:_SHOWN_WORDS]), is_text=True)
 
@@ -140,4 +134,4 @@ def _topic_table(run: str, listed: Sequence[Mapping[str, Any]]) -> Table:
         "Words by use are typical of the tokens that a topic predicts, by p(w|z)·log(p(w|z)/p(w)). Nearest words have "
         "output embeddings with the highest cosine to the topic’s."
     )
-    return Table(f"Topics: {run}", "Topic", list(topics), columns, [note])
+    return Table(f"Topics: {run}", "Topic", range(len(topics)), columns, [note])

@@ -75,12 +75,8 @@ class TopicsRecipe(LanguageModelRecipe[Topics]):
         options = config.topics.model_dump(mode="json", include=_OF_BASELINES)
         pieces = text_path(work_dir / "encoded", domain, "train")
         spellings = [work_dir / DATA_DIR / TOKENIZER_FILE] if config.base else []
-        return measure_step(
-            work_dir / "topic-baselines" / domain,
-            [pieces, *spellings],
-            {"version": _VERSION, "seed": config.seed, "domain": domain, **options},
-            measure,
-        )
+        options |= {"version": _VERSION, "seed": config.seed, "domain": domain}
+        return measure_step(work_dir / "topic-baselines" / domain, [pieces, *spellings], options, measure)
 
     def page_files(self) -> Sequence[Path]:
         """Return the files of the topics of all runs."""

@@ -13,6 +13,8 @@ import torch
 from fairseq import utils
 from fairseq.data import encoders
 from fairseq.dataclass.configs import GenerationConfig
+from nltk.translate.meteor_score import meteor_score
+from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from tqdm import tqdm
@@ -103,8 +105,6 @@ def bleu(texts: Sequence[str], references: Sequence[str], n: int) -> float:
 
 def rouge_l(texts: Sequence[str], references: Sequence[str]) -> float:
     """Compute the mean F-score of ROUGE-L."""
-    from rouge_score.rouge_scorer import RougeScorer  # slow to import
-
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     scores = (scorer.score(reference, text) for text, reference in zip(texts, references, strict=True))
     return 100 * statistics.fmean(score["rougeL"].fmeasure for score in scores)
@@ -112,8 +112,6 @@ def rouge_l(texts: Sequence[str], references: Sequence[str]) -> float:
 
 def meteor(texts: Sequence[str], references: Sequence[str]) -> float:
     """Compute mean METEOR with exact and stem matches."""
-    from nltk.translate.meteor_score import meteor_score
-
     pairs = zip(texts, references, strict=True)
     no_synonyms: Any = SimpleNamespace(synsets=lambda word: [])  # replaces WordNet
     scores = (meteor_score([words_of(ref)], words_of(text), wordnet=no_synonyms) for text, ref in pairs)

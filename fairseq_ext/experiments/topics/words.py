@@ -149,9 +149,9 @@ def words_by_use(counts: Tensor, candidates: Sequence[int], num_words: int) -> l
     Shape:
         counts: V×(Z+1), from :func:`count_use`; result: Z+1 lists of tokens
     """
-    own = counts[torch.as_tensor(candidates)].double().clamp(min=1e-12)  # C×(Z+1)
-    of_topic = own / own.sum(0)
-    of_all = own.sum(1, keepdim=True) / own.sum()
+    uses = counts[torch.as_tensor(candidates)].double().clamp(min=1e-12)  # C×(Z+1)
+    of_topic = uses / uses.sum(0)
+    of_all = uses.sum(1, keepdim=True) / uses.sum()
     return _best((of_topic * (of_topic / of_all).log()).T, candidates, num_words)
 
 
@@ -178,16 +178,10 @@ def u_mass(
     """
     dictionary = Dictionary(documents)
     corpus = [dictionary.doc2bow(document) for document in documents]
+    lists, of_corpus = [list(words) for words in topics], {"corpus": corpus, "dictionary": dictionary}
     by_top = {}
     for top in tops:
-        model = CoherenceModel(
-            topics=[list(words) for words in topics],
-            corpus=corpus,
-            dictionary=dictionary,
-            coherence="u_mass",
-            topn=top,
-            processes=1,
-        )
+        model = CoherenceModel(topics=lists, coherence="u_mass", topn=top, processes=1, **of_corpus)
         by_top[top] = float(statistics.fmean(model.get_coherence_per_topic()))
     return by_top
 

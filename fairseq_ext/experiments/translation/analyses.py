@@ -34,20 +34,19 @@ def analysis_steps(config: Translation) -> list[Step]:
 def distances_step(config: Translation) -> Step:
     """Return the step that measures distances between domains: D×D."""
     splits, sentences = config.work_dir / "splits", config.evaluate.distance_sentences
-    given: dict[str, Any] = {"lang": config.source_lang, "seed": config.seed, "sentences": sentences}
+    options: dict[str, Any] = {"lang": config.source_lang, "seed": config.seed, "sentences": sentences}
 
     def measure() -> Iterator[Record]:
         # Imported here because scikit-learn takes a second to load.
         from fairseq_ext.experiments.translation.distances import measure_distances
 
-        domains, size, matrix = measure_distances(splits, **given)
+        domains, size, matrix = measure_distances(splits, **options)
         for domain, row in zip(domains, matrix.tolist(), strict=True):
             for other, value in zip(domains, row, strict=True):
                 yield Record(domain=domain, metric=DISTANCE, value=value, n=size, dims={"to": other})
 
-    return measure_step(
-        config.work_dir / "analysis/distances", [splits], {"version": _DISTANCES_VERSION, **given}, measure
-    )
+    recorded = {"version": _DISTANCES_VERSION, **options}
+    return measure_step(config.work_dir / "analysis/distances", [splits], recorded, measure)
 
 
 def parameters_step(config: Translation) -> Step:

@@ -61,5 +61,5 @@ def _choose_folder(name: str, folder: str, folders: Sequence[str]) -> str:
 
 def _parameters(sizes: Mapping[str, int]) -> float:
     """Return the number of parameters of a model from the sizes of its files by name. The largest has the weights."""
-    name = max(sizes, key=lambda each: sizes[each])
+    name = max(sizes, key=lambda file: sizes[file])
     return sizes[name] / (1 if _INT8 in name else 4)

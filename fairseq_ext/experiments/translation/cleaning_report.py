@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.base.sections import Section
 from fairseq_ext.experiments.metrics.records import Record, Records
-from fairseq_ext.experiments.metrics.render import Page, write_report
+from fairseq_ext.experiments.metrics.render import Page, Sections, write_report
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.text.cleaning.clean import REPEATED, Cleaning
-from fairseq_ext.text.cleaning.tally import DROPPED, IMPORTED, Drop, Tally
+from fairseq_ext.text.cleaning.tally import DROPPED, IMPORTED, Tally
 
 ALL = "all domains"
 _MAX_CHARACTERS = 300  # of a sample's text
@@ -30,22 +29,19 @@ def write_cleaning_report(
     if len(domains) > 1:
         counts[ALL] = sum(counts.values(), Counter())
     pairs, kept = (sum(tally.counts[key] for tally in domains.values()) for key in ("pairs", "kept"))
-    page = Page(
-        f"Cleaning: {langs[0]}–{langs[1]}",
-        f"{_percent(kept, pairs)} of {pairs:,} sentence pairs were kept.",
-        {
-            "Dropped pairs": [_dropped_table(counts, filters)],
-            "Import": _imports(counts),
-            "Options": [_options_table(options)],
-            "Samples of dropped pairs": _samples(domains, filters, langs),
-        },
-    )
+    summary = f"{_percent(kept, pairs)} of {pairs:,} sentence pairs were kept."
+    sections: Sections = {
+        "Dropped pairs": [_dropped_table(counts, filters)],
+        "Import": _imports(counts),
+        "Options": [_options_table(options)],
+        "Samples of dropped pairs": _samples(domains, filters, langs),
+    }
     records = [
         Record(domain=name, metric=metric, value=value, n=tally.counts["pairs"])
         for name, tally in domains.items()
         for metric, value in tally.counts.items()
     ]
-    write_report(folder, page, Records(records))
+    write_report(folder, Page(f"Cleaning: {langs[0]}–{langs[1]}", summary, sections), Records(records))
     return f"kept {kept:,} of {pairs:,} pairs; report.html says what was dropped, and why"
 
 
@@ -54,9 +50,9 @@ def _dropped_table(counts: Mapping[str, Counter[str]], filters: Sequence[str]) -
     keys["changed by normalisation"] = "changed"
 
     def column(name: str) -> Column:
-        each = counts[name]
-        share = _percent(each["kept"], each["pairs"])
-        return Column(name, lambda row: share if row == _SHARE else f"{each[keys[row]]:,}")
+        tally = counts[name]
+        share = _percent(tally["kept"], tally["pairs"])
+        return Column(name, lambda row: share if row == _SHARE else f"{tally[keys[row]]:,}")
 
     domains = sorted(counts, key=lambda name: name != ALL)
     note = "Filters run from top to bottom; a pair is counted for the first filter that drops it."
@@ -67,14 +63,14 @@ def _imports(counts: Mapping[str, Counter[str]]) -> list[Table]:
     def column(key: str) -> Column:
         return Column(key.removeprefix(IMPORTED).replace("_", " "), lambda name: counts[name][key], ",")
 
-    keys = dict.fromkeys(key for each in counts.values() for key in each if key.startswith(IMPORTED) and each[key])
+    keys = dict.fromkeys(key for tally in counts.values() for key in tally if key.startswith(IMPORTED) and tally[key])
     return [Table("Lines read, omitted and repaired on import", "domain", list(counts), list(map(column, keys)))]
 
 
 def _options_table(options: Mapping[str, Any]) -> Table:
     def values(name: str) -> str:
-        given = options[name].model_dump() if isinstance(options[name], Section) else options[name]
-        return ", ".join(f"{key}: {value}" for key, value in given.items() if value is not None) or "none"
+        chosen = options[name].model_dump() if isinstance(options[name], Section) else options[name]
+        return ", ".join(f"{key}: {value}" for key, value in chosen.items() if value is not None) or "none"
 
     return Table(
         "Filters in order, and normalisation", "name", list(options), [Column("options", values, is_text=True)]
@@ -85,16 +81,20 @@ def _samples(domains: Mapping[str, Tally], filters: Sequence[str], langs: tuple[
     """Return a table for each filter that dropped pairs."""
     tables = []
     for name in filters:
-        rows = {f"{domain} {drop.line}": drop for domain, tally in domains.items() for drop in tally.samples_of(name)}
-        fields = {"reason": "reason", "source": langs[0], "target": langs[1]}
-        columns = [Column(heading, partial(_field_of, rows, field), is_text=True) for field, heading in fields.items()]
-        if rows:
-            tables.append(Table(name, "domain and line", list(rows), columns))
+        samples = [(domain, drop) for domain, tally in domains.items() for drop in tally.samples_of(name)]
+        columns = [
+            Column("reason", lambda row: _shortened(row[1].reason), is_text=True),
+            Column(langs[0], lambda row: _shortened(row[1].source), is_text=True),
+            Column(langs[1], lambda row: _shortened(row[1].target), is_text=True),
+        ]
+        if samples:
+            tables.append(
+                Table(name, "domain and line", samples, columns, labels=lambda row: f"{row[0]} {row[1].line}")
+            )
     return tables
 
 
-def _field_of(rows: Mapping[str, Drop], field: str, row: str) -> str:
-    text: str = getattr(rows[row], field)
+def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1].rstrip() + "…"
 
 

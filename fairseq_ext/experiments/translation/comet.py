@@ -71,9 +71,9 @@ def score_run(
     """
 
     def build(folder: Path) -> None:
-        scores, version = score_sentences(checkpoint, [sample for each in samples.values() for sample in each])
+        scores, version = score_sentences(checkpoint, [sample for of_set in samples.values() for sample in of_set])
         rest = iter(scores)
-        by_set = {name: [next(rest) for _ in each] for name, each in samples.items()}
+        by_set = {name: [next(rest) for _ in of_set] for name, of_set in samples.items()}
         record = {"model": model_name(checkpoint), "version": version, "scores": by_set}
         (folder / SENTENCES_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
 

@@ -123,8 +123,8 @@ class Translation(ExperimentOnBase[TranslationSystem]):
     def starts_here(self, name: str) -> bool:
         """Return whether a system is trained from random weights in this experiment, directly or through others."""
         origin = self.origin_of(name)
-        given = any(option_of(self.systems[origin].options, option) for option in _CHECKPOINT_OPTIONS)
-        return not given and not self.is_base(origin)
+        continues = any(option_of(self.systems[origin].options, option) for option in _CHECKPOINT_OPTIONS)
+        return not continues and not self.is_base(origin)
 
     @cached_property
     def base_systems(self) -> list[str]:

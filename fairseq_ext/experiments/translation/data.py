@@ -1,7 +1,7 @@
 """Steps that prepare the data of an experiment and the labels of its domain classifier.
 
 The data are in ``corpora``, ``clean``, ``splits``, ``subwords``, ``encoded`` and ``data-bin``. ``teacher`` has the
-domain classifier and its labels.
+domain classifier and its labels, and ``general`` sentence pairs of no domain.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from typing import Any
 from fairseq_ext.base.domain_names import domain_tag
 from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, move_outputs, remove_jobs, run_jobs
 from fairseq_ext.base.steps import Step, versions
-from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher
+from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher, input_files
+from fairseq_ext.classifiers.labelling import base_path
+from fairseq_ext.classifiers.teacher import train_teacher
 from fairseq_ext.convert.steps import base_files
-from fairseq_ext.data.binarise import binarise
+from fairseq_ext.data.binarise import binarise, binarise_files
 from fairseq_ext.experiments.base import BASE
-from fairseq_ext.experiments.train import BEST_CHECKPOINT, system_dir
+from fairseq_ext.experiments.train import BEST_CHECKPOINT, best_checkpoint, system_dir
 from fairseq_ext.experiments.translation.cleaning_report import write_cleaning_report
 from fairseq_ext.experiments.translation.config import Translation
+from fairseq_ext.experiments.translation.decoding import TASK, translate_file
 from fairseq_ext.experiments.translation.sections import Corpora
 from fairseq_ext.text.blocks import index_path
 from fairseq_ext.text.cleaning.clean import Cleaning, clean_corpora
@@ -35,9 +38,19 @@ from fairseq_ext.text.import_corpora import import_domain
 from fairseq_ext.text.normalise import normalise_lines
 from fairseq_ext.text.raw_text import canonical
 from fairseq_ext.text.split import write_splits
-from fairseq_ext.text.subwords import MODEL_FILE, encode_splits, take_subwords, train_subwords
+from fairseq_ext.text.subwords import (
+    MODEL_FILE,
+    dictionary_of,
+    encode_lines,
+    encode_splits,
+    load_subwords,
+    model_of,
+    take_subwords,
+    train_subwords,
+)
 from fairseq_ext.text.text_files import Pair, stream_lines, write_lines
 
+_GENERAL = "train"  # name of the set of general text
 # The results of cleaning may depend on the versions of these packages.
 _CLEANERS = ("sacremoses", "regex", "langid", "py3langid", "ftfy")
 
@@ -47,23 +60,14 @@ def preparation_steps(config: Translation, engine: Engine = THIS_MACHINE) -> lis
     corpora, subwords = corpus_steps(config, engine), _subword_steps(config)
     # Import the base first, so that an unusable one is reported early.
     first = [*subwords, *corpora] if config.base else [*corpora, *subwords]
-    langs, here, vocabulary = config.langs, Engine(engine.workers), config.subwords_dir
+    langs, vocabulary, options = config.langs, config.subwords_dir, {"langs": config.langs}
     splits, encoded = config.work_dir / "splits", config.work_dir / "encoded"
+    encode = partial(encode_splits, splits=splits, subwords=vocabulary, langs=langs)
+    number = partial(binarise, encoded=encoded, subwords=vocabulary, langs=langs, engine=Engine(engine.workers))
     return [
         *first,
-        Step(
-            encoded,
-            [splits, vocabulary],
-            {"langs": langs},
-            lambda folder: encode_splits(folder, splits, vocabulary, langs),
-        ),
-        Step(
-            config.work_dir / "data-bin",
-            [encoded, vocabulary],
-            {"langs": langs},
-            lambda folder: binarise(folder, encoded, vocabulary, langs, here),
-            resumable=True,
-        ),
+        Step(encoded, [splits, vocabulary], options, encode),
+        Step(config.work_dir / "data-bin", [encoded, vocabulary], options, number, resumable=True),
     ]
 
 
@@ -98,12 +102,7 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
     imported, cleaned = ([folder / f"{name}.{lang}" for name in names for lang in langs] for folder in (corpora, clean))
     recorded = {"domains": names, "langs": langs, **cleaning.recorded}
     learns = [learned] if has_to_learn(cleaning.filters) else []
-    learn = Step(
-        learned,
-        [*imported, *_word_lists(cleaning)],
-        recorded,
-        lambda folder: learn_from_corpora(folder, corpora, names, langs, cleaning),
-    )
+    learn = partial(learn_from_corpora, corpora=corpora, domains=names, langs=langs, cleaning=cleaning)
 
     def build_clean(folder: Path) -> str:
         tallies = clean_corpora(folder, corpora, names, langs, cleaning, engine, learned if learns else None)
@@ -111,24 +110,17 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
         remove_jobs(folder / JOBS_DIR)  # the next run would start from scratch
         return summary
 
+    # The report of cleaning includes the counts of the import.
+    counts = [index_path(corpora, name) for name in names]
+    with_versions = {**recorded, "with": versions(*_CLEANERS)}
     files = {name: (clean / f"{name}.{langs[0]}", clean / f"{name}.{langs[1]}") for name in names}
+    of_split = {**config.split.model_dump(), "seed": config.seed, "domains": names, "langs": langs}
+    split = partial(write_splits, corpora=files, langs=langs, options=config.split, seed=config.seed)
     return [
         _import_step(config, domains, engine),
-        *([learn] if learns else []),
-        Step(
-            clean,
-            # The report of cleaning includes the counts of the import.
-            [*imported, *(index_path(corpora, name) for name in names), *learns],
-            {**recorded, "with": versions(*_CLEANERS)},
-            build_clean,
-            resumable=True,
-        ),
-        Step(
-            config.work_dir / "splits",
-            cleaned,
-            {**config.split.model_dump(), "seed": config.seed, "domains": names, "langs": langs},
-            lambda folder: write_splits(folder, files, langs, options=config.split, seed=config.seed),
-        ),
+        *([Step(learned, [*imported, *_word_lists(cleaning)], recorded, learn)] if learns else []),
+        Step(clean, [*imported, *counts, *learns], with_versions, build_clean, resumable=True),
+        Step(config.work_dir / "splits", cleaned, of_split, split),
     ]
 
 
@@ -187,9 +179,9 @@ def _subword_steps(config: Translation) -> list[Step]:
         model = Path(options.base)
         return [Step(output, [model], {}, lambda folder: take_subwords(folder, model))]
     counted = options.model_dump(exclude={"reuse", "base"})
-    given = {"langs": langs, "seed": config.seed, **counted, "with": versions("sentencepiece")}
+    recorded = {"langs": langs, "seed": config.seed, **counted, "with": versions("sentencepiece")}
     build = partial(train_subwords, splits=splits, langs=langs, options=options, seed=config.seed)
-    return [Step(output, [splits], given, build)]
+    return [Step(output, [splits], recorded, build)]
 
 
 # The domain classifier
@@ -197,26 +189,16 @@ def _subword_steps(config: Translation) -> list[Step]:
 
 def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Step]:
     """Return the steps up to ``teacher``, including those that make the sets."""
-    # Imported here because scikit-learn takes a second to load.
-    from fairseq_ext.classifiers.classifier import input_files
-
     splits, options = config.work_dir / "splits", _with_subwords(config)
 
     def build(folder: Path) -> str:
-        from fairseq_ext.classifiers.labelling import base_path
-        from fairseq_ext.classifiers.teacher import train_teacher
-
         if options.base_text:
             write_lines(base_path(folder, config.source_lang), base_text(config))
         return train_teacher(folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine)
 
-    teacher = Step(
-        config.work_dir / "teacher",
-        inputs=[splits, *input_files(options)],
-        options={"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)},
-        build=build,
-        resumable=True,
-    )
+    inputs = [splits, *input_files(options)]
+    recorded = {"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)}
+    teacher = Step(config.work_dir / "teacher", inputs, recorded, build, resumable=True)
     needed = [] if options == config.teacher else _subword_steps(config)
     return [*corpus_steps(config, engine), *needed, teacher]
 
@@ -240,3 +222,40 @@ def _with_subwords(config: Translation) -> Teacher:
 def _options_that_count(options: Teacher) -> Mapping[str, Any]:
     """Return the options; texts count by their content, as inputs."""
     return options.model_dump() | {"base_text": tuple(path.name for path in options.base_text)}
+
+
+# General text
+
+
+def general_step(config: Translation) -> Step:
+    """Return the step that translates the text of ``teacher: base_text`` by the base, and binarises the pairs.
+
+    The base's own translations are the targets, so that general text teaches nothing but when to choose the base.
+    """
+    data, checkpoint = config.work_dir / "data-bin", best_checkpoint(config, BASE)
+    arguments = ["--task", TASK, "--path", str(checkpoint), "--domain", BASE, "--beam", "1", "--max-tokens", "4000"]
+    arguments += ["--max-len-a", "2", "--max-len-b", "20"]  # a translation that repeats itself holds up its whole batch
+    arguments += ["--bpe", "sentencepiece", "--sentencepiece-model", str(data / "sentencepiece.model")]
+
+    def build(folder: Path) -> str:
+        lines = [line for line in base_text(config) if len(line.split()) <= config.split.max_words]
+        source = folder / f"{_GENERAL}.{config.source_lang}"
+        write_lines(source, lines)
+        translate_file(folder, source, [str(data), *arguments], {_GENERAL: len(lines)}, config.target_lang)
+        _binarise(folder, config)
+        return f"{len(lines):,} sentences"
+
+    inputs = [data, checkpoint, *map(Path, config.teacher.base_text)]
+    options = {"version": 1, "langs": config.langs, "max_words": config.split.max_words}
+    return Step(config.work_dir / "general", inputs, options, build)
+
+
+def _binarise(folder: Path, config: Translation) -> None:
+    """Binarise ``train.LANG`` in ``folder`` as ``train.SRC-TGT.LANG``."""
+    vocabulary, pair = config.subwords_dir, "-".join(config.langs)
+    files = [(f"{_GENERAL}.pieces.{lang}", f"{_GENERAL}.{pair}.{lang}") for lang in config.langs]
+    for lang, (pieces, _) in zip(config.langs, files, strict=True):
+        processor = load_subwords(model_of(vocabulary, lang))
+        write_lines(folder / pieces, encode_lines(processor, stream_lines(folder / f"{_GENERAL}.{lang}")))
+    dictionaries = [dictionary_of(vocabulary, lang) for lang in config.langs]
+    binarise_files(folder, folder, dictionaries, files, THIS_MACHINE)

@@ -7,6 +7,7 @@ Sentences are embedded with TF-IDF; the paper uses BERT.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -48,12 +49,7 @@ def draw_sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
 
     Lines are distinct so that no sentence is in both halves.
     """
-    kept: set[tuple[int, str]] = set()
-    for line in lines:
-        kept.add((stable_hash(seed, "distances", line), line))
-        if len(kept) >= 2 * size + 1000:
-            kept = set(sorted(kept)[:size])
-    return [line for _, line in sorted(kept)[:size]]
+    return heapq.nsmallest(size, set(lines), key=lambda line: (stable_hash(seed, "distances", line), line))
 
 
 def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -82,20 +83,18 @@ def shares_of(system: str, run: Translated, base: Translated) -> Iterator[Record
 
 def examples_table(examples: Sequence[Example], base: str, records: Records, lang: str) -> Table:
     """Make the table of the examples of one decoding run. In bold: the words in which the translations differ."""
-    system, rows = examples[0].system, {str(number): example for number, example in enumerate(examples)}
-    marked = {row: mark_differences(each.base, each.translation, lang) for row, each in rows.items()}
-    text = partial(Column, is_text=True)
+    system, text = examples[0].system, partial(Column, is_text=True)
     columns = [
-        Column("chrF", lambda row: rows[row].difference, "+.1f"),
-        text("Source", lambda row: rows[row].source),
-        text("Reference", lambda row: rows[row].reference),
-        text(base, lambda row: marked[row][0], is_markdown=True),
-        text(system, lambda row: marked[row][1], is_markdown=True),
+        Column("chrF", attrgetter("difference"), "+.1f"),
+        text("Source", attrgetter("source")),
+        text("Reference", attrgetter("reference")),
+        text(base, lambda row: mark_differences(row.base, row.translation, lang)[0], is_markdown=True),
+        text(system, lambda row: mark_differences(row.base, row.translation, lang)[1], is_markdown=True),
     ]
     notes = [f"chrF: {system} minus {base}. Words that differ are marked."]
     notes += [_count_note(system, base, records), _RULE]
-    title = f"{len(rows)} sentences by {base} and {system}"
-    return Table(title, "Domain", list(rows), columns, list(filter(None, notes)), lambda row: rows[row].domain)
+    title = f"{len(examples)} sentences by {base} and {system}"
+    return Table(title, "Domain", examples, columns, list(filter(None, notes)), attrgetter("domain"))
 
 
 _RULE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,7 @@ def trained_outputs(config: Translation, runs: Sequence[OutputRun]) -> list[Outp
 
 def trained_run(config: Translation, name: str | None) -> Run:
     """Return the trained run with this name, or without a name the last trained run in the file."""
-    runs = (
-        [run for system in config.systems for run in config.runs_of(system)] if name is None else config.runs_of(name)
-    )
+    runs = config.all_runs if name is None else config.runs_of(name)
     trained = [run for run in runs if best_checkpoint(config, run.name).is_file()]
     if name is None and not trained:
         raise InputError(f"{config.path}: no system is trained yet; run fairseq-ext train {config.path} SYSTEM")
@@ -55,12 +54,9 @@ def trained_run(config: Translation, name: str | None) -> Run:
 def export_step(config: Translation, run: Run) -> Step:
     """Return the step that exports a run below the experiment's folder, to translate a user's text with it."""
     parts, manifest = _described(config, run)
-    return Step(
-        config.work_dir / "exported" / run.name,
-        inputs=[parts.checkpoint, parts.data / DOMAINS_FILE, *([parts.classifier] if parts.classifier else [])],
-        options={"version": FORMAT, **manifest.content},
-        build=lambda folder: parts.write(folder, manifest),
-    )
+    inputs = [parts.checkpoint, parts.data / DOMAINS_FILE, *([parts.classifier] if parts.classifier else [])]
+    options = {"version": FORMAT, **manifest.content}
+    return Step(config.work_dir / "exported" / run.name, inputs, options, lambda folder: parts.write(folder, manifest))
 
 
 def export_run(config: Translation, run: Run, directory: Path) -> None:
@@ -94,8 +90,8 @@ def _search_options(config: Translation, run: Run) -> dict[str, Any]:
     """Return the search options of the first output of a system."""
     for output in config.outputs.values():
         if output.system.name == run.system.name:
-            given = {name: option_of(output.options, name.replace("_", "-")) for name in SEARCH_OPTIONS}
-            return {name: SEARCH_OPTIONS[name][0](value) for name, value in given.items() if value is not None}
+            values = {name: option_of(output.options, name.replace("_", "-")) for name in SEARCH_OPTIONS}
+            return {name: SEARCH_OPTIONS[name][0](value) for name, value in values.items() if value is not None}
     return {}
 
 
@@ -107,7 +103,7 @@ def _scores(config: Translation, run: Run) -> dict[str, Any] | None:
     records = read_records(path)
     outputs = [name for name, output in config.outputs.items() if output.system.name == run.system.name]
     scores: dict[str, Any] = {}
-    for name, metric, domain in dict.fromkeys((each.system, each.metric, each.domain) for each in records):
+    for name, metric, domain in dict.fromkeys(map(attrgetter("system", "metric", "domain"), records)):
         if name in outputs and (mean := records.value(name, metric, domain)) is not None:
             scores.setdefault(name, {}).setdefault(metric, {})[domain] = round(mean, 2)
     return scores

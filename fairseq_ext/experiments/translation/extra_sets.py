@@ -15,6 +15,8 @@ from fairseq_ext.base.domain_names import BASE_ROUTE, DOMAINS_FILE, domain_tag, 
 from fairseq_ext.base.errors import InputError, check_choice
 from fairseq_ext.base.fairseq_cli import option_of
 from fairseq_ext.base.steps import Step
+from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
+from fairseq_ext.data.teacher_labels import classes_of, read_teacher_record
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.decoding import decoding, translate_file
 from fairseq_ext.experiments.translation.sections import DOMAIN_SWITCH, OutputRun
@@ -100,10 +102,6 @@ def with_guessed_domains(
 
     With ``may_be_base=False``, it is the most probable domain. Systems with tags have none for ``base``.
     """
-    # Imported here because the classifier's libraries take seconds to load.
-    from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
-    from fairseq_ext.data.teacher_labels import classes_of, read_teacher_record
-
     record = read_teacher_record(teacher)
     classes = [name for name in classes_of(record) if may_be_base or name != BASE_ROUTE]
     # The class base is the last column.

@@ -6,13 +6,13 @@ import json
 import statistics
 from collections.abc import Iterator
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names, with_base
-from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import Step
 from fairseq_ext.data.gate_names import SIDES, SOURCE, STATES
 from fairseq_ext.data.teacher_labels import classes_of, label_path, open_labels, read_teacher_record
@@ -63,41 +63,21 @@ def gates_step(config: Translation) -> Step:
     return measure_step(config.work_dir / "analysis/gates", inputs, options, measure)
 
 
-def read_gates(path: Path, num_sentences: int, num_domains: int) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Read the gates written by :class:`~fairseq_ext.tasks.gate_report.GateReport`.
+def read_gates(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Read the gates written by :class:`~fairseq_ext.tasks.gate_report.GateReport`, in the order of the N sentences.
 
     Returns:
         names of the L layers, ``encoder 1`` first, and weights by name. ``""`` has the weights of the gates, N×L×D,
         with decoder layers averaged over target positions. If gates have several inputs, ``"states"`` has the weights
         from the layer's states only, N×L×D, and ``"source"`` those from the source words only, N×1×D.
     """
-    rows: dict[int, dict[str, np.ndarray]] = {}
-    sizes: list[int] = []
-    for number, line in enumerate(stream_lines(path), start=1):
-        try:
-            entry = json.loads(line)
-            sizes = [len(entry[side]) for side in SIDES]
-            rows[int(entry["id"])] = _weights_of(entry, sum(sizes), num_domains)
-        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            raise InputError(
-                f"{path}, line {number}: is not a line of gates of {num_domains} domains ({error}); translate again"
-            ) from None
-    if rows.keys() != set(range(num_sentences)):
-        raise InputError(f"{path}: does not match the {num_sentences} sentences of the test sets; translate them again")
-    layers = [f"{side} {layer + 1}" for side, size in zip(SIDES, sizes, strict=True) for layer in range(size)]
-    names = [name for name in rows[0] if all(name in by_name for by_name in rows.values())]
-    return layers, {name: np.stack([rows[i][name] for i in range(num_sentences)]) for name in names}
-
-
-def _weights_of(entry: dict[str, Any], num_layers: int, num_domains: int) -> dict[str, np.ndarray]:
-    """Return the weights of a sentence, and those from each input alone if gates have several: L×D (source: 1×D)."""
-    weights = {}
-    for name, sides in {"": SIDES, "states": STATES, "source": (SOURCE,)}.items():
-        if not name or sides[0] in entry:
-            weights[name] = np.array([layer for side in sides for layer in entry[side]], dtype=np.float32)
-            if weights[name].shape != (1 if name == "source" else num_layers, num_domains):
-                raise ValueError(f"expected {num_domains} weights per layer")
-    return weights
+    entries = sorted(map(json.loads, stream_lines(path)), key=itemgetter("id"))
+    weights = {
+        name: np.array([[layer for side in sides for layer in entry[side]] for entry in entries], dtype=np.float32)
+        for name, sides in {"": SIDES, "states": STATES, "source": (SOURCE,)}.items()
+        if sides[0] in entries[0]
+    }
+    return [f"{side} {layer + 1}" for side in SIDES for layer in range(len(entries[0][side]))], weights
 
 
 def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
@@ -105,7 +85,7 @@ def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
 
     Shares are given by layer and averaged over layers. If gates have several inputs, shares of each input alone follow.
     """
-    layers, weights = read_gates(path, len(labels.true), len(labels.domains))
+    layers, weights = read_gates(path)
     of = partial(Record, system=run.split("@")[0], run=run)
     for name, by_layer in weights.items():
         choices, alone = by_layer.argmax(-1), {"alone": name} if name else {}  # N×L
@@ -117,6 +97,6 @@ def gate_records(run: str, path: Path, labels: Labels) -> Iterator[Record]:
     yield of(metric=CLASSIFIER_CORRECT, value=100 * round(float((labels.guessed == labels.true).mean()), 4))
     for number, domain in enumerate(labels.domains):
         means = weights[""][labels.true == number].mean(0).round(5).astype(float)  # L×D
-        columns = [statistics.fmean(round(each, 5) for each in column) for column in means.T.tolist()]
+        columns = [statistics.fmean(round(share, 5) for share in column) for column in means.T.tolist()]
         for gate, share in with_base(dict(zip(labels.domains, columns, strict=True))).items():
             yield of(domain=domain, metric=WEIGHT, value=share, dims={"gate": gate})

@@ -194,7 +194,7 @@ def write_experiment(
         "source": corpora.langs[0],
         "target": corpora.langs[1],
         "folder": _quoted(corpora.folder),
-        "entries": {_quoted(domain): [_quoted(entry) for entry in each] for domain, each in corpora.entries.items()},
+        "entries": {_quoted(domain): list(map(_quoted, entries)) for domain, entries in corpora.entries.items()},
         "work_dir": _quoted(work_dir),
         "estimate": plan.estimate,
         "is_paper": is_paper,
@@ -238,8 +238,8 @@ def init(
         gpus = sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
     _refuse_existing(output)
     chosen = choose_base(base, Path(work_dir) / "downloads") if base else None
-    given = (cores(), gpus, minutes)
-    plan = plan_with_base(corpora, chosen, *given) if chosen else plan_for(corpora, *given)
+    machine = (cores(), gpus, minutes)
+    plan = plan_with_base(corpora, chosen, *machine) if chosen else plan_for(corpora, *machine)
     write_experiment(corpora, plan, output, work_dir, is_paper=is_paper, base=chosen)
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")

@@ -19,14 +19,9 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.steps import Step
 from fairseq_ext.data.teacher_labels import read_teacher_probs
-from fairseq_ext.experiments.metrics.comparison import (
-    COMPARISONS_FILE,
-    Comparison,
-    compare_resamples,
-    write_comparisons,
-)
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples
 from fairseq_ext.experiments.metrics.corpus_metrics import CometMetric, CorpusMetric, SacrebleuMetric, text_metrics
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records, write_rows
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.experiments.translation import comet
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.decoding import translation_dir
@@ -85,13 +80,17 @@ class ScoredRun(NamedTuple):
         extra = [extra_dir(config, part.name) for part in self.parts if sets_for(config, part)]
         return [*(translation_dir(config, part.name) for part in self.parts), *extra]
 
+    def exists(self, config: Translation) -> bool:
+        """Return whether there are any translations."""
+        return any(path.is_dir() for path in self.folders(config))
+
     def files(self, config: Translation, tests: TestSets) -> dict[str, Path]:
         """Return the existing translations by test set."""
         files: dict[str, Path] = {}
         for part in self.parts:
-            own, extra = translation_dir(config, part.name), extra_dir(config, part.name)
+            folder, extra = translation_dir(config, part.name), extra_dir(config, part.name)
             only = part.run.domain if part.name != self.name else None
-            files |= {name: own / f"{name}.{config.target_lang}" for name in ([only] if only else tests.domains)}
+            files |= {name: folder / f"{name}.{config.target_lang}" for name in ([only] if only else tests.domains)}
             further = [name for name in sets_for(config, part) if only in (None, config.evaluate.sets[name])]
             files |= {column_of(config, name): extra / f"{name}.{config.target_lang}" for name in further}
         return {name: path for name, path in files.items() if path.parent.is_dir() and name in tests.references}
@@ -137,17 +136,12 @@ def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
 
 def scoring_step(config: Translation) -> Step:
     """Return the step that scores existing translations. Call it after the translation steps have run."""
-    translated: list[Path] = []
-    missing: list[str] = []
-    runs: dict[str, list[ScoredRun]] = {}
-    for output, units in runs_to_score(config).items():
-        for run in units:
-            made = [folder for folder in run.folders(config) if folder.is_dir()]
-            translated += made
-            missing += [f"{path.parent.name}/{path.name}" for path in run.folders(config) if path not in made]
-            if made:
-                runs.setdefault(output, []).append(run)
-    translated, missing = list(dict.fromkeys(translated)), list(dict.fromkeys(missing))
+    units = runs_to_score(config)
+    folders = dict.fromkeys(path for runs in units.values() for run in runs for path in run.folders(config))
+    translated = [path for path in folders if path.is_dir()]
+    missing = [f"{path.parent.name}/{path.name}" for path in folders if path not in translated]
+    runs = {output: [run for run in runs if run.exists(config)] for output, runs in units.items()}
+    runs = {output: existing for output, existing in runs.items() if existing}
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     of_text, pairs = text_metrics(config.evaluate.metrics, config.target_lang), tested_pairs(config)
     checkpoint = comet.checkpoint_of(config.evaluate.comet, f"{config.path}: evaluate: comet")
@@ -156,7 +150,7 @@ def scoring_step(config: Translation) -> Step:
     inputs += [sets_dir(config)] if extra else []
     options = {
         "version": _VERSION,
-        "runs": {output: [run.name for run in each] for output, each in runs.items()},
+        "runs": {output: [run.name for run in units] for output, units in runs.items()},
         "folders": [path.name for path in translated],
         "missing": missing,
         "extra": [column_of(config, name) for name in extra],
@@ -174,21 +168,20 @@ def scoring_step(config: Translation) -> Step:
         if not runs:
             raise InputError(f"{config.path}: nothing is translated yet; run fairseq-ext decode first")
         tests = read_tests(config, extra)
-        files = {run.name: run.files(config, tests) for each in runs.values() for run in each}
+        files = {run.name: run.files(config, tests) for units in runs.values() for run in units}
         texts = {run: read_translations(paths, tests) for run, paths in files.items()}
         metrics, counts = _count(config, files, texts, tests, of_text, checkpoint)
         columns: RunColumns = {}
         for name, metric in metrics.items():
-            given = (metric, tests, config.evaluate.resamples, config.seed)
-            own = (score_columns(counted, *given) for counted in counts[name])
-            columns[name] = {output: [next(own) for _ in each] for output, each in runs.items()}
+            of_run = (score_columns(c, metric, tests, config.evaluate.resamples, config.seed) for c in counts[name])
+            columns[name] = {output: [next(of_run) for _ in units] for output, units in runs.items()}
         sentences = _sentences(runs, texts, counts, tests)
         base = sentences.pop(config.reference, None)
         compared = [(name, run, base) for name, run in sentences.items()] if base else []
-        shares = [record for each in compared for record in shares_of(*each)]
-        write_records(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests), *shares])
-        write_comparisons(folder / COMPARISONS_FILE, compare_outputs(columns, pairs, tests))
-        write_rows(folder / EXAMPLES_FILE, (example for each in compared for example in examples_of(*each, tests)))
+        shares = [record for pair in compared for record in shares_of(*pair)]
+        write_rows(folder / RECORDS_FILE, [*size_records(tests), *score_records(runs, columns, tests), *shares])
+        write_rows(folder / COMPARISONS_FILE, compare_outputs(columns, pairs, tests))
+        write_rows(folder / EXAMPLES_FILE, (example for pair in compared for example in examples_of(*pair, tests)))
         write_json(folder / SIGNATURES_FILE, {name: metric.signature for name, metric in metrics.items()})
 
     return Step(config.work_dir / "scores", inputs=inputs, options=options, build=build)
@@ -248,7 +241,7 @@ def _sentences(
     by_run = dict(
         zip(texts, counts.get(METRIC) or count_text(metric, list(texts.values()), tests)[METRIC], strict=True)
     )
-    first = {output: each[0].name for output, each in runs.items()}
+    first = {output: units[0].name for output, units in runs.items()}
     return {
         output: Translated.of({name: texts[run][name] for name in tests.domains}, by_run[run], metric[METRIC])
         for output, run in first.items()

@@ -40,7 +40,7 @@ def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
     config, records = standing.config, standing.records
     advice = recommend(standing)
     gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
-    shown = [each for each in examples if each.system == advice.compared]
+    shown = [example for example in examples if example.system == advice.compared]
     sections: Sections = {
         "At a glance": [*gains_plot(standing, advice.compared), at_a_glance(standing)],
         "Side by side": [examples_table(shown, standing.base, records, config.target_lang)] if shown else [],
@@ -48,7 +48,7 @@ def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
         "General text": _with_rows(
             further_sets(config, records, "Quality on general text", OOD, _PAPER.format("Table 8"))
         ),
-        "Gains and forgetting": changes(standing),
+        "Gains and forgetting": _with_rows(changes(standing)),
         "Your test sets": _with_rows(further_sets(config, records, "Quality on your test sets", TEST)),
         "Variants": _with_rows(ablation(config, records)),
         "Speed": _with_rows(speed(config, records, machine)),
@@ -84,9 +84,14 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
     Comparisons on other sets are too many for the report. Classifier errors that are too few for a test are omitted.
     """
     sets = [AVERAGE, ERRORS]
-    of_pairs = [each for each in comparisons if each.baseline in config.pairs.get(each.system, ())]
-    shown = [each for each in of_pairs if each.domain == sets[0] or (each.domain == sets[1] and each.p is not None)]
-    return sorted(shown, key=lambda each: (list(METRICS).index(each.metric), sets.index(each.domain)))
+    shown = [
+        comparison
+        for comparison in comparisons
+        if comparison.baseline in config.pairs.get(comparison.system, ()) and comparison.domain in sets
+        if comparison.domain != ERRORS or comparison.p is not None
+    ]
+    metrics = list(METRICS)
+    return sorted(shown, key=lambda shown: (metrics.index(shown.metric), sets.index(shown.domain)))
 
 
 # Scores
@@ -193,14 +198,16 @@ def agreement(records: Records, output: str) -> Table:
 def mean_gates(records: Records, output: str) -> Plot:
     """Plot the mean gate weights by true domain, over layers and runs."""
     domains = domains_of(records)
-    weights = [
-        [records.value(output, gates.WEIGHT, domain, gate=gate) or 0.0 for gate in domains] for domain in domains
-    ]
-    svg = heat_map(weights, domains, domains, "gate", "true domain")
+    svg = heat_map(_matrix(records, output, gates.WEIGHT, domains, "gate"), domains, domains, "gate", "true domain")
     note = (
         "Rows are true domains of the test sentences, columns are gates. Weights are in percent, averaged over layers."
     )
     return Plot(f"gates-{output}", f"Gate weights by true domain: {output}", svg, note)
+
+
+def _matrix(records: Records, system: str, metric: str, domains: Sequence[str], dim: str) -> list[list[float]]:
+    """Return the values of a metric by domain, in rows, and by a dimension with the same names."""
+    return [[records.value(system, metric, row, **{dim: name}) or 0.0 for name in domains] for row in domains]
 
 
 # Data and the classifier
@@ -218,9 +225,7 @@ def distances(records: Records) -> list[Plot]:
     domains = domains_of(records)
     if not records.select(analyses.DISTANCE):
         return []
-    matrix = [
-        [records.value("", analyses.DISTANCE, domain, to=other) or 0.0 for other in domains] for domain in domains
-    ]
+    matrix = _matrix(records, "", analyses.DISTANCE, domains, "to")
     texts = [
         ["" if domain == other else f"{value:.2f}" for other, value in zip(domains, row, strict=True)]
         for domain, row in zip(domains, matrix, strict=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -23,7 +22,7 @@ from fairseq_ext.base.sections import Count, Number, OneOrMore, Section, Several
 from fairseq_ext.classifiers.classifier import TfidfTeacher, TransformersTeacher
 from fairseq_ext.experiments.base import Base
 from fairseq_ext.experiments.config import MOST_ENTRIES, NAME_PATTERN, Entry, OptionName, OptionValue, Run, System
-from fairseq_ext.experiments.metrics.corpus_metrics import DEFAULT_METRICS, text_metric_names
+from fairseq_ext.experiments.metrics.corpus_metrics import DEFAULT_METRICS, TextMetric
 
 DOMAIN_SWITCH = "JOINED"  # name of the domain-switch test set
 UNIFORM = "uniform"  # value of domain-source: equal weights for all adapters
@@ -189,12 +188,6 @@ def _own_test(value: Any) -> Any:
     return {"corpus": value} if isinstance(value, str) else value
 
 
-def _metric(name: str) -> str:
-    if name not in text_metric_names():
-        raise ValueError(f"{name!r} is unknown; choose one of {', '.join(text_metric_names())}")
-    return name
-
-
 class Evaluate(Section):
     """Test sets, metrics and analyses."""
 
@@ -205,7 +198,7 @@ class Evaluate(Section):
     trained further on all domains, and uniform weights."""
     resamples: Count = 1000
     """Number of resamples of the paired bootstrap."""
-    metrics: OneOrMore[Annotated[str, AfterValidator(_metric)]] = DEFAULT_METRICS
+    metrics: OneOrMore[TextMetric] = DEFAULT_METRICS
     """Text metrics: chrF, chrF++, BLEU or TER."""
     comet: str | None = None
     """Local checkpoint of a COMET model; by default, COMET is not computed."""

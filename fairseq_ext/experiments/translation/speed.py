@@ -21,7 +21,7 @@ from fairseq_ext.base.processes import cores
 from fairseq_ext.base.steps import Step
 from fairseq_ext.classifiers.classifier import MODEL_FOLDER, load_classifier
 from fairseq_ext.data.teacher_labels import read_teacher_record
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_records
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.decoding import decoding
 from fairseq_ext.text.text_files import read_lines
@@ -75,11 +75,11 @@ def speed_step(config: Translation) -> Step:
         records = [
             speed_records(name, by_domain, classifier if name in routed else {}) for name, by_domain in timings.items()
         ]
-        write_records(folder / RECORDS_FILE, chain.from_iterable(records))
+        write_rows(folder / RECORDS_FILE, chain.from_iterable(records))
 
-    options = {name: config.outputs[name].options for name in outputs}
-    given = {"version": _VERSION, "rounds": ROUNDS, "outputs": options}
-    return Step(config.work_dir / "analysis/speed", sorted(inputs), given, build, resumable=True)
+    by_output = {name: config.outputs[name].options for name in outputs}
+    options = {"version": _VERSION, "rounds": ROUNDS, "outputs": by_output}
+    return Step(config.work_dir / "analysis/speed", sorted(inputs), options, build, resumable=True)
 
 
 def speed_records(output: str, timings: Mapping[str, Timing], classifier: Mapping[str, float]) -> Iterator[Record]:

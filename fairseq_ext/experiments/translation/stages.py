@@ -15,6 +15,7 @@ from fairseq_ext.base.origin import ORIGIN_FILE
 from fairseq_ext.base.provenance import EXTRA
 from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step
+from fairseq_ext.classifiers.teacher import write_changed_labels
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, read_comparisons
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, Records, read_rows
@@ -24,11 +25,10 @@ from fairseq_ext.experiments.train import LOG_FILE, best_checkpoint, read_traini
 from fairseq_ext.experiments.translation.analyses import ANALYSES, analysis_steps
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.convergence import curve_records, warning
-from fairseq_ext.experiments.translation.data import base_step, preparation_steps, teacher_steps
+from fairseq_ext.experiments.translation.data import base_step, general_step, preparation_steps, teacher_steps
 from fairseq_ext.experiments.translation.decoding import TASK, translation_step
 from fairseq_ext.experiments.translation.examples import EXAMPLES_FILE, Example
 from fairseq_ext.experiments.translation.extra_sets import extra_set_steps
-from fairseq_ext.experiments.translation.general import general_step
 from fairseq_ext.experiments.translation.measure import TEACHER_FILE, scoring_step, teacher_records
 from fairseq_ext.experiments.translation.report import page
 from fairseq_ext.experiments.translation.speed import MACHINE_FILE
@@ -148,7 +148,10 @@ class TranslationRecipe(Recipe[Translation]):
 
     def standing(self) -> Standing:
         """Return how the decoding runs stand by the measurements so far."""
-        return Standing(self.experiment, self.records(), read_comparisons(self._scored(COMPARISONS_FILE)))
+        return self._standing(self.records())
+
+    def _standing(self, records: Records) -> Standing:
+        return Standing(self.experiment, records, read_comparisons(self._scored(COMPARISONS_FILE)))
 
     def page_files(self) -> Sequence[Path]:
         """Return the files of comparisons, examples, the classifier, the timed machine, and the base's origin."""
@@ -164,12 +167,9 @@ class TranslationRecipe(Recipe[Translation]):
     def page(self, records: Records) -> Page:
         """Make the page of the tables and figures of Klimaszewski et al. (2023), and a recommendation."""
         machine = self._machine_file.read_text(encoding="utf-8").strip() if self._machine_file.is_file() else ""
-        examples = self._scored(EXAMPLES_FILE)
-        return page(
-            Standing(self.experiment, records, read_comparisons(self._scored(COMPARISONS_FILE))),
-            read_rows(examples, Example) if examples.is_file() else [],
-            machine,
-        )
+        path = self._scored(EXAMPLES_FILE)
+        examples = read_rows(path, Example) if path.is_file() else []
+        return page(self._standing(records), examples, machine)
 
     def _scored(self, name: str) -> Path:
         return self.experiment.work_dir / "scores" / name
@@ -187,8 +187,6 @@ def changed_labels(config: Translation, name: str) -> list[Step]:
     system, teacher = config.systems[name], config.work_dir / "teacher"
     if not (system.label_noise or system.unlabelled):
         return []
-    from fairseq_ext.classifiers.teacher import write_changed_labels
-
     for domain in system.unlabelled:
         check_choice(domain, config.domains, system.place("unlabelled"))
     change: dict[str, Any] = {"noise": system.label_noise, "unlabelled": sorted(system.unlabelled), "seed": config.seed}

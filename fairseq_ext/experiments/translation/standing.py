@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from fairseq_ext.experiments.metrics.bootstrap import is_significant
@@ -51,7 +52,8 @@ class Standing:
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str, str], Comparison]:
-        return {(each.system, each.baseline, each.metric, each.domain): each for each in self.comparisons}
+        key = attrgetter("system", "baseline", "metric", "domain")
+        return {key(comparison): comparison for comparison in self.comparisons}
 
     @property
     def candidates(self) -> list[str]:
@@ -79,7 +81,7 @@ class Standing:
     def is_better(self, name: str, other: str) -> bool:
         """Return whether the gain in the domains is significant and above the standard deviation of training runs."""
         change = self.change(name, over=other)
-        spreads = [mean.sd or 0.0 for each in (name, other) if (mean := self.records.mean(each, self.metric, AVERAGE))]
+        spreads = [mean.sd or 0.0 for run in (name, other) if (mean := self.records.mean(run, self.metric, AVERAGE))]
         return change is not None and is_significant(change.p) and self._gain(change) > max(spreads)
 
     def forgets(self, name: str) -> bool:
@@ -167,7 +169,9 @@ def _headline(standing: Standing, chosen: str) -> str:
     only = " for text of the domains only" if standing.forgets(chosen) else ""
     on_general = standing.change(chosen, GENERAL)
     general = f", {show_difference(on_general)} on general text" if on_general else ""
-    domain = "a classifier finds the domain" if _uses_classifier(standing, chosen) else "it needs no domain"
+    domain = (
+        "a classifier finds the domain" if standing.config.outputs[chosen].uses_classifier else "it needs no domain"
+    )
     return f"Deploy {chosen}{only}: {standing.shown(chosen)} over {standing.base} in the domains{general}; {domain}."
 
 
@@ -193,10 +197,6 @@ def _details(standing: Standing, chosen: str) -> Iterator[str]:
         yield f"If the domain of every text is known, deploy {known}: {standing.shown(known)} over {base}."
 
 
-def _uses_classifier(standing: Standing, name: str) -> bool:
-    return standing.config.outputs[name].uses_classifier
-
-
 # At a glance
 
 
@@ -208,11 +208,11 @@ def at_a_glance(standing: Standing) -> Table:
     def columns_of(heading: str, domain: str) -> list[Column]:
         best = METRICS[metric].best if metric else None
         mean = metric_column(standing.records, heading, metric, domain, form=".1f", best=best, beside=told)
-        changes = {name: show_difference(each) for name in outputs if (each := standing.change(name, domain))}
+        changes = {name: show_difference(change) for name in outputs if (change := standing.change(name, domain))}
         return [mean, *([Column(f"over {base}", changes.get, is_text=False)] if base else [])]
 
     def need(name: str) -> str:
-        return "yes" if name in told else "no: classifier" if _uses_classifier(standing, name) else "no"
+        return "yes" if name in told else "no: classifier" if outputs[name].uses_classifier else "no"
 
     columns = [
         *columns_of("Domains", AVERAGE),
@@ -224,26 +224,20 @@ def at_a_glance(standing: Standing) -> Table:
     return Table(f"Systems: {metric}", "System", rows, [*columns, Column("Needs the domain", need)], notes)
 
 
-def changes(standing: Standing) -> list[Table]:
+def changes(standing: Standing) -> Table:
     """Make the matrix of forgetting: differences to the base of each system, on each set."""
-    differences = [
-        each for each in standing.comparisons if (each.baseline, each.metric) == (standing.base, standing.metric)
-    ]
-    if not differences:
-        return []
+    over_base = standing.base, standing.metric
+    differences = [change for change in standing.comparisons if (change.baseline, change.metric) == over_base]
 
     def column(domain: str) -> Column:
-        cells = {
-            each.system: f"{signed(each.difference, 1)} {mark(each)}" for each in differences if each.domain == domain
-        }
+        of_domain = [change for change in differences if change.domain == domain]
+        cells = {change.system: f"{signed(change.difference, 1)} {mark(change)}" for change in of_domain}
         return Column(domain.removeprefix(OOD).removeprefix(TEST), cells.get, is_text=False)
 
-    rows, columns = (
-        dict.fromkeys(names) for names in zip(*((each.system, each.domain) for each in differences), strict=True)
-    )
+    rows = dict.fromkeys(change.system for change in differences)
+    columns = list(map(column, dict.fromkeys(change.domain for change in differences)))
     note = "▲ better, ▼ worse (p < 0.05, paired bootstrap over sentences, not corrected for the number of comparisons)."
-    title = f"{standing.metric} over {standing.base}, by set"
-    return [Table(title, "System", list(rows), list(map(column, columns)), [note])]
+    return Table(f"{standing.metric} over {standing.base}, by set", "System", list(rows), columns, [note])
 
 
 def gains_plot(standing: Standing, chosen: str) -> list[Plot]:
@@ -253,7 +247,7 @@ def gains_plot(standing: Standing, chosen: str) -> list[Plot]:
     if not changes:
         return []
     start = Span(0.0) if standing.has_general_text else None
-    points = {base: (Span(0.0), start), **{name: (_span(each), None) for name, each in changes.items()}}
+    points = {base: (Span(0.0), start), **{name: (_span(change), None) for name, change in changes.items()}}
     points |= {name: (points[name][0], _span(change)) for name in changes if (change := standing.change(name, GENERAL))}
     title = "Gain in the domains" + (", gain or loss on general text" if start else "")
     note = "Lines are 95 % intervals, from a paired bootstrap over sentences."

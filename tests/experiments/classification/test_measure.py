@@ -7,16 +7,12 @@ import numpy as np
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.classifiers.predictions import ExampleSet
 from fairseq_ext.experiments.classification.measure import compare_accuracies, measure_run
-from fairseq_ext.experiments.classification.report import main_results
 from fairseq_ext.experiments.config import named_run
 from fairseq_ext.experiments.metrics.classification import measure
-from fairseq_ext.experiments.metrics.records import Record, Records, read_records
+from fairseq_ext.experiments.metrics.records import read_records
 from tests import toy_tasks
-from tests.experiments.classification.small_experiment import ADAPTERS, load, write_short_classification_experiment
+from tests.experiments.classification.small_experiment import load, write_short_classification_experiment
 from tests.toy_task_data import COUNTS, write_model, write_task
-
-BASE = {"arch": "roberta_tiny"}
-FULL, SMALL = {**ADAPTERS, "tuning": "full"}, {**ADAPTERS, "bottleneck-dim": 8}
 
 
 def test_a_run_is_measured(tmp_path: Path) -> None:
@@ -54,16 +50,3 @@ def test_differences_are_those_of_mean_accuracies() -> None:
     assert (better.difference, better.n, better.over) == (25, 400, "sentences")
     assert (found["same", ""].difference, found["same", ""].p) == (0, 1)
     assert found["mean", "x"].difference == 12.5
-
-
-def test_all_tasks_share_what_is_not_trained(tmp_path: Path) -> None:
-    config = load(write_short_classification_experiment(tmp_path))
-    numbers = {"base": 100, "base_trained": 4, "trained": 10}
-    records = [
-        Record(system="full", run="full", domain=task, metric=metric, value=value)
-        for task in config.tasks
-        for metric, value in numbers.items()
-    ]
-    table = main_results(config, Records(records), {"full": list(config.tasks)})
-    [in_all] = (column for column in table.columns if column.heading == "In all")
-    assert in_all.of("full") == (96 + 4 * 10) / 100

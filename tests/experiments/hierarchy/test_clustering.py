@@ -93,7 +93,7 @@ def test_coordinates_are_in_units_of_the_mean_variance() -> None:
         assert len(set(choices[:, 0])) == 3
 
 
-def test_a_seed_gives_the_same_bytes() -> None:
+def test_fits_are_deterministic() -> None:
     states = clouds(6, 30, 20, spread=0.7)
     first, again = (fit_clusters(states, 6, **FIT)[0] for _ in range(2))
     other = fit_clusters(states, 6, **{**FIT, "seed": 2})[0]

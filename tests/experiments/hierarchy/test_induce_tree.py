@@ -69,7 +69,7 @@ def test_empty_clusters_are_dropped() -> None:
     assert chooser.clusters.weights.sum() == pytest.approx(1)
 
 
-def test_unseen_domains_find_their_kin(
+def test_unseen_domains_choose_related_leaves(
     small: tuple[Path, Path], induced: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     unseen = make_data(tmp_path / "unseen", {"court": WORDS[21:31], "drug": WORDS[1:11]}, seed=9)
@@ -92,7 +92,7 @@ def test_unseen_domains_find_their_kin(
         assert list(paths[name].values()) == sorted((votes[name][leaf] for leaf in paths[name]), reverse=True)
 
 
-def test_what_does_not_belong_together_is_refused(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
+def test_mismatched_models_and_trees_are_refused(small: tuple[Path, Path], induced: Path, tmp_path: Path) -> None:
     data, checkpoint = small
     wide = make_checkpoint(tmp_path / "wide.pt", data, decoder_embed_dim=64)
     for model, tree, place in (

@@ -25,7 +25,7 @@ def test_p_is_twice_the_share_of_the_losing_side() -> None:
     assert p_value(np.ones(999)) == pytest.approx(0.002)
 
 
-def test_too_few_sentences_show_nothing() -> None:
+def test_small_test_sets_are_not_resampled() -> None:
     # Of one sentence, every draw would be as good as the sentence.
     counts = np.ones((MIN_SENTENCES, 2))
     enough, few = resampled_sums(counts, 99, [1]), resampled_sums(counts[1:], 99, [1])

@@ -8,7 +8,7 @@ from fairseq_ext.experiments.metrics.classification import majority_share, measu
 CLASSIFICATION = ["accuracy", "f1", "matthews"]
 
 
-def test_two_labels() -> None:
+def test_metrics_of_two_labels() -> None:
     # 3 true positives, 1 false, 2 missed, 4 true negatives.
     targets = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0])
     found = measure(CLASSIFICATION, np.eye(2)[[1, 1, 1, 0, 0, 1, 0, 0, 0, 0]], targets, ["neg", "pos"])

@@ -45,7 +45,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_nobody_is_left_out(name: str, pages: Path, browser: Any) -> None:
+def test_pages_are_accessible(name: str, pages: Path, browser: Any) -> None:
     browser.get_log("browser")
     browser.get((pages / name / "report.html").as_uri())
     assert browser.get_log("browser") == []

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.metrics.records import Mean, Record, Records, read_records, write_records
+from fairseq_ext.experiments.metrics.records import Mean, Record, Records, read_records, write_rows
 
 
 def test_records_survive_their_file(tmp_path: Path) -> None:
     full = Record(system='a\u2028\n"ż', run="a@1", seed=1 << 40, domain="law", metric="chrF", value=0.1 + 0.2, n=3)
     dims = {"lr": 2e-3, "update": 200, "weights": "votes", "sentence-avg": True}
     records = [full, Record(metric="m", value=-1e-300), Record(metric="m", value=1.0, dims=dims)]
-    write_records(tmp_path / "records.jsonl", records)
+    write_rows(tmp_path / "records.jsonl", records)
     assert list(read_records(tmp_path / "records.jsonl")) == records
 
 
@@ -26,7 +26,7 @@ def test_records_survive_their_file(tmp_path: Path) -> None:
         '{"metric": "m", "value": 1, "dims": {"update": [200]}}',
     ],
 )
-def test_another_line_is_named(line: str, tmp_path: Path) -> None:
+def test_invalid_lines_are_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_text('{"metric": "m", "value": 1}\n' + line + "\n")
     with pytest.raises(InputError, match=f"^{path}, line 2: "):
@@ -46,7 +46,7 @@ def test_means_are_over_runs_that_were_measured_everywhere() -> None:
     assert (records.domains("m"), records.systems("m")) == (["law", "med"], ["a"])
 
 
-def test_values_have_all_dimensions_and_selections_at_least_those_asked_for() -> None:
+def test_dimensions_in_queries() -> None:
     dims = [{}, {"split": "test"}, {"split": "test", "class": "law"}, {"split": "train", "class": "law"}]
     records = Records([Record(metric="m", value=float(number), dims=each) for number, each in enumerate(dims)])
     assert [records.value("", "m", **each) for each in dims] == [0, 1, 2, 3]

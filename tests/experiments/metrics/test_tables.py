@@ -29,7 +29,7 @@ def test_values_are_written_and_the_best_is_in_bold() -> None:
     assert text.splitlines()[-1] == f"A note. {SPREAD} {BEST}"
 
 
-def test_zero_can_be_the_best_and_nothing_is_no_table() -> None:
+def test_zero_can_be_best_and_empty_tables_have_no_grid() -> None:
     assert Column("errors", {"a": 0, "b": 1}.get, ".0f", min).cells(["a", "b"]) == ["**0**", "1"]
     assert "|" not in Table("Scores", "System", [], [Column("chrF", SCORES.get)]).markdown()
 

@@ -15,7 +15,7 @@ from fairseq_ext.experiments.reranking.evaluation import (
     evaluate,
     oracle_choice,
 )
-from fairseq_ext.experiments.reranking.nbest import Hypothesis, NBest
+from fairseq_ext.experiments.reranking.nbest import NBest
 from tests.experiments.reranking.made_up import make_list
 
 WEIGHTS = {"one": np.array([0.0, 1.0, -0.5]), "same": np.array([0.0, 0.0, 0.0])}
@@ -25,12 +25,12 @@ PAIRS = [("same", "first-best"), ("one", "other")]
 def test_scores_are_sacrebleus_and_differences_tested_on_every_set() -> None:
     nbest, references, counts = make_list(seed=6, sentences=40)
     chosen = {name: nbest.chosen(choice) for name, choice in choose(nbest, counts, WEIGHTS).items()}
-    others = {"other": [text.replace("w1", "w2") for text in chosen["first-best"]]}
+    texts = {"first-best": chosen["first-best"], "other": [text.replace("w1", "w2") for text in chosen["first-best"]]}
     groups = {"odd": np.arange(1, 40, 2), "few": np.arange(3)}
-    found, comparisons = evaluate(
-        chosen, references, others=others, groups=groups, pairs=PAIRS, tokenizer="13a", resamples=50, seed=1
+    scored, comparisons = evaluate(
+        {**texts, **chosen}, references, groups, PAIRS, tokenizer="13a", resamples=50, seed=1
     )
-    records = Records(found)
+    records = Records(scored)
     assert records.systems("BLEU") == ["first-best", "other", "one", "same", "oracle"]
     for name, kind in (("BLEU", BLEU), ("chrF", CHRF)):
         for group, rows in (("all", range(40)), ("odd", range(1, 40, 2))):
@@ -70,7 +70,7 @@ def test_odd_sums_are_scored_as_by_sacrebleu() -> None:
         "": "a b c",
         "a b c e": "a b c e f g",
     }
-    nbest = NBest.of([[Hypothesis(text, {"model": 0.0})] for text in pairs])
+    nbest = NBest.of([[text] for text in pairs], {"model": [0.0] * len(pairs)})
     counts = count_hypotheses(bleu_metric("13a"), nbest, list(pairs.values()))
     expected = [BLEU().corpus_score([text], [[reference]]).score for text, reference in pairs.items()]
     assert bleu_of_sums(counts[:, 0]) == pytest.approx(expected, rel=1e-12, abs=1e-300)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice
-from fairseq_ext.experiments.reranking.nbest import Hypothesis, NBest
+from fairseq_ext.experiments.reranking.nbest import NBest
 from fairseq_ext.experiments.reranking.tuning import (
     ascend,
     best_weight,
@@ -57,6 +57,5 @@ def test_a_feature_that_knows_the_best_is_found() -> None:
 
 
 def test_spread_is_that_within_sentences() -> None:
-    listed = [[Hypothesis("a", {"f": 100.0, "g": 5.0}), Hypothesis("b", {"f": 102.0, "g": 5.0})],
-              [Hypothesis("c", {"f": 0.0, "g": -5.0})]]  # fmt: skip
-    assert feature_spread(NBest.of(listed)).tolist() == pytest.approx([np.sqrt(0.5), 1.0])
+    nbest = NBest.of([["a", "b"], ["c"]], {"f": [100.0, 102.0, 0.0], "g": [5.0, 5.0, -5.0]})
+    assert feature_spread(nbest).tolist() == pytest.approx([np.sqrt(0.5), 1.0])

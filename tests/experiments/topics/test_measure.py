@@ -73,7 +73,7 @@ def records_of(folder: Path) -> Records:
 @pytest.mark.parametrize(
     ("system", "dims", "topic"), [("base", {}, None), ("steered", {}, None), ("steered", TOPIC_0, 0)]
 )
-def test_every_line_is_read_alone_and_its_end_counts(
+def test_perplexity_is_that_of_single_lines_with_their_ends(
     config: Topics, measured: dict[str, Path], system: str, dims: dict[str, int], topic: int | None
 ) -> None:
     scorer = scorer_of(config, system)
@@ -134,7 +134,7 @@ def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> 
         continue_prompts(scorer.model, scorer.task, data, prompts, how.model_copy(update={"max_len": length - 1}), 1)
 
 
-def test_the_text_of_the_base_is_all_unless_it_is_given(tmp_path: Path) -> None:
+def test_domains_of_the_base(tmp_path: Path) -> None:
     def base_domains(**base: Any) -> list[str]:
         return list(load(write_topic_experiment(tmp_path, {**SYSTEMS, "base": base})).base_domains)
 

@@ -62,7 +62,7 @@ def test_tokens_of_a_model_are_words_as_they_are_spelt(tmp_path: Path) -> None:
     assert corpus.documents[1] == ["camera", "plot"]
 
 
-def test_the_nearest_are_so_by_angle() -> None:
+def test_nearest_words_are_by_cosine() -> None:
     output = torch.tensor([[0.1, 0.0], [9.0, 9.0], [0.0, 5.0], [1.0, 0.0]])
     topics = torch.tensor([[1.0, 0.1], [0.0, 1.0]])
     assert words_near(topics, output, [1, 2, 3], 2) == [[3, 1], [2, 1]]

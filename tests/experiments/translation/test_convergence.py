@@ -43,9 +43,7 @@ def test_validations_are_read_and_those_of_a_resumed_training_replaced(tmp_path:
         ({950: 4.0, 1000: 3.0}, False),  # not validated before the last tenth
     ],
 )
-def test_what_falls_by_more_than_a_hundredth_in_the_last_tenth_has_not_converged(
-    curve: dict[int, float], falls: bool
-) -> None:
+def test_falling_loss_at_the_end_is_warned_of(curve: dict[int, float], falls: bool) -> None:
     assert bool(warning("mix", curve)) == falls
 
 

@@ -12,7 +12,7 @@ BANK = ["account", "credit", "loan", "interest", "cash", "payment", "debit"]
 GARDEN = ["tree", "flower", "weed", "root", "hedge", "lawn"]
 
 
-def test_other_words_are_far_and_halves_of_one_text_near_in_any_order_of_the_lines(tmp_path: Path) -> None:
+def test_distances_between_and_within_domains(tmp_path: Path) -> None:
     rng = random.Random(1)
     words = {"bank1": BANK, "bank2": BANK, "garden": GARDEN + BANK[:1]}
     corpora = {name: [" ".join(rng.choices(own, k=6)) for _ in range(500)] for name, own in words.items()}

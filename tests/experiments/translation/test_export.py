@@ -8,7 +8,7 @@ import pytest
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.origin import Origin
 from fairseq_ext.data.teacher_labels import write_teacher_record
-from fairseq_ext.experiments.metrics.records import Record, write_records
+from fairseq_ext.experiments.metrics.records import Record, write_rows
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.export import trained_outputs, trained_run
 from fairseq_ext.serve.runtime.manifest import verify
@@ -55,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path) -> None:
     scores = trained.parent / "work/scores/records.jsonl"
     scores.parent.mkdir()
-    write_records(scores, [Record(system=name, run="gad", domain="law", metric="chrF", value=40.0) for name in OUTPUTS])
+    write_rows(scores, [Record(system=name, run="gad", domain="law", metric="chrF", value=40.0) for name in OUTPUTS])
     verb("export")([str(trained), "gad", str(tmp_path / "gad")])
     shutil.rmtree(scores.parent)
     manifest = verify(tmp_path / "gad")
@@ -70,7 +70,7 @@ def test_an_export_is_what_the_file_says(trained: Path, tmp_path: Path) -> None:
     assert verify(tmp_path / "mix").classifier is None
 
 
-def test_what_is_not_trained_is_named_with_its_command(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_untrained_systems_are_named_with_their_command(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = load_config(trained)
     for name, message in (
         ("ad", "ad is not trained yet; run fairseq-ext train .*toy.yaml ad"),
@@ -87,7 +87,7 @@ def test_what_is_not_trained_is_named_with_its_command(trained: Path, capsys: py
         verb("decode")([str(trained), "ad"])
 
 
-def test_a_text_is_translated_with_the_last_that_is_trained(
+def test_text_is_translated_by_the_last_trained_system(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.en").write_text("w4 w5\n\nw6\n")

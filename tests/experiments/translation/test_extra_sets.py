@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.classifiers import classifier
-from fairseq_ext.data import teacher_labels
 from fairseq_ext.experiments.train import best_checkpoint
 from fairseq_ext.experiments.translation import extra_sets
 from fairseq_ext.experiments.translation.config import load_config
@@ -21,7 +19,9 @@ from tests.experiments.translation.small_translation_experiment import write_tra
 from tests.verbs import verb
 
 
-def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_tagged_only_for_systems_that_need_the_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: dict[str, list[str]] = {}
 
     def translate_file(folder: Path, source: Path, *_: Any) -> None:
@@ -44,7 +44,7 @@ def test_only_who_needs_it_is_told_the_domain(tmp_path: Path, monkeypatch: pytes
     assert given == expected
 
 
-def test_for_what_they_forget_models_of_one_domain_translate_all(tmp_path: Path) -> None:
+def test_models_of_one_domain_translate_all_sets_with_forgetting(tmp_path: Path) -> None:
     for forgetting, own, further in ((False, "garden", ["PLANTS"]), (True, None, ["NEWS", "FORUM", "PLANTS"])):
         config = load_config(write_translation_experiment(tmp_path / str(forgetting), forgetting=forgetting))
         [run] = config.output_runs("ft@garden")
@@ -67,16 +67,16 @@ def splits(tmp_path: Path) -> Path:
 def test_systems_with_tags_have_no_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The most probable class is base for the first line, and law is unlikely, but the likeliest, for the second."""
     probs = np.array([[0.1, 0.3, 0.6], [0.4, 0.3, 0.3]])
-    monkeypatch.setattr(classifier, "load_classifier", lambda *_: SimpleNamespace(predict=lambda _: probs))
-    monkeypatch.setattr(teacher_labels, "read_teacher_record", lambda _: {"backend": "tfidf"})
-    monkeypatch.setattr(teacher_labels, "classes_of", lambda _: ["law", "med", "base"])
+    monkeypatch.setattr(extra_sets, "load_classifier", lambda *_: SimpleNamespace(predict=lambda _: probs))
+    monkeypatch.setattr(extra_sets, "read_teacher_record", lambda _: {"backend": "tfidf"})
+    monkeypatch.setattr(extra_sets, "classes_of", lambda _: ["law", "med", "base"])
     guess = partial(with_guessed_domains, ["a", "b"], tmp_path)
     assert guess() == ["<domain:base> a", "<domain:law> b"]
     assert guess(0.5) == ["<domain:base> a", "<domain:base> b"]
     assert guess(may_be_base=False) == ["<domain:med> a", "<domain:law> b"]
 
 
-def test_two_domains_both_sides_and_short_enough(splits: Path) -> None:
+def test_domain_switch_pairs(splits: Path) -> None:
     pairs = draw_pairs(splits, ("en", "de"), 20, 12, seed=1)
     assert len(set(pairs)) == 20
     ends = set()
@@ -91,7 +91,7 @@ def test_two_domains_both_sides_and_short_enough(splits: Path) -> None:
         draw_pairs(splits, ("en", "de"), 5, 8, seed=1)
 
 
-def test_the_verb_translates_the_sets_by_what_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_plans_sets_for_trained_systems_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_translation_experiment(tmp_path)
     checkpoint = best_checkpoint(load_config(path), "mix")
     for folder in ("data-bin", "splits"):

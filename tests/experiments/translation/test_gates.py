@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.teacher_labels import label_path, write_probs, write_teacher_record
 from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.translation.gates import (
@@ -18,7 +17,6 @@ from fairseq_ext.experiments.translation.gates import (
     WEIGHT,
     Labels,
     gate_records,
-    read_gates,
     read_labels,
 )
 from fairseq_ext.text.text_files import write_lines
@@ -71,13 +69,3 @@ def test_inputs_alone_are_counted_where_gates_see_several(tmp_path: Path, labels
     for layer, other in (("encoder 1", "decoder 1"), ("decoder 1", "encoder 1")):
         expected = records.value("gad", CORRECT, layer=other)
         assert records.value("gad", CORRECT, layer=layer, alone="states") == expected
-
-
-@pytest.mark.parametrize("text", ['{"id": 0, "encoder": [[1]], "decoder": [[1]]}', '{"id": 1}', "nonsense"])
-def test_mistakes_are_named(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "gates.jsonl"
-    write_lines(path, [text])
-    with pytest.raises(InputError, match=f"{path}, line 1: "):
-        read_gates(path, 3, 2)
-    with pytest.raises(InputError, match=f"{path}: does not match the 3 sentences"):
-        read_gates(write_gates(path, {1: GATES[1]}), 3, 2)

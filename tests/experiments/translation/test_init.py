@@ -37,9 +37,7 @@ def corpora(pairs: int, words: float = 15.0) -> Corpora:
     return Corpora(Path("x"), ("en", "de"), {"a": pairs // 2, "b": pairs // 2}, words, {})
 
 
-def test_what_is_written_is_an_experiment_with_the_systems_of_a_shipped_one(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_written_experiment_has_the_systems_of_a_shipped_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verb("init")([str(folder)])
     assert "mix: 60 passes over the text. About " in capsys.readouterr().out
     config = load_config(Path("my.yaml"))
@@ -54,7 +52,7 @@ def test_what_is_written_is_an_experiment_with_the_systems_of_a_shipped_one(
     assert shipped["translate"]["outputs"].items() <= ours["translate"]["outputs"].items()
 
 
-def test_gates_of_the_paper(folder: Path) -> None:
+def test_paper_option_has_the_gates_of_the_paper(folder: Path) -> None:
     verb("init")([str(folder), "--paper"])
     ours, paper = (
         sections_of(path)["train"]["systems"] for path in (Path("my.yaml"), ROOT / "configs/mdmt/paper.yaml")
@@ -79,7 +77,7 @@ def test_many_pairs_and_gpus_make_the_papers_model(folder: Path) -> None:
     assert systems["mix"].options.keys() & {"fp16", "cpu-processes"} == {"fp16"}
 
 
-def test_what_cannot_be_prepared_is_refused(folder: Path) -> None:
+def test_swapped_or_unknown_languages_are_refused(folder: Path) -> None:
     write_lines(folder / "law.de", [f"the committee adopted report number {number}" for number in range(400)])
     write_lines(folder / "law.en", [f"der Ausschuss hat den Bericht {number} angenommen" for number in range(400)])
     with pytest.raises(InputError, match="law: the en side is in de"):
@@ -156,7 +154,7 @@ def test_on_a_base_from_a_package(folder: Path) -> None:
     ("base", "said"),
     [("nowhere", "--base nowhere: not found; give"), (".", r"\.: has no base model")],
 )
-def test_what_is_no_base(folder: Path, base: str, said: str) -> None:
+def test_unusable_bases_are_refused(folder: Path, base: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         verb("init")([str(folder), "--base", base])
     assert not Path("my.yaml").exists()

@@ -19,7 +19,7 @@ ADAPTERS = 3 * 2 * (8 + 10 + 12)
 GATES = 2 * 3 * 4
 
 
-def test_counts(tmp_path: Path, data: Path) -> None:
+def test_parameters_are_counted(tmp_path: Path, data: Path) -> None:
     task, args = toy.make_task(data, *SIZE, "--share-all-embeddings", arch="transformer_gated_adapter_tiny")
     path = tmp_path / "checkpoint.pt"
     toy.write_checkpoint(path, args, toy.make_model(task, args))

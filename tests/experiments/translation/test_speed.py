@@ -24,9 +24,7 @@ def test_the_classifier_counts_where_it_is_used() -> None:
     assert platform.node() not in describe_machine(on_cpu=True)
 
 
-def test_outputs_take_turns_the_best_round_counts_and_what_is_timed_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_are_timed_in_turn_and_finished_timings_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str]] = []
 
     def generate(tool: str, arguments: list[str], messages: Path, **_: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import print_plan, run_step
 from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.decoding import decoding, write_hypotheses
+from fairseq_ext.experiments.translation.decoding import write_hypotheses
 from fairseq_ext.experiments.translation.stages import TranslationRecipe
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
@@ -74,14 +74,6 @@ def test_a_run_of_a_tuned_system_comes_after_the_trials_that_choose_for_it(tmp_p
     assert [step.output.name for step in TranslationRecipe(config).train_from_start("gad")] == [
         step.output.name for step in steps
     ]
-
-
-def test_systems_with_tags_are_translated_with_tags(tmp_path: Path) -> None:
-    outputs = {"tag": {"system": "tag"}, "same": {"system": "tag", "domain-tags": True}, "mix": {"system": "mix"}}
-    systems = {"mix": MIX, "tag": {**MIX, "domain-tags": True}}
-    config = load_config(experiment_file(tmp_path, train={"systems": systems}, translate={"outputs": outputs}))
-    tags = [decoding(config, run)[1].arguments.count("--domain-tags") for run in config.all_output_runs()]
-    assert tags == [1, 1, 0]
 
 
 def test_hypotheses_are_split_by_domain_and_an_untranslated_sentence_is_named(tmp_path: Path) -> None:
