@@ -45,6 +45,7 @@ DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
 BASE_CHECKPOINT = "model.pt"
 _ENDING = "txt"
 _DEFAULT_BLOCK = 1024  # as in fairseq
+_BASE_VERSION = 2  # in version 1, lines ended with the model's end of text
 _NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
 
 
@@ -207,7 +208,13 @@ class LanguageModelRecipe(Recipe[ExperimentT]):
                 origin.write(folder)
 
         files = [] if base.path is None else [base.path]
-        return Step(output, files, {"version": 1, "tokens": length, **base.recorded}, build, results=[BASE_CHECKPOINT])
+        return Step(
+            output,
+            files,
+            {"version": _BASE_VERSION, "tokens": length, **base.recorded},
+            build,
+            results=[BASE_CHECKPOINT],
+        )
 
     def _subword_step(self, names: Sequence[str]) -> Step:
         config, work_dir = self.experiment, self.experiment.work_dir

@@ -1,9 +1,11 @@
 """The tokenizer of a Hugging Face language model as subwords: ``tokenizer.json``, and its tokens as ``dict.txt``.
 
 Tokens are written as their ids. fairseq's dictionaries begin with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``. Rows of
-their own would take part in the softmax, so four tokens of the model take their roles: its end of text is ``</s>``, and
-three that no text contains are the others (special tokens, bytes that never occur in UTF-8, ids without a token). All
-other tokens follow in the order of their ids.
+their own would take part in the softmax, so four tokens of the model take their roles: its line break is ``</s>``, with
+which fairseq ends every line, and three that no text contains are the others (special tokens, bytes that never occur in
+UTF-8, ids without a token). All other tokens follow in the order of their ids.
+
+The end of text would not do as ``</s>``: models do not expect it between the lines of a text.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class ModelTokenizer:
 
         Args:
             num_tokens: V, number of tokens of the model.
-            eos: the model's end of text, for tokenizers without ``<|endoftext|>``.
+            eos: the model's end of text, for tokenizers without a line break.
         """
         ids = self._tokenizer.get_vocab()
         if max(ids.values()) >= num_tokens:
@@ -82,7 +84,8 @@ class ModelTokenizer:
                 f"{self._where}: has the id {max(ids.values())}, but the model only {num_tokens} tokens; give the "
                 "tokenizer of this model"
             )
-        end = ids.get(_END_OF_TEXT, eos)
+        breaks = (ids[name] for name in self._line_breaks if name in ids)
+        end = next(breaks, ids.get(_END_OF_TEXT, eos))
         if end is None or not 0 <= end < num_tokens:
             raise InputError(f"{self._where}: no end of text; set eos_token_id in the model's config.json")
         own = ids.get(self._content["model"].get("unk_token") or "", end)
@@ -96,6 +99,10 @@ class ModelTokenizer:
     def _is_byte_level(self) -> bool:
         parts = json.dumps([self._content.get(key) for key in ("pre_tokenizer", "decoder")])
         return '"ByteLevel"' in parts
+
+    @property
+    def _line_breaks(self) -> tuple[str, ...]:
+        return (byte_symbols()[ord("\n")],) if self._is_byte_level else ("\n", "<0x0A>")
 
     def _unused(self, ids: dict[str, int], num_tokens: int) -> Iterator[int]:
         """Yield ids of tokens that no text contains."""

@@ -14,6 +14,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError
@@ -67,7 +68,7 @@ def randomised(model: Any) -> Any:
 
 
 def rows_of(dictionary: Dictionary, length: int = 9) -> Tensor:
-    """Two texts, which begin and continue with the end of text."""
+    """Two texts, which begin with a line break; the second has another."""
     rows = torch.randint(4, len(dictionary), (2, length), generator=torch.Generator().manual_seed(1))
     rows[:, 0] = rows[1, 5] = dictionary.eos()
     return rows
@@ -104,6 +105,18 @@ def test_scores_are_those_of_transformers(bases: Bases, tmp_path: Path, kind: st
     # Padding behind a text changes nothing.
     padded = torch.cat([rows, torch.full((2, 3), dictionary.pad())], 1)
     assert are_close(model(padded)[0][:, : rows.size(1)], expected)
+
+
+@torch.no_grad()
+def test_lines_that_fairseq_joins_are_the_models_lines(bases: Bases, tmp_path: Path) -> None:
+    path, theirs = bases["llama"]
+    dictionary, order = dictionary_of(path, theirs.config, tmp_path)
+    lines = ["The old tree", "12.5 % in 2024.", "猫"]
+    ours = [
+        dictionary.encode_line(ids, append_eos=True) for ids in ModelTokenizer(tokenizer_of(path), path).encode(lines)
+    ]
+    expected = Tokenizer.from_file(str(path / "tokenizer.json")).encode("".join(f"{line}\n" for line in lines)).ids
+    assert torch.tensor(order)[torch.cat(ours).long()].tolist() == expected
 
 
 @torch.no_grad()
