@@ -21,7 +21,7 @@ OTHERS = {
         r"up to 0\.5 chrF better",
         r"takes MIX from 32\.4 to 47\.1",
         r"−0\.25 \(three seeds on an earlier base,",
-        r"\(95 % interval 0\.7 to 2\.9\)",
+        r"\(0\.7 to 2\.9\)",
         r"learning\s+rate of 0\.003",
         r"with 0\.001\.",
         r"four million|\(4\.6 %\)",
