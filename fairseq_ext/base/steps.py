@@ -22,8 +22,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from fairseq_ext.base.errors import InputError, is_environment
 from fairseq_ext.base.executors import Workers, cluster_workers, local_step_workers, submit_step
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
@@ -245,6 +243,8 @@ def _run_graph(steps: Sequence[Step], workers: Workers, threads: int) -> None:
 
 def _submit(step: Step, workers: Workers, threads: int) -> Future:
     """Submit a step to a worker; steps that train or translate need a GPU if there is one."""
+    import cloudpickle  # fairseq's commands do not need it
+
     executor = workers.gpu_executor if step.trains or step.side_by_side else workers.executor
     return submit_step(cloudpickle.dumps((step, step.provenance())), executor, threads, workers.topic)
 

@@ -49,6 +49,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_lm_experiment(folder, base={"import": str(folder / "hf")})
     settings = yaml.safe_load(path.read_text())
     del settings["subwords"]
+    settings["tree"]["induced"]["components"] = 8  # enough for the states of a random model
     settings["train"]["systems"] = systems
     path.write_text(yaml.safe_dump(settings, sort_keys=False))
     experiments.run_whole(path)
