@@ -27,6 +27,7 @@ _UNIT = re.compile(
     "[\u2e80-\ufaff]|[^\\W\u2e80-\ufaff][\\w\u0300-\u036f]*"
     "|[^\\w\\s](?:[\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\w\\s]?)*"
 )
+_PLACEHOLDER_WORK = 16  # subwords that take as long as a placeholder, which has to be kept
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])’(?=[^\W\d_])")
 
 
@@ -68,14 +69,15 @@ class Reader:
         )
 
     def extra_work(self, request: Request) -> int:
-        """Return the number of subwords of required terms, and of marks, in a part of a text."""
+        """Return the number of subwords of required terms, and the work of marks, in a part of a text."""
         targets = [
             term.targets
             for glossary in (self.terms, request.terms)
             for term in (glossary.found_in(without_marks(request.text)) if glossary else ())
         ]
         terms = sum(max(map(self._text.count, forms)) for forms in targets)
-        return terms + len(MARK.findall(request.text))
+        marks = sum(_PLACEHOLDER_WORK if mark[1] else 1 for mark in MARK.finditer(request.text))
+        return terms + marks
 
     def read(self, requests: Sequence[Request], label: Callable[[int], str]) -> list[Question]:
         """Read requests; ``label`` returns the name of a request in error messages, given its index."""

@@ -28,7 +28,9 @@ class Limits:
     max_characters: int = _limit(20_000, "total characters of all texts of a request")
     max_beam: int = _limit(16, "largest beam size that a request may set")
     max_work: int = _limit(
-        200_000, "work of a request: beam size times the subwords of its texts and required terms, and its tags"
+        200_000,
+        "work of a request: beam size times the subwords of its texts and required terms, and its tags; a placeholder "
+        "counts as 16 subwords",
     )
     patience: float = _limit(20, "seconds for a client to send its request, and to make progress in reading the answer")
 

@@ -255,3 +255,9 @@ def test_what_a_search_has_to_keep(source: str, target: str, is_kept: bool) -> N
     marked = Marked.read(text, lambda _: True)
     own = Sentence(marked, np.array([2]), [], None, False, {}, [1] * len(marked.kept), ANY)  # type: ignore[list-item]
     assert own.is_kept(target) == is_kept
+
+
+@pytest.mark.parametrize(("text", "work"), [("a b", 0), ("%s a %d", 32), ("a <b>c</b>", 2), ("<b>%s</b> a", 18)])
+def test_placeholders_and_tags_are_work(translator: SystemTranslator, text: str, work: int) -> None:
+    [piece], _ = Request(text, "base", markup=True).divided()
+    assert translator.extra_work(piece) == work
