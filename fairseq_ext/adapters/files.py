@@ -32,6 +32,7 @@ from fairseq_ext.modules.adapter_names import GUARDED, NAMES
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
 from fairseq_ext.patches.checkpoints import check_weights
+from fairseq_ext.patches.options import check_options
 
 _SIZES = (
     *("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads"),
@@ -178,6 +179,11 @@ def _check_kind(system: System, file: AdapterFile) -> None:
         raise InputError(
             f"{file.path}: its manifest does not have the options {', '.join(ADDED[kind])}; export the adapters again"
         )
+    weights = {f"{key}@{name}": row for name, rows in file.rows.items() for key, row in rows.items()}
+    try:
+        check_options({"cfg": {"model": {"_name": kind, **options}}, "model": weights}, {})
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from None
     required: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
     for name, value in required.items():
         # Initialisation and training options do not affect the computation; the width is in the shapes.

@@ -4,6 +4,7 @@ import hashlib
 import json
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,15 @@ def test_changed_adapter_files_are_refused(law: Path, change: Callable, message:
     save_file(tensors, law, entries)
     with pytest.raises(InputError, match=message):
         read_adapters(law)
+
+
+def test_computed_options_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
+    file = read_adapters(law)
+    options = {**file.manifest.options, "frozen_mode": "${oc.env:HOME}"}
+    write_adapters(law, replace(file.manifest, options=options, tensors={}), file.rows, file.shared)
+    with pytest.raises(InputError, match=r"law.*its option frozen_mode is computed"):
+        attach_adapters(systems / "mix/model.pt", [law], tmp_path / "out.pt")
+    assert not (tmp_path / "out.pt").exists()
 
 
 def test_adapters_of_another_size_are_refused(systems: Path, tmp_path: Path, law: Path) -> None:
