@@ -146,6 +146,8 @@ _OF_FORMAT = {
     "lisp": ["lisp", "scheme"],
     "qt": ["qt", "qt-plural", "kde", "kde-kuit", "ycp", "smalltalk"],
 }  # fmt: skip
+# Each placeholder has one of these, and few sentences do.
+_SIGN = re.compile(r"[][%{}$#@\\^<:!&~]|www\.")
 # Arguments that are counted: their order is that of the source.
 _COUNTED = ("printf", "apple", "inttypes", "lisp")
 # Families that occur in texts of all kinds only as placeholders; @name and :name are also words.
@@ -181,7 +183,7 @@ def parts(text: str, dialect: str = ANY, only: Collection[str] | None = None) ->
         only: names of the families to split at (default: all of the dialect).
     """
     found, end = [], 0
-    for each in pattern_of(dialect).finditer(text):
+    for each in pattern_of(dialect).finditer(text) if _SIGN.search(text) else ():
         if only is None or each.lastgroup in only:
             found += [text[end : each.start()], each[0]]
             end = each.end()
@@ -207,7 +209,7 @@ def arguments(text: str, dialect: str = ANY) -> list[str]:
 
     Those inside of addresses count too.
     """
-    found = _arguments_of(dialect).finditer(text) if dialect != NONE else iter(())
+    found = _arguments_of(dialect).finditer(text) if dialect != NONE and _SIGN.search(text) else ()
     return [each[0] for each in found if each.lastgroup and "$" not in each[0]]
 
 

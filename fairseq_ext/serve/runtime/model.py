@@ -126,21 +126,3 @@ def padded(rows: Sequence[np.ndarray], pad: int) -> np.ndarray:
     for own, row in zip(found, rows, strict=True):
         own[: len(row)] = row
     return found
-
-
-def attend(
-    model: Model, sources: np.ndarray, route: Route, targets: Sequence[np.ndarray], first: int
-) -> list[np.ndarray]:
-    """Return the decoder's attention to the source before each token of the given translations.
-
-    Shape:
-        sources: B×S, padded; result: B arrays of T×S, rows sum to one
-    """
-    state = State(model, sources, route, 1)
-    before = padded([np.array([first, *target[:-1]]) for target in targets], first)
-    shares = []
-    for column in before.T[..., None]:
-        shares.append(state.advance(column)["attention"])
-        state.follow()
-    joined = np.concatenate(shares, axis=1)
-    return [own[: len(target)] for own, target in zip(joined, targets, strict=True)]

@@ -21,7 +21,9 @@ class Hypothesis:
 
     tokens: np.ndarray  # including the end of the sentence
     score: float  # mean log probability per token, with the length penalty
-    gates: np.ndarray | None = None  # weights of the decoder's gates, T×L×D; None if not requested
+    # Weights of the decoder's gates, T×L×D, and attention to the padded source, T×S; None if not requested.
+    gates: np.ndarray | None = None
+    attention: np.ndarray | None = None
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Search:
         output: the choice of the next token.
         prefixes: tokens with which the translation of each sentence begins.
         with_gates: whether to return the weights of gates.
+        with_attention: whether to return the attention to the source.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Search:
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
         with_gates: bool = False,
+        with_attention: bool = False,
     ) -> None:
         self.options, self.vocabulary, self.output = options, vocabulary, output
         self.next_tokens = NextTokens(output, options, vocabulary)
@@ -67,7 +71,10 @@ class Search:
         self.is_done = np.zeros(len(sources), bool)
         self.scores = np.zeros((len(sources), 1), np.float32)
         self.tokens = np.full((len(sources), 1, 1), vocabulary.first, np.int64)
-        self.gates: list[np.ndarray] | None = [] if with_gates and model.has_gates else None
+        names = {"gates": with_gates and model.has_gates, "attention": with_attention}
+        # Outputs of the decoder at each step, R×W×… or R×1×…, and which hypothesis each one continued since, R×W.
+        self.traces: dict[str, list[np.ndarray]] = {name: [] for name, is_wanted in names.items() if is_wanted}
+        self.parents: list[np.ndarray] = []
         self.prefixes = padded([np.array(prefix) for prefix in prefixes or [[]] * len(sources)], NO_PREFIX)
 
     def run(self) -> list[Found]:
@@ -87,8 +94,8 @@ class Search:
     def _advance(self) -> np.ndarray:
         """Run the decoder, and return its hidden states: R·W×H."""
         found = self.state.advance(self.tokens[:, :, -1])
-        if self.gates is not None:
-            self.gates.append(found["gates"])
+        for name, steps in self.traces.items():
+            steps.append(found[name])
         return found["states"]
 
     def _go_on(self, states: np.ndarray) -> None:
@@ -128,8 +135,7 @@ class Search:
         rows = np.arange(len(parents))[:, None]
         self.scores = scores
         self.tokens = np.concatenate([self.tokens[rows, parents], tokens[:, :, None]], axis=2)
-        if self.gates is not None:
-            self.gates = [self._of(gates, rows, parents) for gates in self.gates]
+        self.parents.append(parents)
         self.state.follow(parents)
 
     def _end(self, row: int, parent: int, score: float) -> None:
@@ -138,22 +144,32 @@ class Search:
         if len(found) == self.options.beam:
             return
         tokens = np.append(self.tokens[row, parent, 1:], self.vocabulary.last)
-        gates = None
-        if self.gates is not None:
-            gates = np.stack([self._of(each, row, parent) for each in self.gates])
-        found.append(Hypothesis(tokens, float(score / np.float32(len(tokens) ** self.options.lenpen)), gates))
+        score = float(score / np.float32(len(tokens) ** self.options.lenpen))
+        found.append(Hypothesis(tokens, score, **self._traces_of(row, parent)))
         self.is_done[row] = len(found) == self.options.beam
 
-    def _of(self, gates: np.ndarray, rows: np.ndarray | int, parents: np.ndarray | int) -> np.ndarray:
-        """Select gate weights of hypotheses at one step. If only the source decides, all hypotheses share them."""
-        return gates[rows, parents if gates.shape[1] > 1 else 0 * parents]
+    def _traces_of(self, row: int, parent: int) -> dict[str, np.ndarray]:
+        """Return what was traced of the current hypotheses' ``parent`` at each of its tokens, by name: T×…"""
+        if not self.traces:
+            return {}
+        places = [parent]
+        for parents in reversed(self.parents):
+            places.append(parents[row, places[-1]])
+        # If all hypotheses of a sentence share a value, it has one place.
+        return {
+            name: np.stack(
+                [each[row, min(place, each.shape[1] - 1)] for each, place in zip(steps, places[::-1], strict=True)]
+            )
+            for name, steps in self.traces.items()
+        }
 
     def _drop_done(self) -> None:
         kept = np.flatnonzero(~self.is_done)
         self.state.keep(kept)
         self.sentences, self.limits, self.prefixes = self.sentences[kept], self.limits[kept], self.prefixes[kept]
         self.is_done, self.scores, self.tokens = self.is_done[kept], self.scores[kept], self.tokens[kept]
-        self.gates = None if self.gates is None else [each[kept] for each in self.gates]
+        self.traces = {name: [each[kept] for each in steps] for name, steps in self.traces.items()}
+        self.parents = [each[kept] for each in self.parents]
 
 
 class GreedySearch(Search):
@@ -166,4 +182,5 @@ class GreedySearch(Search):
         for row in np.flatnonzero(is_end & ~self.is_done).tolist():
             self._end(row, 0, self.scores[row, 0])
         self.tokens = np.concatenate([self.tokens, tokens[:, None, None]], axis=2)
+        self.parents.append(np.zeros((len(tokens), 1), np.int64))
         self.state.follow()

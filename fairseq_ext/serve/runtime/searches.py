@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairseq_ext.serve.runtime.model import Model, Route, attend, padded
+from fairseq_ext.serve.runtime.model import Model, Route
 from fairseq_ext.serve.runtime.next_tokens import Options
 from fairseq_ext.serve.runtime.placing import Marked, Placing
 from fairseq_ext.serve.runtime.requests import LENGTH, REPETITION
@@ -120,19 +120,19 @@ class Searches:
 
         found = self._in_batches(range(len(sentences)), sentences, search, options.beam)
         faults = [each.fault_of(found[row].hypotheses[0].tokens) for row, each in enumerate(sentences)]
-        self._prefer_kept(sentences, found)
+        spoilt = self._prefer_kept(sentences, found)
         lacking = [row for row, each in enumerate(sentences) if self._lacks(each.constraints, found[row])]
-        found |= self._in_batches(lacking, sentences, search_again, wide.beam)
-        self._prefer_kept(sentences, found)
-        spoilt = [row for row, each in enumerate(sentences) if not self._is_kept(each, found[row])]
+        again = self._in_batches(lacking, sentences, search_again, wide.beam)
+        found |= again
+        spoilt = sorted({*spoilt}.difference(lacking).union(self._prefer_kept(sentences, again)))
         for row in spoilt:
             sentences[row] = self._without_placeholders(sentences[row])
         search_free = partial(search_again, banned=self._syntax if spoilt else None)
+        found |= self._in_batches(spoilt, sentences, search_free, wide.beam)
         repeating = [row for row, fault in enumerate(faults) if fault]
         no_repeat = partial(search_again, options=replace(wide, no_repeat_ngram_size=_NO_REPEAT))
-        for rows, own_search in ((spoilt, search_free), (repeating, no_repeat)):
-            again = self._in_batches(rows, sentences, own_search, wide.beam)
-            found |= {row: own for row, own in again.items() if self._is_kept(sentences[row], own)}
+        again = self._in_batches(repeating, sentences, no_repeat, wide.beam)
+        found |= {row: own for row, own in again.items() if self._is_kept(sentences[row], own)}
         texts = self._texts(sentences, [found[row].hypotheses[:candidates] for row in range(len(sentences))])
         return [(found[row], texts[row], fault) for row, fault in enumerate(faults)]
 
@@ -166,6 +166,7 @@ class Searches:
             self._text.vocabulary,
             prefixes=[sentence.prefix for sentence in batch],
             with_gates=with_gates and self._model.has_gates,
+            with_attention=any(sentence.marked.marks for sentence in batch),
         )
 
     def _output(self, batch: Sequence[Sentence]) -> Output:
@@ -213,11 +214,12 @@ class Searches:
         """Return whether the best hypothesis, if there is any, keeps the placeholders of a sentence."""
         return any(sentence.is_kept(self._text.decode(each.tokens)) for each in found.hypotheses[:1])
 
-    def _prefer_kept(self, sentences: Sequence[Sentence], found: Mapping[int, Found]) -> None:
-        """Put hypotheses that keep placeholders before others."""
-        for row, sentence in enumerate(sentences):
-            if not self._is_kept(sentence, found[row]):
-                found[row].hypotheses.sort(key=lambda each: not sentence.is_kept(self._text.decode(each.tokens)))  # noqa: B023
+    def _prefer_kept(self, sentences: Sequence[Sentence], found: Mapping[int, Found]) -> list[int]:
+        """Put hypotheses that keep placeholders before others, and return the rows that have none."""
+        others = [row for row, own in found.items() if not self._is_kept(sentences[row], own)]
+        for row in others:
+            found[row].hypotheses.sort(key=lambda each: not sentences[row].is_kept(self._text.decode(each.tokens)))  # noqa: B023
+        return [row for row in others if not self._is_kept(sentences[row], found[row])]
 
     def _without_placeholders(self, sentence: Sentence) -> Sentence:
         """Return the sentence with its placeholders hidden from the model."""
@@ -226,30 +228,24 @@ class Searches:
 
     def _texts(self, sentences: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
         """Return the texts of translations, with the marks of their sources."""
-        texts = [[self._text.decode(each.tokens) for each in own] for own in found]
-        lengths = {
-            (row, rank): len(sentence.tokens)
-            for row, sentence in enumerate(sentences)
-            for rank in range(len(found[row]) if sentence.marked.marks else 0)
-        }
-        for batch in _batches(lengths, _BATCH_TOKENS):
-            own = [sentences[row] for row, _ in batch]
-            targets = [found[row][rank].tokens for row, rank in batch]
-            sources = padded([sentence.tokens for sentence in own], self._text.vocabulary.pad)
-            shares = attend(self._model, sources, self._route(own), targets, self._text.vocabulary.first)
-            for (row, rank), tokens, share in zip(batch, targets, shares, strict=True):
-                texts[row][rank] = self._with_marks(sentences[row], texts[row][rank], tokens, share)
-        return [[each.marked.spaced(text) for text in own] for each, own in zip(sentences, texts, strict=True)]
+        return [
+            [sentence.marked.spaced(self._with_marks(sentence, each)) for each in own]
+            for sentence, own in zip(sentences, found, strict=True)
+        ]
 
-    def _with_marks(self, sentence: Sentence, text: str, tokens: np.ndarray, shares: np.ndarray) -> str:
+    def _with_marks(self, sentence: Sentence, found: Hypothesis) -> str:
+        marked, text = sentence.marked, self._text.decode(found.tokens)
+        if not marked.marks:
+            return text
+
         def count(part: str) -> int:
             return len(self._text.pieces(part))
 
-        marked = sentence.marked
         end = len(sentence.tokens) - len(self._text.vocabulary.after) - 1
-        shares = shares[:, end - count(marked.text) : end]
-        placing = Placing(marked.text, text, list(marked.kept), self._text.spans(tokens), shares, count)
-        return placing.text(marked.marks)
+        shares = found.attention[:, end - count(marked.text) : end]
+        return Placing(marked.text, text, list(marked.kept), self._text.spans(found.tokens), shares, count).text(
+            marked.marks
+        )
 
 
 def _used(given: np.ndarray, is_forced: bool) -> np.ndarray:

@@ -8,10 +8,11 @@ any subword segmentation.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -155,22 +156,24 @@ class Constraint:
         """Return how many tokens a hypothesis lacks to meet the constraint."""
         if self.pattern.search(text):
             return 0
-        return min((len(form) - size for form, size in self._begun(tokens)), default=0)
+        return min([len(form) - size for form, size in self._begun(tokens)], default=0)
 
     def next_tokens(self, tokens: list[int]) -> set[int]:
         """Return the tokens that bring a hypothesis closer to meeting the constraint."""
         return {form[size] for form, size in self._begun(tokens) if size < len(form)}
 
-    def _begun(self, tokens: list[int]) -> Iterator[tuple[list[int], int]]:
-        """Yield the forms that may continue a hypothesis, each with the number of tokens already generated."""
-        yield from ((form, _overlap(tokens, form)) for form in self.forms)
-        yield from ((form, len(tokens)) for form in self.first_forms if tokens == form[: len(tokens)])
+    def _begun(self, tokens: list[int]) -> list[tuple[list[int], int]]:
+        """Return the forms that may continue a hypothesis, each with the number of tokens already generated."""
+        first = [(form, len(tokens)) for form in self.first_forms if tokens == form[: len(tokens)]]
+        return first + [(form, _overlap(tokens, form)) for form in self.forms]
 
 
 def _overlap(tokens: list[int], form: list[int]) -> int:
     """Return the length of the longest prefix of a form that ends the hypothesis."""
+    if not tokens or tokens[-1] not in form:
+        return 0
     sizes = range(min(len(tokens), len(form)), 0, -1)
-    return next((size for size in sizes if form[size - 1] == tokens[-1] and tokens[-size:] == form[:size]), 0)
+    return next((size for size in sizes if tokens[-size:] == form[:size]), 0)
 
 
 class TermSearch(Search):
@@ -195,6 +198,7 @@ class TermSearch(Search):
     ) -> None:
         super().__init__(*given, **options)
         self._constraints, self._lengths, self._decode, self._banned = constraints, lengths, decode, banned
+        self._known: dict[tuple[int, ...], list[int]] = {}  # what hypotheses lack, by sentence and tokens
         longest = [
             length + _SPARE + sum(each.longest for each in own)
             for length, own in zip(lengths, constraints, strict=True)
@@ -210,7 +214,7 @@ class TermSearch(Search):
 
     def _rank(self, hypothesis: Hypothesis, constraints: Sequence[Constraint], length: int) -> tuple[int, float]:
         own, power = len(hypothesis.tokens), self.options.lenpen
-        lacks = _lacks(constraints, hypothesis.tokens[:-1].tolist(), self._decode)
+        lacks = sum(_missing(constraints, hypothesis.tokens[:-1].tolist(), self._decode))
         return lacks, -hypothesis.score * (own / min(own, length)) ** power
 
     def _wanted(self) -> np.ndarray:
@@ -232,26 +236,25 @@ class TermSearch(Search):
         is_wanted = np.arange(totals.shape[2]) >= totals.shape[2] - self._num_wanted
         is_looked_at = is_wanted | (totals == totals.max(2, keepdims=True))
         orders = super()._order(totals, tokens)
-        return np.stack(
-            [
-                self._shared_out(row, totals[row].ravel(), tokens[row].ravel(), [*order, *np.flatnonzero(is_seen)])
-                for row, (order, is_seen) in enumerate(zip(orders, is_looked_at, strict=True))
-            ]
-        )
+        for row in np.flatnonzero(~self.is_done).tolist():
+            places = [*orders[row].tolist(), *np.flatnonzero(is_looked_at[row]).tolist()]
+            orders[row] = self._shared_out(row, totals[row].ravel(), tokens[row].ravel(), places)
+        return orders
 
     def _shared_out(self, row: int, totals: np.ndarray, tokens: np.ndarray, places: Sequence[int]) -> np.ndarray:
         """Return the indices of continuations, in the order in which banks choose them."""
-        size = len(totals) // self.scores.shape[1]
+        size, last = len(totals) // self.scores.shape[1], self.vocabulary.last
+        hypotheses, next_tokens = self.tokens[row, :, 1:].tolist(), tokens.tolist()
+        totals = {place: total for place in places if (total := float(totals[place])) > -math.inf}
         banks: dict[int, list[int]] = {}
-        for place in sorted(dict.fromkeys(places), key=lambda place: -totals[place]):
-            hypothesis = self.tokens[row, place // size, 1:].tolist()
-            is_end = tokens[place] == self.vocabulary.last or not np.isfinite(totals[place])
-            lacks = self._lacks(row, hypothesis if is_end else [*hypothesis, int(tokens[place])])
+        for place in sorted(totals, key=totals.__getitem__, reverse=True):
+            hypothesis, token = hypotheses[place // size], next_tokens[place]
+            lacks = self._lacks(row, hypothesis if token == last else [*hypothesis, token])
             banks.setdefault(lacks, []).append(place)
         # Half of the beam is for hypotheses that lack nothing; with less, they would never end.
         complete = banks.get(0, [])[: self.options.beam // 2]
-        in_turn = [place for turn in zip_longest(*(banks[lacks] for lacks in sorted(banks))) for place in turn]
-        chosen = [place for place in (*complete, *in_turn) if place is not None and np.isfinite(totals[place])]
+        in_turn = chain.from_iterable(zip_longest(*(banks[lacks] for lacks in sorted(banks))))
+        chosen = [place for place in (*complete, *in_turn) if place is not None]
         return np.array([*dict.fromkeys((*chosen, *places))][: 2 * self.options.beam])
 
     def _hypotheses(self) -> Iterator[tuple[int, list[int]]]:
@@ -260,14 +263,22 @@ class TermSearch(Search):
 
     def _lacks(self, row: int, tokens: list[int]) -> int:
         """Return how many constraint tokens a hypothesis lacks."""
-        return _lacks(self._constraints[self.sentences[row]], tokens, self._decode)
+        return sum(self._missing(row, tokens))
+
+    def _missing(self, row: int, tokens: list[int]) -> list[int]:
+        """Return how many tokens of each constraint a hypothesis lacks."""
+        key = (int(self.sentences[row]), *tokens)
+        if key not in self._known:
+            self._known[key] = _missing(self._constraints[key[0]], tokens, self._decode)
+        return self._known[key]
 
     def _next_tokens(self, row: int, tokens: list[int]) -> list[int]:
-        text = self._decode(tokens)
-        lacking = [each for each in self._constraints[self.sentences[row]] if each.missing(tokens, text)]
-        return sorted({token for each in lacking for token in each.next_tokens(tokens)})
+        if self.is_done[row]:
+            return []
+        each = zip(self._constraints[self.sentences[row]], self._missing(row, tokens), strict=True)
+        return sorted({token for constraint, size in each if size for token in constraint.next_tokens(tokens)})
 
 
-def _lacks(constraints: Sequence[Constraint], tokens: list[int], decode: Decode) -> int:
+def _missing(constraints: Sequence[Constraint], tokens: list[int], decode: Decode) -> list[int]:
     text = decode(tokens)
-    return sum(each.missing(tokens, text) for each in constraints)
+    return [each.missing(tokens, text) for each in constraints]
