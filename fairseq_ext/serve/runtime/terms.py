@@ -114,11 +114,12 @@ def _are_alike(own: Sequence[str], words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint on a translation: it must contain one of several forms."""
+    """A constraint on a translation: it must contain one of several forms, at least once or exactly ``count`` times."""
 
     forms: list[list[int]]  # tokens of each form
     first_forms: list[list[int]]  # the same with an initial capital, for the beginning of the translation
-    pattern: re.Pattern[str]  # matches text that meets the constraint
+    pattern: re.Pattern[str]  # matches the forms in a text
+    count: int | None = None
 
     @classmethod
     def of(cls, targets: Sequence[str], encode: Callable[[str], list[int]], *, has_spaces: bool) -> Constraint:
@@ -138,9 +139,7 @@ class Constraint:
     @classmethod
     def exactly(cls, text: str, count: int, tokens: list[int]) -> Constraint:
         """Return the constraint that a translation contains a text exactly ``count`` times."""
-        own = re.escape(text) + (r"(?!\w)" if text[-1:].isalnum() else "")
-        other = f"(?:(?!{own}).)*"
-        return cls([tokens], [], re.compile(rf"\A{other}(?:{own}{other}){{{count}}}\Z", re.DOTALL))
+        return cls([tokens], [], re.compile(re.escape(text) + (r"(?!\w)" if text[-1:].isalnum() else "")), count)
 
     @property
     def longest(self) -> int:
@@ -150,13 +149,17 @@ class Constraint:
     def found_in(self, text: str) -> str | None:
         """Return the form that a translation contains, or None."""
         found = self.pattern.search(text)
-        return found and found[found.lastindex or 0]
+        return found[found.lastindex or 0] if found and self._is_met(text) else None
 
     def missing(self, tokens: list[int], text: str) -> int:
         """Return how many tokens a hypothesis lacks to meet the constraint."""
-        if self.pattern.search(text):
+        if self._is_met(text):
             return 0
         return min([len(form) - size for form, size in self._begun(tokens)], default=0)
+
+    def _is_met(self, text: str) -> bool:
+        found = self.pattern.search(text) is not None
+        return found if self.count is None else found and len(self.pattern.findall(text)) == self.count
 
     def next_tokens(self, tokens: list[int]) -> set[int]:
         """Return the tokens that bring a hypothesis closer to meeting the constraint."""
