@@ -248,9 +248,9 @@ class TermSearch(Search):
         """Return the indices of continuations, in the order in which banks choose them."""
         size, last = len(totals) // self.scores.shape[1], self.vocabulary.last
         hypotheses, next_tokens = self.tokens[row, :, 1:].tolist(), tokens.tolist()
-        totals = {place: total for place in places if (total := float(totals[place])) > -math.inf}
+        scores = {place: score for place in places if (score := float(totals[place])) > -math.inf}
         banks: dict[int, list[int]] = {}
-        for place in sorted(totals, key=totals.__getitem__, reverse=True):
+        for place in sorted(scores, key=scores.__getitem__, reverse=True):
             hypothesis, token = hypotheses[place // size], next_tokens[place]
             lacks = self._lacks(row, hypothesis if token == last else [*hypothesis, token])
             banks.setdefault(lacks, []).append(place)
