@@ -70,7 +70,7 @@ class NextTokens:
         """Return the best next token of each of R sentences with one hypothesis, and its log probability."""
         if self._is_plain(step):
             tokens, scores = self._output.best(states)
-            if not any((tokens == rare).any() for rare in self._rare):
+            if not np.isin(tokens, self._rare).any():
                 return tokens, scores
         scores, tokens = (each[:, 0] for each in self.scores(states, step))
         best = scores.argmax(1)[:, None]

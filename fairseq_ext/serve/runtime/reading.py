@@ -112,10 +112,7 @@ class Reader:
 
     def _marked(self, text: str) -> Marked:
         """Read a text with marks. Symbols and words that the model does not know are kept like placeholders."""
-        parts = [
-            _UNIT.sub(self._kept_if_unknown, part) if is_text and self._text.is_unknown(part) else part
-            for part, is_text in split_at(MARK, text)
-        ]
+        parts = [_UNIT.sub(self._kept_if_unknown, part) if is_text else part for part, is_text in split_at(MARK, text)]
         text = "".join(parts)
         return Marked.read(text, lambda placeholder: 0 < len(self._text.encode_exactly(placeholder)) <= LONGEST_KEPT)
 

@@ -82,7 +82,8 @@ class _Part:
     text: int  # index of the text in the order
     piece: int  # index of the piece between line breaks or tags
     request: Request
-    cost: int  # source tokens times beam size
+    tokens: int  # of the source
+    cost: int  # these, and the work of terms and marks, times beam size
     waits: bool = True  # whether it has not yet been put into a batch
     answer: Answer | None = None
 
@@ -155,8 +156,9 @@ class Batcher:
             for place, piece in enumerate(pieces):
                 for text, tokens in cut(piece.text, most, job.system.count_pieces):
                     own = replace(piece, text=text)
-                    job.parts.append(_Part(job, number, place, own, tokens * beam))
-                    work += beam * (tokens + job.system.extra_work(own))
+                    cost = beam * (tokens + job.system.extra_work(own))
+                    job.parts.append(_Part(job, number, place, own, tokens, cost))
+                    work += cost
                     if work > self._limits.max_work:
                         raise RefusedError(413, f"the request is too much work; {_LESS_WORK}")
         job.unanswered = len(job.parts)
@@ -208,10 +210,10 @@ class Batcher:
         """
         first = self._jobs[0] if self._oldest_is_next else min(self._jobs, key=lambda job: job.missing)
         self._oldest_is_next = not self._oldest_is_next
-        cost = first.waiting[0].cost
+        tokens = first.waiting[0].tokens
         alike = [job for job in (first, *self._jobs) if job.search == first.search]
         parts = [part for job in dict.fromkeys(alike) for part in job.waiting]
-        parts.sort(key=lambda part: abs(part.cost - cost))
+        parts.sort(key=lambda part: abs(part.tokens - tokens))
         # The first part always fits.
         costs = accumulate(part.cost for part in parts)
         batch = [
@@ -251,7 +253,7 @@ class Batcher:
     def _deliver(self, part: _Part, answer: Answer) -> None:
         job = part.job
         self._metrics.sentences.labels(part.request.route).inc()
-        self._metrics.tokens.inc(part.cost // (job.order.beam or USUAL_BEAM))
+        self._metrics.tokens.inc(part.tokens)
         part.answer = answer
         job.unanswered -= 1
         if not job.unanswered:

@@ -17,7 +17,9 @@ class Limits:
     """Limits on requests, batches and connections."""
 
     queue: int = _limit(1024, "maximum number of waiting texts; further requests get status 503")
-    max_tokens: int = _limit(256, "source tokens per batch; use more on a GPU")
+    max_tokens: int = _limit(
+        256, "source tokens per batch, and the work of its terms, tags and placeholders; use more on a GPU"
+    )
     window: float = _limit(10, "milliseconds that the first text of a batch waits for more texts", least=0)
     connections: int = _limit(
         512, "open connections; beyond this, the longest idle one is closed, or if none is idle, new ones get 503"
@@ -36,5 +38,5 @@ class Limits:
 
     @property
     def batch_cost(self) -> int:
-        """Maximum cost of a batch: source tokens times beam size."""
+        """Maximum cost of a batch: source tokens, and the work of terms and marks, times beam size."""
         return self.max_tokens * USUAL_BEAM

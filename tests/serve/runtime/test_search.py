@@ -18,7 +18,7 @@ from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.serve.graphs.graph import LARGE_BYTES, Graph
 from fairseq_ext.serve.graphs.model_graphs import write_graphs
 from fairseq_ext.serve.runtime.manifest import FLOAT32, INT8, graph_files
-from fairseq_ext.serve.runtime.model import Model, Route, attend, padded
+from fairseq_ext.serve.runtime.model import Model, Route
 from fairseq_ext.serve.runtime.next_tokens import Options
 from fairseq_ext.serve.runtime.search import Found, GreedySearch, Search
 from fairseq_ext.serve.runtime.sessions import Session
@@ -184,21 +184,22 @@ def test_a_translation_begins_as_is_asked(form: Callable) -> None:
             assert hypothesis.tokens[: len(prefix)].tolist() == prefix
 
 
-def test_attention_is_the_models(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "options"), [(Search, SEARCHES[0]), (GreedySearch, SEARCHES[2])])
+def test_attention_is_the_models(kind: Any, options: Options, data: Path, tmp_path: Path) -> None:
     _, _, model = toy_systems.make_system(data, "mix", *PRE_NORM)
     graph = graphs(model.eval(), tmp_path)
-    sources, targets = [np.array(source) for source in SOURCES], [np.array([7, 8, 2]), *[np.array([9, 2])] * 3]
-    found = attend(graph, padded(sources, VOCABULARY.pad), {}, targets, VOCABULARY.first)
-    for source, target, shares in zip(SOURCES, targets, found, strict=True):
+    found = search(graph, SOURCES, {}, options, kind, with_attention=True)
+    pairs = [(source, each) for source, own in zip(SOURCES, found, strict=True) for each in own.hypotheses]
+    for source, hypothesis in pairs:
         encoded = model.encoder(torch.tensor([source]), torch.tensor([len(source)]))
-        before = torch.tensor([[VOCABULARY.first, *target[:-1]]])
+        before = torch.tensor([[VOCABULARY.first, *hypothesis.tokens[:-1]]])
         layers = [
             model.decoder.extract_features(before, encoded, alignment_layer=layer)[1]["attn"][0][0]
             for layer in range(len(model.decoder.layers))
         ]
         expected = torch.stack(layers).mean(0).detach().numpy()
-        assert shares[:, : len(source)] == pytest.approx(expected, abs=1e-5)
-        assert not shares[:, len(source) :].any()
+        assert hypothesis.attention[:, : len(source)] == pytest.approx(expected, abs=1e-5)
+        assert not hypothesis.attention[:, len(source) :].any()
 
 
 def test_no_pair_is_repeated_where_that_is_asked(form: Callable) -> None:

@@ -80,6 +80,12 @@ def test_a_batch_has_so_many_tokens_of_texts_of_like_length() -> None:
     assert texts_of(futures[0]) == ["a", "b", long.strip(), "c c"]
 
 
+def test_a_batch_has_fewer_texts_with_marks() -> None:
+    held = Held(max_tokens=8)  # of the fake system, a tag has one
+    held.submit("a <0>b</0> c", "d e f", "g h i")
+    assert [len(batch) for batch in held.release()] == [1, 2]
+
+
 def test_a_short_order_overtakes_long_ones_which_come_to_their_end() -> None:
     held = Held(max_tokens=40)
     word = "word " * 15
