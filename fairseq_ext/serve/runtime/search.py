@@ -154,11 +154,11 @@ class Search:
             return {}
         places = [parent]
         for parents in reversed(self.parents):
-            places.append(parents[row, places[-1]])
+            places.insert(0, parents[row, places[0]])
         # If all hypotheses of a sentence share a value, it has one place.
         return {
             name: np.stack(
-                [each[row, min(place, each.shape[1] - 1)] for each, place in zip(steps, places[::-1], strict=True)]
+                [each[row, min(place, each.shape[1] - 1)] for each, place in zip(steps, places, strict=True)]
             )
             for name, steps in self.traces.items()
         }

@@ -241,11 +241,11 @@ class Searches:
         def count(part: str) -> int:
             return len(self._text.pieces(part))
 
+        assert found.attention is not None
         end = len(sentence.tokens) - len(self._text.vocabulary.after) - 1
         shares = found.attention[:, end - count(marked.text) : end]
-        return Placing(marked.text, text, list(marked.kept), self._text.spans(found.tokens), shares, count).text(
-            marked.marks
-        )
+        placing = Placing(marked.text, text, list(marked.kept), self._text.spans(found.tokens), shares, count)
+        return placing.text(marked.marks)
 
 
 def _used(given: np.ndarray, is_forced: bool) -> np.ndarray:

@@ -158,8 +158,7 @@ class Constraint:
         return min([len(form) - size for form, size in self._begun(tokens)], default=0)
 
     def _is_met(self, text: str) -> bool:
-        found = self.pattern.search(text) is not None
-        return found if self.count is None else found and len(self.pattern.findall(text)) == self.count
+        return bool(self.pattern.search(text)) if self.count is None else len(self.pattern.findall(text)) == self.count
 
     def next_tokens(self, tokens: list[int]) -> set[int]:
         """Return the tokens that bring a hypothesis closer to meeting the constraint."""
