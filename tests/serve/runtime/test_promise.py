@@ -13,7 +13,7 @@ from fairseq_ext.serve.runtime.pieces import ALONE, MARK, between_marks, keep, m
 from fairseq_ext.serve.runtime.placing import Marked
 from fairseq_ext.serve.runtime.requests import Request
 from fairseq_ext.serve.runtime.search import Found, Hypothesis
-from fairseq_ext.serve.runtime.searches import Sentence
+from fairseq_ext.serve.runtime.searches import Searches, Sentence
 from fairseq_ext.serve.runtime.sentences import cut
 from fairseq_ext.serve.runtime.tags import PLAIN, XML
 from fairseq_ext.serve.runtime.terms import Glossary, Term
@@ -64,6 +64,19 @@ def test_placeholders_stand_once_and_in_order_whatever_the_model_writes(
             assert arguments(candidate.text, dialect) == arguments(text, dialect)
             assert candidate.text.count("<b>") == text.count("<b>")
         assert set(answer.placeholders) <= set(count(text, dialect))
+
+
+def test_placeholders_that_the_second_search_keeps_are_not_hidden(
+    translator: SystemTranslator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide, hidden = Searches._without_placeholders, []
+    monkeypatch.setattr(Searches, "_without_placeholders", lambda *given: hidden.append(given) or hide(*given))
+    rng = random.Random(2)
+    texts = [" ".join(rng.choices([*WORDS[:15], "%s"], k=5)) for _ in range(40)]
+    words = translator.translate([Request(text, dialect=NONE) for text in texts], beam=1)
+    lost = [text for text, found in zip(texts, words, strict=True) if not keeps(text, found.candidates[0].text)]
+    translator.translate([Request(text) for text in lost], beam=1)
+    assert len(hidden) < len(lost)
 
 
 class Scripted:
