@@ -134,7 +134,7 @@ def test_damaged_weights_are_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_other_precisions_counters_bytes_and_what_fairseq_does_not_initialise_are_fine(good: hostile.State, tmp_path: Path) -> None:
+def test_other_precisions_bytes_and_an_unused_bias_are_fine(good: hostile.State, tmp_path: Path) -> None:
     weights = {name: value.bfloat16() for name, value in good["model"].items()}
     more = {"steps": torch.tensor(3), "names": torch.tensor([104, 105], dtype=torch.uint8)}
     more["encoder.layers.0.conv.conv_bias"] = torch.tensor([float("nan")])
