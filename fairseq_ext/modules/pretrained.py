@@ -116,9 +116,10 @@ def load_causal_model(path: Path, dtype: torch.dtype = torch.float32) -> Any:
     """
     config = read_causal_config(path)
     from transformers import AutoModelForCausalLM
-    from transformers.utils.logging import disable_progress_bar
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     disable_progress_bar()
+    set_verbosity_error()  # what a file lacks is said below, in one line
     where = str(path)
     with _in_one_line(path, where):
         _check_memory(AutoModelForCausalLM, config, dtype, where)
@@ -199,10 +200,9 @@ def _in_one_line(name: str | Path, where: str) -> Iterator[None]:
     # The library may raise any exception for a damaged file.
     except Exception as error:
         reason = (str(error).strip().splitlines() or ["no reason given"])[0]
-        raise InputError(
-            f"{where}: {str(name)!r} cannot be loaded ({reason}); give a folder with config.json, model.safetensors "
-            "and a tokenizer"
-        ) from None
+        is_gguf = str(name).endswith(GGUF)
+        needed = "the whole file" if is_gguf else "a folder with config.json, model.safetensors and a tokenizer"
+        raise InputError(f"{where}: {str(name)!r} cannot be loaded ({reason}); give {needed}") from None
 
 
 def _check_config(folder: Path) -> None:

@@ -26,7 +26,6 @@ OTHERS = {
         r"with 0\.001\.",
         r"four million|\(4\.6 %\)",
         r"at 0\.91 of the speed",
-        r"97\.1, standard model 98\.8",
         r"± 0\.\d",
         r"at 3\.3 % of",
     ],

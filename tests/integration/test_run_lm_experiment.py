@@ -1,10 +1,12 @@
 """Language models from text to their report by one command, and what holds of the figures."""
 
+import math
 from pathlib import Path
 
 import pytest
 
 from fairseq_ext.experiments.hierarchy.metric_names import LOSS
+from fairseq_ext.experiments.hierarchy.report import ON_UNSEEN
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, read_records
 from tests.experiments.small_lm_experiment import DOMAINS, UNSEEN, write_lm_experiment
 from tests.integration import experiments
@@ -35,6 +37,9 @@ def test_adapters_learn_their_domains_and_unseen_text_chooses_what_is_like_it(tm
     assert unseen["single"] == {"all", "best", "mean", *DOMAINS}
     assert unseen["manual"] >= {"all", 1, 2, "bank_do"}
     assert unseen["induced"] == {"all", 1, 2}
+    published = read_records(work / "report" / RECORDS_FILE)
+    perplexity = published.value("manual: all paths", ON_UNSEEN, "garden_new")
+    assert perplexity == pytest.approx(math.exp(found["manual"]["garden_new"]["all"]))
     base = found.pop("base")
     for name, own in found.items():
         assert sum(own[d]["own"] for d in DOMAINS) < sum(base[d]["none"] for d in DOMAINS), name

@@ -7,7 +7,7 @@ perplexities of mean losses, as in the paper's Table 2; the paper's other tables
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -37,6 +37,7 @@ from fairseq_ext.experiments.report import compare_systems, tuning_tables
 
 _PAPER = "{} in Chronopoulou et al. (2022)."
 PERPLEXITY = "perplexity"  # metric of comparisons
+IN_DOMAIN, ON_UNSEEN = "perplexity in domain", "perplexity on unseen domains"
 _AVERAGE = "average"
 _LEAVES = "Leaves, and what they were trained on"
 _AVERAGES = "The average is the perplexity of the mean loss."
@@ -59,7 +60,14 @@ def page(experiment: Hierarchy, records: Records) -> Page:
         f"{len(records.domains(LOSS, **ALL))} unseen domains."
     )
     comparisons = [comparison for setup in setups for comparison in setup.comparisons()]
-    return Page(experiment.work_dir.name, summary, sections, list(dict.fromkeys(comparisons)))
+    perplexities = [record for setup in setups for record in setup.perplexities()]
+    return Page(
+        experiment.work_dir.name,
+        summary,
+        sections,
+        list(dict.fromkeys(comparisons)),
+        records=list(dict.fromkeys(perplexities)),
+    )
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ class Setup:
     def blocks(self) -> list[Table | Plot]:
         """Return the tables and figures of the tree."""
         in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
-        title, title_unseen = f"Perplexity in domain: {self.name}", f"Perplexity on unseen domains: {self.name}"
+        title, title_unseen = (f"{metric.capitalize()}: {self.name}" for metric in (IN_DOMAIN, ON_UNSEEN))
         note, note_unseen = (_PAPER.format(f"Table {number}") for number in (in_domain, unseen))
         every_path = self.experiment.evaluate.every_path
         return [
@@ -163,6 +171,16 @@ class Setup:
         """Return the perplexity of the mean loss over domains by run. Runs not measured on all domains are omitted."""
         losses = self.records.by_run(system, LOSS, *domains, **routing) if domains else {}
         return {run: math.exp(value) for run, value in losses.items()}
+
+    def perplexities(self) -> Iterator[Record]:
+        """Yield the perplexities of the tables on the tree's domains and on unseen domains, by row and run."""
+        in_domain, unseen = (self.rows_in_domain(), sorted(self.tree.domains)), (self.rows_unseen(), self.unseen)
+        for metric, (rows, domains) in {IN_DOMAIN: in_domain, ON_UNSEEN: unseen}.items():
+            of_column = {**{domain: [domain] for domain in domains}, f"{_AVERAGE} of {len(domains)}": domains}
+            for row, scored in rows.items():
+                for column, averaged in of_column.items():
+                    for run, value in self._perplexity(*scored, averaged).items():
+                        yield Record(system=row, run=run, domain=column, metric=metric, value=value)
 
     def _chosen_paths(self) -> list[Table]:
         """Create Table 9: one for an induced tree, because systems share its clusters; otherwise one per system."""

@@ -42,7 +42,7 @@ class HierarchyRecipe(LanguageModelRecipe[Hierarchy]):
     """Language models with adapters on domain trees."""
 
     experiment_type = Hierarchy
-    page_version = 8
+    page_version = 9
 
     def training_stages(self) -> list[Stage]:
         """Return a stage for each system, and ``tree`` before the systems that need an induced tree."""

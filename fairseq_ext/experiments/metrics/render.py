@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, comparison_table
-from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, write_rows
+from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, Records, write_rows
 from fairseq_ext.experiments.metrics.tables import Table, escape
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Page:
     before_comparisons: int = 1  # number of sections before it
     headline: str = ""  # the result, in one sentence
     details: str = ""  # sentences below it
+    records: Sequence[Record] = ()  # computed from others, such as perplexities from losses
 
     def markdown(self) -> str:
         """Return the report as Markdown, without empty sections. Figures are files in the same folder."""
@@ -73,7 +74,7 @@ def write_report(folder: Path, page: Page, records: Records) -> None:
     files[PAGE_FILE] = render_page(text, page.title, page.summary, files)
     for name, content in files.items():
         (folder / name).write_text(content, encoding="utf-8", newline="\n")
-    write_rows(folder / RECORDS_FILE, records)
+    write_rows(folder / RECORDS_FILE, [*records, *page.records])
     if page.comparisons:
         write_rows(folder / COMPARISONS_FILE, page.comparisons)
 
