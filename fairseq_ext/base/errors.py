@@ -18,9 +18,11 @@ _SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother = 3, 80, 80
 # Errors where a traceback does not help: a full or read-only disk, missing permissions, a too long name, a file instead
 # of a directory.
 _ENVIRONMENT = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EACCES, errno.EPERM),
     *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
 )
+# Of the loader of libraries, PyTorch and C++ libraries, whose errors have no kind of their own.
+_NO_MEMORY = ("failed to map segment", "can't allocate memory", "bad_alloc")
 
 
 class InputError(Exception):
@@ -108,3 +110,9 @@ def run_command(main: Callable[[], None]) -> None:
         if not is_environment(error):
             raise
         raise SystemExit(line_of(InputError(f"{error}; correct this and run the same command again"))) from None
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in _NO_MEMORY):
+            raise
+        raise SystemExit(
+            line_of(InputError(f"out of memory ({error}); raise the limit, or use less at once"))
+        ) from None

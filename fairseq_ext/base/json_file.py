@@ -17,7 +17,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():  # reading a pipe would wait forever
             raise OSError("not a regular file")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = _parsed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: not found; {remedy}") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -48,15 +48,20 @@ def as_typed(content: Any, kind: type[_Kind], path: Path, remedy: str) -> _Kind:
 def json_row(line: str) -> dict[str, Any]:
     """Parse an object of a JSON lines file; raise ``ValueError`` if the line is invalid."""
     try:
-        row = json.loads(line)
-        if "\\u" in line:
-            # Raises UnicodeEncodeError for lone surrogates, which JSON allows but UTF-8 does not.
-            json.dumps(row, ensure_ascii=False).encode()
+        row = _parsed(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not valid JSON ({error})") from None
     if not isinstance(row, dict):
         raise ValueError("is not a JSON object; write one object per line, with a key for each text")
     return row
+
+
+def _parsed(text: str) -> Any:
+    content = json.loads(text)
+    if "\\u" in text:
+        # Raises UnicodeEncodeError for lone surrogates, which JSON allows but UTF-8 does not.
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
 
 
 def is_texts(value: Any) -> bool:

@@ -326,9 +326,21 @@ def versions(*packages: str) -> dict[str, str]:
     return {name: version(name) for name in packages}
 
 
+def check_replaceable(path: Path) -> None:
+    """Check that a file may be written to ``path``: a device or pipe would be replaced by it."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is not a regular file; give another path")
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path``; it replaces ``path`` if the block ends without an error."""
+    """Yield a temporary path next to ``path``; it replaces ``path`` if the block ends without an error.
+
+    Raises:
+        InputError: if ``path`` is a device, pipe or folder; see :func:`check_replaceable`.
+    """
+    check_replaceable(path)
+    path = Path(os.path.realpath(path))  # a link stays, and its file is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     # Keep the suffix last: some writers (numpy, matplotlib) choose the format by it.
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")

@@ -141,7 +141,6 @@ def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
             found = load_checkpoint(cfg, trainer, **kwargs)
         if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
             trainer.task.resume_step(remembered)
-        _end_if_complete(trainer)
         return found
 
     return check_and_load
@@ -166,12 +165,17 @@ def _check_start(cfg: Any, trainer: Any) -> None:
         )
 
 
-def _end_if_complete(trainer: Any) -> None:
+def _ending_if_complete(load: Callable[..., Any]) -> Callable[..., Any]:
     """Stop training if ``--max-update`` is already reached; fairseq checks this only after the next update."""
-    options, done = trainer.cfg.optimization, trainer.get_num_updates()
-    if 0 < options.max_update <= done:
-        print(f"--max-update {options.max_update}: the checkpoint already has all updates", file=sys.stderr)
-        options.stop_min_lr = math.inf  # fairseq checks it before the first update
+
+    def load_and_end(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
+        found, options = load(trainer, *args, **kwargs), trainer.cfg.optimization
+        if 0 < options.max_update <= trainer.get_num_updates():
+            print(f"--max-update {options.max_update}: the checkpoint already has all updates", file=sys.stderr)
+            options.stop_min_lr = math.inf  # fairseq checks it before the first update
+        return found
+
+    return load_and_end
 
 
 @contextmanager
@@ -295,5 +299,6 @@ PATCHES: list[Patch] = [
     (PathManager, "copy", _copying_whole),
     (BufferedIterator, "_create_consumer", _minding_exit),
     (LegacyDistributedDataParallel, "all_reduce_grads", _of_active),
+    (Trainer, "load_checkpoint", _ending_if_complete),
     (Trainer, "train_step", _explaining_failures),
 ]

@@ -78,6 +78,7 @@ class MultiDomainTask(VocabularyMemory, Precision):
     cfg: Any
     datasets: dict[str, Any]
     measures: Sequence[str]  # metrics to log for each domain in validation
+    typed = range(0)  # numbers of the lines that fairseq-interactive read last
     limits: Limits = {
         "dataset_impl": (
             (None, "mmap", "cached"),
@@ -174,8 +175,9 @@ class MultiDomainTask(VocabularyMemory, Precision):
             _, ignored = dataset.filter_indices_by_size(indices, max_positions)
             if len(ignored):
                 size = np.asarray(dataset.size(ignored[0])).tolist()
+                number = self.typed[ignored[0]] if self.typed else ignored[0]
                 raise InputError(
-                    f"sentence {ignored[0]}: has {size} tokens, but the limit is {max_positions}; shorten it, or "
+                    f"sentence {number}: has {size} tokens, but the limit is {max_positions}; shorten it, or "
                     "skip it with --skip-invalid-size-inputs-valid-test"
                 )
         return super().filter_indices_by_size(  # type: ignore[misc]
@@ -191,6 +193,15 @@ class MultiDomainTask(VocabularyMemory, Precision):
         return super().get_batch_iterator(  # type: ignore[misc]
             dataset, *args, num_shards=num_shards, shard_id=shard_id, **kwargs
         )
+
+    def get_interactive_tokens_and_lengths(self, lines: Sequence[str], encode_fn: Any) -> tuple[list, list]:
+        """Encode the next lines of fairseq-interactive."""
+        self.count_typed(lines)
+        return super().get_interactive_tokens_and_lengths(lines, encode_fn)  # type: ignore[misc]
+
+    def count_typed(self, lines: Sequence[str]) -> None:
+        """Number the next lines of fairseq-interactive, which reads them in parts, for messages."""
+        self.typed = range(self.typed.stop, self.typed.stop + len(lines))
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
         self._refuse_shards("fairseq-interactive")

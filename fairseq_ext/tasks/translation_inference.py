@@ -1,6 +1,6 @@
 """Translation of typed lines and of sets by fairseq's search, with domain tags and language tokens."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ class TranslationInference:
     """Mixin of the translation task: its side of fairseq-generate, fairseq-interactive and the hub."""
 
     cfg: Any
+    count_typed: Callable[[Sequence[str]], None]
 
     def build_generator(
         self, models: list, args: Any, seq_gen_cls: Any = None, extra_gen_cls_kwargs: dict | None = None, **kwargs: Any
@@ -58,8 +59,9 @@ class TranslationInference:
             bpe.encode = lambda text: CutText(cut(text), text)
         return bpe
 
-    def get_interactive_tokens_and_lengths(self, lines: Iterable[str], encode_fn: Any) -> tuple[list, list]:
+    def get_interactive_tokens_and_lengths(self, lines: Sequence[str], encode_fn: Any) -> tuple[list, list]:
         """Encode typed lines; a tag ``<domain:NAME>`` in front of a line selects its domain."""
+        self.count_typed(lines)
         tokens = [self.encode_line(line, encode_fn) for line in lines]
         return tokens, [len(line) for line in tokens]
 

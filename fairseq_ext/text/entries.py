@@ -71,7 +71,7 @@ def read_entry(
         case Form.MOSES_ZIP | Form.OPUS:
             return read_moses_zip(path, langs, policy, tally)
         case Form.TSV:
-            return read_tsv(path, policy, tally)
+            return read_tsv(path, langs, policy, tally)
         case Form.JSONL:
             return read_jsonl(path, langs, policy, tally)
         case Form.MEMORY:
@@ -230,7 +230,7 @@ def _languages(folder: Path, endings: set[str], source: str | None, target: str 
     langs = sorted(found, key=lambda lang: (lang != source, lang == target, lang != "en"))
     if len(langs) != 2 or {source, target} - {None, *langs}:
         raise InputError(
-            f"{folder}: has files in {', '.join(found) or 'no language'}; choose two with --source and --target"
+            f"{folder}: has files ending in {', '.join(found) or 'no language'}; choose two with --source and --target"
         )
     return langs[0], langs[1]
 

@@ -1,6 +1,6 @@
 """Import a domain: convert its corpora, in any supported form, to two plain files of canonical lines.
 
-The counts (``tally``) are ``lines``, the lines, units or messages read; ``bad_utf8_dropped``,
+The counts (``tally``) are ``lines``, the lines, units or messages read; ``bad_utf8_dropped``, ``header_lines``,
 ``units_without_translation`` and ``messages_…`` (fuzzy, repeated, etc.), the dropped ones among them; and counts of
 repairs, see :mod:`fairseq_ext.text.raw_text`.
 """

@@ -50,8 +50,11 @@ def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
     return sorted(sides[0])
 
 
-def read_tsv(path: Path, policy: str, tally: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a file with two columns, source TAB target; quotes have no special meaning."""
+def read_tsv(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of a file with two columns, source TAB target; quotes have no special meaning.
+
+    A first line with the languages' codes, or ``source`` and ``target``, is a header.
+    """
 
     def columns(line: str) -> tuple[str, str]:
         source, *rest = line.split("\t")
@@ -59,7 +62,12 @@ def read_tsv(path: Path, policy: str, tally: Counter[str]) -> Iterator[Pair]:
             raise ValueError(f"has {1 + len(rest)} columns; give two, source TAB target (cut -f selects columns)")
         return source, rest[0]
 
-    return _rows(path, columns, policy, tally)
+    headers = ("source", "target"), tuple(map(str.lower, langs))
+    for number, pair in enumerate(_rows(path, columns, policy, tally)):
+        if number == 0 and (pair.source.lower(), pair.target.lower()) in headers:
+            tally["header_lines"] += 1
+        else:
+            yield pair
 
 
 def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:

@@ -127,6 +127,10 @@ def _without_byte_order_mark(block: bytes, name: str, tally: Counter[str]) -> by
     start = block[:1000]
     if start.count(0) > _MAX_NULLS * len(start):
         raise InputError(f"{name}: has many null bytes, so it is UTF-16 or not text; convert it to UTF-8")
+    if b"\n" not in block and block.strip().count(b"\r") > 1:
+        raise InputError(
+            f"{name}: its lines end in carriage returns alone; convert them to line feeds by tr '\\r' '\\n'"
+        )
     if block.startswith(_BYTE_ORDER_MARK):
         tally["byte_order_marks"] += 1
     return block.removeprefix(_BYTE_ORDER_MARK)

@@ -5,7 +5,7 @@ import functools
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -25,12 +25,16 @@ def _own_handler() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def end_of(error: BaseException) -> Any:
+def raising(error: BaseException) -> Callable[[], None]:
     def main() -> None:
         raise error
 
+    return main
+
+
+def end_of(error: BaseException) -> Any:
     with pytest.raises(SystemExit) as caught:
-        run_command(main)
+        run_command(raising(error))
     return caught.value.code
 
 
@@ -85,6 +89,16 @@ def test_system_errors_are_one_line(number: int) -> None:
     assert line == f"[Errno {number}] no such luck: 'a\\nb'; correct this and run the same command again"
     with pytest.raises(FileNotFoundError):  # a mistake of the program keeps its traceback
         run_command(lambda: print(Path("absent").read_text()))
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), ImportError("libtorch.so: failed to map segment from\nshared object")]
+)
+def test_too_little_memory_is_one_line(error: Exception) -> None:
+    assert str(end_of(error)).startswith("out of memory (")
+    assert "\n" not in end_of(error)
+    with pytest.raises(RuntimeError, match="else"):
+        run_command(raising(RuntimeError("else")))
 
 
 @pytest.mark.parametrize("value", ["x" * 10_000_000, list(range(10**6)), b"\n" * 1000])

@@ -49,7 +49,7 @@ def test_wrong_array_headers_are_one_line(tmp_path: Path, data: bytes) -> None:
         read_arrays(tmp_path / "a.npz", ["x"], "train again")
 
 
-@pytest.mark.parametrize("data", [None, b"{", b"[1]", b"\xff", b'{"a": ' + b"[" * 100_000])
+@pytest.mark.parametrize("data", [None, b"{", b"[1]", b"\xff", b'{"a": ' + b"[" * 100_000, rb'{"a": "\ud800"}'])
 def test_files_without_a_json_object_are_one_line(tmp_path: Path, data: bytes | None) -> None:
     path = tmp_path / "a.json"
     if data is not None:

@@ -196,6 +196,18 @@ def test_atomic_write_leaves_the_old_file_on_failure(tmp_path: Path) -> None:
     assert read_tree(tmp_path) == {"file.txt": b"old"}
 
 
+def test_atomic_write_replaces_neither_links_nor_what_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    for text in ("one", "two"):
+        with atomic_write(tmp_path / "link") as temporary:
+            temporary.write_text(text)
+    assert read_tree(tmp_path) == {"file": b"two", "link": b"two"}
+    assert (tmp_path / "link").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: is not a regular file"), atomic_write(tmp_path / "pipe"):
+        pass
+
+
 TWO = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
 FOLLOWER = """
 import sys, time

@@ -35,6 +35,7 @@ LANGUAGE_MODEL = ["--arch", "transformer_lm", *DECODER]
 ROBERTA = ["--arch", "roberta", *ENCODER]
 BART = ["--arch", "bart_base", *ENCODER, *DECODER]
 PAIRS = ["--lang-pairs", "a-b,b-a"]
+SAMPLED = ["--multilang-sampling-alpha", "0.5"]
 CLASSES = ["--num-classes", "2", "--max-positions", "32", "--no-shuffle"]
 HEAD = ["--criterion", "sentence_prediction", *CLASSES, *ROBERTA]
 MASKED = [*ROBERTA, "--criterion", "masked_lm", "--tokens-per-sample", "32"]
@@ -53,7 +54,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
     "legacy_masked_lm": ("text", XLM),
     "masked_lm": ("text", MASKED),
     "multilingual_denoising": ("mono", [*BART, "--tokens-per-sample", "32", "--mask", "0.3"]),
-    "multilingual_language_modeling": ("mono", [*LANGUAGE_MODEL, "--tokens-per-sample", "16"]),
+    "multilingual_language_modeling": ("mono", [*LANGUAGE_MODEL, "--tokens-per-sample", "16", *SAMPLED]),
     "multilingual_masked_lm": ("mono", MASKED),
     "multilingual_translation": ("text", [*TRANSFORMER, *PAIRS, "--arch", "multilingual_transformer"]),
     "online_backtranslation": ("mono", [*TRANSFORMER, "--mono-langs", "a,b", "--valid-lang-pairs", "a-b"]),
@@ -133,8 +134,8 @@ def _binarise(path: Path, dictionary: Any, lines: list[str], **options: Any) -> 
     builder.finalize(f"{path}.idx")
 
 
-def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str, Any]:
-    """Train two updates, resume for a third, validate, and translate the test set.
+def run_training(name: str, folder: Path, run: Path, own: list[str], results: dict[str, Any]) -> None:
+    """Train two updates, resume for a third, validate, and translate the test set; each adds to the results.
 
     The weights are without ``conv_bias`` of lightconv, which fairseq neither initialises nor uses.
     """
@@ -145,7 +146,6 @@ def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str
     place = [str(folder / data)] if data else []
     task = ["--task", name.partition(",")[0], *own]
     words = [*place, *COMMON, *options, *task, "--save-dir", str(run)]
-    results: dict[str, Any] = {}
     path = run / "checkpoint_last.pt"
     for updates in (2, 3):
         _command(train.cli_main, [*words, "--max-update", str(updates)])
@@ -164,7 +164,6 @@ def run_training(name: str, folder: Path, run: Path, own: list[str]) -> dict[str
         words = [*place, *HERE, "--path", str(path), *task, *PAIR, *kept]
         decoded = _command(generate.cli_main, [*words, "--beam", "2"])
         results["translations"] = [line for line in decoded.splitlines() if line.startswith(("H-", "P-"))]
-    return results
 
 
 def _command(main: Callable[[], Any], words: list[str]) -> str:
@@ -182,10 +181,11 @@ def run_apart(name: str, folder: Path, run: Path, own: list[str]) -> Any:
     """Run it in a forked process, because tasks of fairseq change what is registered."""
     reader, writer = os.pipe()
     if os.fork() == 0:
+        found: dict[str, Any] = {}
         try:
-            found: Any = run_training(name, folder, run, own)
+            run_training(name, folder, run, own, found)
         except BaseException:
-            found = traceback.format_exc().splitlines()[-1]
+            found["error"] = traceback.format_exc().splitlines()[-1]
         with os.fdopen(writer, "w") as file:
             json.dump(found, file)
         os._exit(0)

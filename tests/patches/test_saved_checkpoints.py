@@ -134,9 +134,10 @@ def test_damaged_weights_are_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_other_precisions_counters_and_bytes_are_fine(good: hostile.State, tmp_path: Path) -> None:
+def test_other_precisions_bytes_and_an_unused_bias_are_fine(good: hostile.State, tmp_path: Path) -> None:
     weights = {name: value.bfloat16() for name, value in good["model"].items()}
     more = {"steps": torch.tensor(3), "names": torch.tensor([104, 105], dtype=torch.uint8)}
+    more["encoder.layers.0.conv.conv_bias"] = torch.tensor([float("nan")])
     torch.save({**good, "model": {**weights, **more}}, tmp_path / "model.pt")
     check_checkpoint(tmp_path / "model.pt")
 

@@ -1,6 +1,7 @@
 import json
 import shutil
 from argparse import Namespace
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,14 @@ def test_a_tag_within_typed_text_is_refused(data: Path, line: str) -> None:
     with pytest.raises(InputError, match=r"w[12].*': contains <domain:(law|med)>, a reserved symbol"):
         # A space around each tag, as the pieces of a subword model have.
         task.get_interactive_tokens_and_lengths([line], lambda text: text.replace("<", " <").replace(">", "> "))
+
+
+def test_a_too_long_line_is_numbered_within_all_that_was_typed(data: Path) -> None:
+    task, _ = loaded(data)
+    for part, expected in ((["w1", "w2"], None), (["w1", "w2 w1 w2", "w2"], "sentence 3: has")):
+        dataset = task.build_dataset_for_inference(*task.get_interactive_tokens_and_lengths(part, str))
+        with pytest.raises(InputError, match=expected) if expected else nullcontext():
+            task.filter_indices_by_size(np.arange(len(part)), dataset, (3, 3))
 
 
 def test_typed_text_yields_no_special_symbols(data: Path) -> None:

@@ -126,7 +126,7 @@ def test_text_files_are_found_and_languages_can_be_chosen(folder: Path) -> None:
     assert find_corpora(folder, source="de").langs == ("de", "en")
     assert find_corpora(folder, target="en").langs == ("de", "en")
     (folder / "law.fr").write_text("x\n")
-    with pytest.raises(InputError, match="has files in de, en, fr"):
+    with pytest.raises(InputError, match="has files ending in de, en, fr"):
         find_corpora(folder)
     assert find_corpora(folder, "en", "de").langs == ("en", "de")
     for path in (*folder.glob("*.de"), *folder.glob("*.fr")):

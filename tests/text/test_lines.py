@@ -32,7 +32,7 @@ def as_files(folder: Path, data: bytes, policy: str, tally: Counter[str]) -> Ite
 def as_tsv(folder: Path, data: bytes, policy: str, tally: Counter[str]) -> Iterator[Pair]:
     lines = [line + b"\t0" for line in data.removesuffix(b"\n").split(b"\n")] if data else []
     (folder / "x.tsv").write_bytes(b"\n".join(lines))
-    return read_tsv(folder / "x.tsv", policy, tally)
+    return read_tsv(folder / "x.tsv", LANGS, policy, tally)
 
 
 def as_zip(folder: Path, data: bytes, policy: str, tally: Counter[str]) -> Iterator[Pair]:
@@ -73,6 +73,7 @@ def test_all_readers_see_the_same_lines(tmp_path: Path, read: Read, text: str, l
     ("data", "reason"),
     [
         (b"", "is empty"),
+        (b"one\rtwo\rthree", "its lines end in carriage returns alone"),
         (b"one\na\xc0\x80\n", "line 2: byte 2 is not UTF-8"),
         ("one two\nthree\n".encode("utf-16-be"), "has many null bytes"),
         (b"\x1f\x8b\x08\0one\n", "is compressed by gzip"),
@@ -122,6 +123,13 @@ def test_unequal_sides_are_an_error(tmp_path: Path, source: bytes, target: bytes
     ):
         with pytest.raises(InputError, match=message):
             list(read())
+
+
+@pytest.mark.parametrize("header", ["EN\tpl", "source\ttarget", ""])
+def test_the_header_of_a_table_is_no_pair(tmp_path: Path, header: str) -> None:
+    rows = [header, "one\tjeden", "source\ttarget"] if header else ["one\tjeden", "source\ttarget"]
+    (tmp_path / "x.tsv").write_text("\n".join(rows))
+    assert list(read_tsv(tmp_path / "x.tsv", LANGS, "fail", Counter())) == [("one", "jeden"), ("source", "target")]
 
 
 def test_pairs_without_text_are_kept_by_import_and_dropped_by_the_split(

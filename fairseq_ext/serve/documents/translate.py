@@ -24,7 +24,7 @@ from tqdm import tqdm
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.hashing import hash_file
 from fairseq_ext.base.jobs import Engine, job_output, run_jobs
-from fairseq_ext.base.steps import atomic_write
+from fairseq_ext.base.steps import atomic_write, check_replaceable
 from fairseq_ext.serve.documents import formats
 from fairseq_ext.serve.documents.document import Document, Filling
 from fairseq_ext.serve.documents.lines import STDIN, Line, Wanted, blocks, routed_by_file, text_lines
@@ -113,10 +113,12 @@ def translate(job: Job) -> None:
     for path in (job.source, job.domains, job.terms):
         if path is not None:
             check_file(path)
-    if job.output is not None and not job.output.absolute().parent.is_dir():  # a mistyped path must not create folders
-        raise InputError(
-            f"{job.output}: the folder {job.output.parent} does not exist; create it, or choose another name"
-        )
+    if job.output is not None:
+        check_replaceable(job.output)
+        if not job.output.absolute().parent.is_dir():  # a mistyped path must not create folders
+            raise InputError(
+                f"{job.output}: the folder {job.output.parent} does not exist; create it, or choose another name"
+            )
     if job.source is not None and job.output is not None and job.output.resolve() == job.source.resolve():
         raise InputError(f"{job.output}: is the text to translate; choose another name")
     kind = job.format or (formats.TEXT if job.source is None else formats.format_of(job.source))

@@ -1,6 +1,7 @@
 """The command line: what goes together, and the true thing with tiny systems."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def test_what_cannot_be_is_one_line(exported: Path, text: Path, options: list[st
     assert "\n" not in str(caught.value)
     assert not output.exists()
     assert not Path("nosuch").exists()
+
+
+def test_a_pipe_as_output_is_refused_before_anything_is_translated(exported: Path, text: Path) -> None:
+    output = text.with_name("pipe")
+    os.mkfifo(output)
+    with pytest.raises(InputError, match="pipe: is not a regular file"):
+        verb("translate")([str(exported / "gad"), "--input", str(text), "--output", str(output)])
+    assert sorted(path.name for path in text.parent.iterdir()) == ["in.en", "pipe"]
 
 
 def test_a_typed_tag_is_refused_before_the_rest_is_translated(exported: Path, text: Path) -> None:
