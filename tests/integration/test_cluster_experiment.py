@@ -66,8 +66,14 @@ def one_that_trains(workers: list[int]) -> int:
         except (FileNotFoundError, ProcessLookupError):  # one has ended meanwhile
             return False
 
-    wait_until(lambda: any(map(trains, workers)), "no worker began to train", every=0.1)
-    return next(filter(trains, workers))
+    found: list[int] = []
+
+    def has_found() -> bool:
+        found.extend(filter(trains, workers))
+        return bool(found)
+
+    wait_until(has_found, "no worker began to train", every=0.1)
+    return found[0]
 
 
 def test_a_killed_command_leaves_nothing_and_a_lost_worker_changes_nothing(tmp_path: Path) -> None:
