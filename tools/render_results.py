@@ -304,7 +304,7 @@ def summarise(records: Records, comparisons: Sequence[Comparison] = (), baseline
         key = system, record.metric, domain
         mean = records.mean(record.system, record.metric, record.domain, **record.dims)
         if mean is not None:
-            results[key] = Result(*key[:2], mean.value, domain, mean.sd, mark=marks.get(key, ""))
+            results[key] = Result(*key[:2], mean.value, domain, mean.sd or None, mark=marks.get(key, ""))
     differences = [
         Result(
             each.system,
