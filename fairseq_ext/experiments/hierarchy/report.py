@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 from fairseq_ext.base.domain_tree import DomainTree, read_tree
@@ -177,10 +178,14 @@ class Setup:
         in_domain, unseen = (self.rows_in_domain(), sorted(self.tree.domains)), (self.rows_unseen(), self.unseen)
         for metric, (rows, domains) in {IN_DOMAIN: in_domain, ON_UNSEEN: unseen}.items():
             of_column = {**{domain: [domain] for domain in domains}, f"{_AVERAGE} of {len(domains)}": domains}
-            for row, scored in rows.items():
-                for column, averaged in of_column.items():
-                    for run, value in self._perplexity(*scored, averaged).items():
-                        yield Record(system=row, run=run, domain=column, metric=metric, value=value)
+            for row, (column, averaged) in product(rows, of_column.items()):
+                yield from self._records({row: rows[row]}, averaged, column, metric)
+
+    def _records(self, rows: Rows, domains: Sequence[str], where: str, metric: str) -> Iterator[Record]:
+        """Yield the perplexity of each row and run, averaged over domains, as that of ``where``."""
+        for row, scored in rows.items():
+            for run, value in self._perplexity(*scored, domains).items():
+                yield Record(system=row, run=run, domain=where, metric=metric, value=value)
 
     def _chosen_paths(self) -> list[Table]:
         """Create Table 9: one for an induced tree, because systems share its clusters; otherwise one per system."""
@@ -214,11 +219,7 @@ class Setup:
         return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
 
     def _compare(self, rows: Rows, domains: Sequence[str], where: str) -> list[Comparison]:
-        averages = [
-            Record(system=row, run=run, domain=where, metric=PERPLEXITY, value=value)
-            for row, scored in rows.items()
-            for run, value in self._perplexity(*scored, domains).items()
-        ]
+        averages = list(self._records(rows, domains, where, PERPLEXITY))
         pairs = {
             row: [other for other, (name, _) in rows.items() if name in self._baselines(system)]
             for row, (system, _) in rows.items()
