@@ -135,8 +135,13 @@ class Search:
         rows = np.arange(len(parents))[:, None]
         self.scores = scores
         self.tokens = np.concatenate([self.tokens[rows, parents], tokens[:, :, None]], axis=2)
-        self.parents.append(parents)
+        self._remember(parents)
         self.state.follow(parents)
+
+    def _remember(self, parents: np.ndarray) -> None:
+        """Remember which hypotheses go on, for what is traced."""
+        if self.traces:
+            self.parents.append(parents)
 
     def _end(self, row: int, parent: int, score: float) -> None:
         """Finish a hypothesis. The sentence is done when it has W of them."""
@@ -182,5 +187,5 @@ class GreedySearch(Search):
         for row in np.flatnonzero(is_end & ~self.is_done).tolist():
             self._end(row, 0, self.scores[row, 0])
         self.tokens = np.concatenate([self.tokens, tokens[:, None, None]], axis=2)
-        self.parents.append(np.zeros((len(tokens), 1), np.int64))
+        self._remember(np.zeros((len(tokens), 1), np.int64))
         self.state.follow()
