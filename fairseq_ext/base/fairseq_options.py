@@ -36,7 +36,7 @@ _WRITTEN = {"save-dir", "log-file", "tensorboard-logdir", "gates-output", "resul
 _CHECKPOINTS = {"restore-file", "finetune-from-model"}
 _NAMES_A_PATH = ("file", "path", "dir")
 # fairseq's default: the last checkpoint of the same training run.
-_OWN_CHECKPOINT = "checkpoint_last.pt"
+OWN_CHECKPOINT = "checkpoint_last.pt"
 _WITHOUT_RESULT = {
     "no-save": "training would keep no checkpoint",
     "disable-validation": "training could not choose the best checkpoint",
@@ -196,7 +196,7 @@ def _paths_in(option: str, value: str) -> list[str]:
     if option in _WRITTEN or not value or _NUMBER.fullmatch(value):
         return []
     if option in _CHECKPOINTS:
-        return [value] if value != _OWN_CHECKPOINT else []
+        return [value] if value != OWN_CHECKPOINT else []
     parts = [value] if os.path.exists(value) else value.split(os.pathsep)
     if option.split("-")[-1] in _NAMES_A_PATH:
         return parts
@@ -210,7 +210,7 @@ def check_training_options(arguments: Sequence[str], where: str) -> None:
     for option, value in options_in(arguments):
         if option in _WITHOUT_RESULT:
             raise InputError(f"{where}: --{option}: {_WITHOUT_RESULT[option]}; remove it")
-        if option in _CHECKPOINTS and value != _OWN_CHECKPOINT:
+        if option in _CHECKPOINTS and value != OWN_CHECKPOINT:
             starts.append(f"--{option} {value}")
     if len(starts) > 1:
         raise InputError(

@@ -1,7 +1,8 @@
 """Changes to fairseq, with reasons.
 
 Each module lists its changes in ``PATCHES``: the module, class or dictionary that has a function (or other object), its
-name there, and a function that returns its replacement. This file does not import fairseq.
+name there, and a function that returns its replacement, such as that of :func:`around`. This file does not import
+fairseq.
 """
 
 from __future__ import annotations
@@ -16,6 +17,15 @@ Patch = tuple[Any, str, Callable[[Any], Any]]
 # Restores what has been changed, the last change first.
 restoring = ExitStack()
 _applied: set[tuple[int, str, Callable[[Any], Any]]] = set()
+
+
+def around(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return the change to a call of ``function``, which gets the original before the arguments."""
+
+    def change(original: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: function(original, *args, **kwargs)
+
+    return change
 
 
 def apply(patches: Iterable[Patch]) -> None:

@@ -25,7 +25,7 @@ from omegaconf.nodes import AnyNode
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError, input_error_in, is_environment
-from fairseq_ext.patches import Patch, restoring
+from fairseq_ext.patches import Patch, around, restoring
 from fairseq_ext.patches.options import KINDS, NotLiteralError, check_options, forget_starting_files, plain_options
 
 _NAMES = {"i8": np.int64, "f8": np.float64}
@@ -153,22 +153,18 @@ def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
         raise
 
 
-def _saving(save: Callable[..., Any]) -> Callable[..., Any]:
+def _save(save: Callable[..., Any], content: Any, file: Any) -> Any:
     """End with one line if the disk is full; fairseq would try twice more, and print the tracebacks."""
-
-    def save_or_explain(content: Any, file: Any) -> Any:
-        if isinstance(file, str):
-            return save(content, file)
-        try:
-            return torch.save(content, file)
-        except Exception as error:
-            cause = error if isinstance(error, OSError) else error.__context__
-            if not isinstance(cause, OSError) or not is_environment(cause):
-                raise
-            name = getattr(file, "name", "a checkpoint")
-            raise InputError(f"{name}: cannot be written ({cause}); mend this, and run the command again") from None
-
-    return save_or_explain
+    if isinstance(file, str):
+        return save(content, file)
+    try:
+        return torch.save(content, file)
+    except Exception as error:
+        cause = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(cause, OSError) or not is_environment(cause):
+            raise
+        name = getattr(file, "name", "a checkpoint")
+        raise InputError(f"{name}: cannot be written ({cause}); mend this, and run the command again") from None
 
 
 def check_weights(weights: Mapping[Any, Any]) -> None:
@@ -225,40 +221,36 @@ def _one_line_errors(path: str | Path) -> Iterator[None]:
         ) from None
 
 
-def _checking(load: Callable[..., dict]) -> Callable[..., dict]:
-    def check_and_load(path: str, arg_overrides: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any) -> dict:
-        check_checkpoint(path, arg_overrides, _built.get())
-        try:
-            state = load(path, arg_overrides, *args, **kwargs)
-        # fairseq upgrades old checkpoints here without checking their contents.
-        except Exception as error:
-            raise InputError(f"{path}: not a readable checkpoint ({_reason(error)}); it has another format") from error
-        forget_starting_files(state, arg_overrides or {})
-        return state
-
-    return check_and_load
-
-
-def _building(load: Callable[..., Any]) -> Callable[..., Any]:
-    def build_or_explain(
-        filenames: Sequence[str], arg_overrides: Any = None, task: Any = None, *more: Any, **by: Any
-    ) -> Any:
-        built = KINDS if task is None else ("model", "criterion")
-        with _building_only(built), _explaining(", ".join(map(str, filenames)), "cannot build a model from it"):
-            return load(filenames, arg_overrides, task, *more, **by)
-
-    return build_or_explain
+def _load_checked(
+    load: Callable[..., dict], path: str, arg_overrides: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any
+) -> dict:
+    check_checkpoint(path, arg_overrides, _built.get())
+    try:
+        state = load(path, arg_overrides, *args, **kwargs)
+    # fairseq upgrades old checkpoints here without checking their contents.
+    except Exception as error:
+        raise InputError(f"{path}: not a readable checkpoint ({_reason(error)}); it has another format") from error
+    forget_starting_files(state, arg_overrides or {})
+    return state
 
 
-def _restoring(load: Callable[..., Any]) -> Callable[..., Any]:
-    def restore_or_explain(trainer: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
-        with (
-            _building_only(()),
-            _explaining(filename, "cannot start training from it; --reset-optimizer starts with a fresh optimizer"),
-        ):
-            return load(trainer, filename, *args, **kwargs)
+def _build(
+    load: Callable[..., Any],
+    filenames: Sequence[str],
+    arg_overrides: Any = None,
+    task: Any = None,
+    *more: Any,
+    **by: Any,
+) -> Any:
+    built = KINDS if task is None else ("model", "criterion")
+    with _building_only(built), _explaining(", ".join(map(str, filenames)), "cannot build a model from it"):
+        return load(filenames, arg_overrides, task, *more, **by)
 
-    return restore_or_explain
+
+def _restore(load: Callable[..., Any], trainer: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
+    what = "cannot start training from it; --reset-optimizer starts with a fresh optimizer"
+    with _building_only(()), _explaining(filename, what):
+        return load(trainer, filename, *args, **kwargs)
 
 
 @contextmanager
@@ -293,8 +285,8 @@ def _reason(error: BaseException) -> str:
 
 # fairseq's loading functions check checkpoints first, and raise one-line errors with the file's name.
 PATCHES: list[Patch] = [
-    (checkpoint_utils, "_torch_persistent_save", _saving),
-    (checkpoint_utils, "load_checkpoint_to_cpu", _checking),
-    (checkpoint_utils, "load_model_ensemble_and_task", _building),
-    (Trainer, "load_checkpoint", _restoring),
+    (checkpoint_utils, "_torch_persistent_save", around(_save)),
+    (checkpoint_utils, "load_checkpoint_to_cpu", around(_load_checked)),
+    (checkpoint_utils, "load_model_ensemble_and_task", around(_build)),
+    (Trainer, "load_checkpoint", around(_restore)),
 ]

@@ -20,36 +20,30 @@ from fairseq.distributed import utils as distributed_utils
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ext.base.errors import InputError, input_error_in, is_environment, line_of
-from fairseq_ext.patches import Patch
+from fairseq_ext.patches import Patch, around
 
 _AS_TEXT = f"{InputError.__module__}.{InputError.__name__}: "
 
 
-def _ending(call_main: Callable[..., Any]) -> Callable[..., Any]:
+def _call(call_main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """End commands that use ``call_main`` with one line; Hydra would print a traceback."""
-
-    def call_and_end(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return call_main(*args, **kwargs)
-        except Exception as error:
-            if (line := _line_in(error)) is None:
-                raise
-            raise SystemExit(line) from None
-
-    return call_and_end
+    try:
+        return call_main(*args, **kwargs)
+    except Exception as error:
+        if (line := _line_in(error)) is None:
+            raise
+        raise SystemExit(line) from None
 
 
-def _explaining(hook: Callable[..., Any]) -> Callable[..., Any]:
+def _explain(
+    hook: Callable[..., Any], kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Print one line for errors outside ``call_main``, such as in ``fairseq-generate``, by the interpreter's hook."""
-
-    def explain(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        line = _line_in(error) if _is_of_a_command(trace) else None
-        if line is None:
-            hook(kind, error, trace)
-        else:
-            print(line, file=sys.stderr)
-
-    return explain
+    line = _line_in(error) if _is_of_a_command(trace) else None
+    if line is None:
+        hook(kind, error, trace)
+    else:
+        print(line, file=sys.stderr)
 
 
 def _line_in(error: BaseException) -> str | None:
@@ -86,34 +80,22 @@ class ContainedTarFile(tarfile.TarFile):
     extraction_filter = staticmethod(tarfile.data_filter)
 
 
-def _containing(_: Any) -> SimpleNamespace:
-    return SimpleNamespace(open=ContainedTarFile.open)
-
-
-def _sparing_files(load: Callable[[str], str | None]) -> Callable[[str], str | None]:
+def _load_archive(load: Callable[[str], str | None], archive_file: str) -> str | None:
     """Refuse archive files: fairseq would unpack the user's file, delete it, and replace it with a folder."""
-
-    def load_archive_file(archive_file: str) -> str | None:
-        if os.path.isfile(archive_file):
-            raise InputError(f"{archive_file}: is a file; unpack it, and give the folder of the model")
-        try:
-            return load(archive_file)
-        except (tarfile.TarError, OSError) as error:
-            raise InputError(f"{archive_file}: not a readable archive of a model ({error})") from None
-
-    return load_archive_file
+    if os.path.isfile(archive_file):
+        raise InputError(f"{archive_file}: is a file; unpack it, and give the folder of the model")
+    try:
+        return load(archive_file)
+    except (tarfile.TarError, OSError) as error:
+        raise InputError(f"{archive_file}: not a readable archive of a model ({error})") from None
 
 
-def _naming_file(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
+def _make_dataset(make_dataset: Callable[..., Any], path: str, *args: Any, **kwargs: Any) -> Any:
     """Report a damaged binarised file in one line, with its name."""
-
-    def make_or_explain(path: str, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return make_dataset(path, *args, **kwargs)
-        except (struct.error, ValueError, EOFError, OverflowError, AssertionError, KeyError) as error:
-            raise InputError(f"{path}.idx: damaged ({error}); binarise the text again") from error
-
-    return make_or_explain
+    try:
+        return make_dataset(path, *args, **kwargs)
+    except (struct.error, ValueError, EOFError, OverflowError, AssertionError, KeyError) as error:
+        raise InputError(f"{path}.idx: damaged ({error}); binarise the text again") from error
 
 
 def _close(dataset: Any) -> None:
@@ -124,12 +106,12 @@ def _close(dataset: Any) -> None:
 
 
 PATCHES: list[Patch] = [
-    (distributed_utils, "call_main", _ending),
-    (sys, "excepthook", _explaining),
+    (distributed_utils, "call_main", around(_call)),
+    (sys, "excepthook", around(_explain)),
     (FastaDataset, "_build_index", lambda _: _refuse_fasta),
-    (file_utils, "load_archive_file", _sparing_files),
-    (file_utils, "tarfile", _containing),
-    (indexed_dataset, "make_dataset", _naming_file),
+    (file_utils, "load_archive_file", around(_load_archive)),
+    (file_utils, "tarfile", lambda _: SimpleNamespace(open=ContainedTarFile.open)),
+    (indexed_dataset, "make_dataset", around(_make_dataset)),
     (MMapIndexedDataset, "__del__", lambda _: _close),
     (MMapIndexedDataset.Index, "__del__", lambda _: _close),
 ]

@@ -14,38 +14,34 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
+from fairseq_ext.base.fairseq_options import OWN_CHECKPOINT
 from fairseq_ext.modules.freezing import BASE_RATES
-from fairseq_ext.patches import Patch
+from fairseq_ext.patches import Patch, around
 
 _log = logging.getLogger("fairseq_cli.train")
-_OWN = "checkpoint_last.pt"  # fairseq's default of --restore-file
 _MOST = 0.1  # relative difference of the losses that is not reported
 
 
-def _noting_base(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+def _load_checkpoint(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Remember the base if training starts from one; resumed training has updates."""
-
-    def load_and_note(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
-        found = load_checkpoint(cfg, trainer, **kwargs)
-        if trainer.get_num_updates() == 0:
-            restored = None if cfg.restore_file == _OWN else cfg.restore_file
-            trainer.unchecked_base = cfg.finetune_from_model or restored
-        return found
-
-    return load_and_note
+    found = load_checkpoint(cfg, trainer, **kwargs)
+    if trainer.get_num_updates() == 0:
+        restored = None if cfg.restore_file == OWN_CHECKPOINT else cfg.restore_file
+        trainer.unchecked_base = cfg.finetune_from_model or restored
+    return found
 
 
-def _checking_base(train_step: Callable[..., Any]) -> Callable[..., Any]:
-    def check_and_step(trainer: Trainer, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        base = vars(trainer).pop("unchecked_base", None)
-        if base is not None:
-            lines = [_about_smoothing(trainer, base), _about_modes(trainer, samples[0], base)]
-            for line in lines if trainer.is_data_parallel_master else ():
-                if line is not None:
-                    _log.warning(line)
-        return train_step(trainer, samples, *args, **kwargs)
-
-    return check_and_step
+def _train_step(
+    train_step: Callable[..., Any], trainer: Trainer, samples: Sequence[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Check the base of which :func:`_load_checkpoint` knows, in the first update."""
+    base = vars(trainer).pop("unchecked_base", None)
+    if base is not None:
+        lines = [_about_smoothing(trainer, base), _about_modes(trainer, samples[0], base)]
+        for line in lines if trainer.is_data_parallel_master else ():
+            if line is not None:
+                _log.warning(line)
+    return train_step(trainer, samples, *args, **kwargs)
 
 
 def _about_smoothing(trainer: Trainer, base: str) -> str | None:
@@ -86,6 +82,6 @@ def _bits(trainer: Trainer, sample: Any, is_training: bool) -> float:
 
 
 PATCHES: list[Patch] = [
-    (checkpoint_utils, "load_checkpoint", _noting_base),
-    (Trainer, "train_step", _checking_base),
+    (checkpoint_utils, "load_checkpoint", around(_load_checkpoint)),
+    (Trainer, "train_step", around(_train_step)),
 ]

@@ -26,7 +26,7 @@ from fairseq_ext.base.option import option
 from fairseq_ext.modules.ssru import SSRU
 from fairseq_ext.modules.transformer_options import AUTOREGRESSIVE_LAYERS, TRANSFORMER_OPTIONS
 from fairseq_ext.modules.transformer_options import SSRU as SSRU_LAYER
-from fairseq_ext.patches import Patch
+from fairseq_ext.patches import Patch, around
 
 SWISH = "swish"
 OUTPUT_BIAS = "output_bias"
@@ -42,15 +42,11 @@ def _call(encoder: FairseqEncoder, net_input: dict[str, Any]) -> Any:
     return encoder(**{name: value for name, value in net_input.items() if name != "prev_output_tokens"})
 
 
-def _lowering(prepare: Callable[..., Any]) -> Callable[..., Any]:
+def _prepare(prepare: Callable[..., Any], model: BaseFairseqModel, cfg: Any) -> None:
     """Apply the command's precision when a model is prepared for inference."""
-
-    def prepare_and_lower(model: BaseFairseqModel, cfg: Any) -> None:
-        prepare(model, cfg)
-        task = getattr(cfg, "task", None)
-        lower_precision(model, _FULL if task is None else str(getattr(task, "decoding_precision", _FULL)))
-
-    return prepare_and_lower
+    prepare(model, cfg)
+    task = getattr(cfg, "task", None)
+    lower_precision(model, _FULL if task is None else str(getattr(task, "decoding_precision", _FULL)))
 
 
 def lower_precision(model: nn.Module, precision: str) -> None:
@@ -75,53 +71,40 @@ def _with_autocast(forward: Callable[..., Any], device: str) -> Callable[..., An
     return compute
 
 
-def _with_swish(known: Callable[[str], Any]) -> Callable[[str], Any]:
+def _activation(known: Callable[[str], Any], activation: str) -> Any:
     """Return the function for ``swish``; fairseq returns a class."""
-    return lambda activation: F.silu if activation == SWISH else known(activation)
+    return F.silu if activation == SWISH else known(activation)
 
 
-def _with_bias(upgrade: Callable[..., Any]) -> Callable[..., Any]:
+def _upgrade(upgrade: Callable[..., Any], decoder: Any, state_dict: dict[str, Tensor], name: str) -> Any:
     """Add the output-layer bias of a checkpoint, if it has one, to the decoder as a buffer."""
-
-    def upgrade_state_dict_named(self: Any, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        bias = state_dict.get(f"{name}.{OUTPUT_BIAS}")
-        if bias is not None and not hasattr(self, OUTPUT_BIAS):
-            weight = self.output_projection.weight
-            self.register_buffer(OUTPUT_BIAS, weight.new_zeros(len(weight)))
-        result: dict[str, Tensor] = upgrade(self, state_dict, name)
-        return result
-
-    return upgrade_state_dict_named
+    bias = state_dict.get(f"{name}.{OUTPUT_BIAS}")
+    if bias is not None and not hasattr(decoder, OUTPUT_BIAS):
+        weight = decoder.output_projection.weight
+        decoder.register_buffer(OUTPUT_BIAS, weight.new_zeros(len(weight)))
+    return upgrade(decoder, state_dict, name)
 
 
-def _adding_bias(output_layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def add_bias(self: Any, features: Tensor) -> Tensor:
-        # Added after the product, so that its rounding does not depend on the bias.
-        logits = output_layer(self, features)
-        return logits.add_(getattr(self, OUTPUT_BIAS)) if hasattr(self, OUTPUT_BIAS) else logits
-
-    return add_bias
+def _output_layer(output_layer: Callable[..., Tensor], decoder: Any, features: Tensor) -> Tensor:
+    # The bias is added after the product, so that its rounding does not depend on the bias.
+    logits = output_layer(decoder, features)
+    return logits.add_(getattr(decoder, OUTPUT_BIAS)) if hasattr(decoder, OUTPUT_BIAS) else logits
 
 
-def _with_ssru(build: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+def _build_self_attention(
+    build: Callable[..., nn.Module], layer: Any, embed_dim: int, cfg: Any, *args: Any, **kwargs: Any
+) -> nn.Module:
     """Build an SSRU instead of the decoder's self-attention if the model's options say so."""
-
-    def build_self_attention(self: Any, embed_dim: int, cfg: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        if str(cfg.autoregressive_layer) == SSRU_LAYER:
-            return SSRU(embed_dim)
-        return build(self, embed_dim, cfg, *args, **kwargs)
-
-    return build_self_attention
+    if str(cfg.autoregressive_layer) == SSRU_LAYER:
+        return SSRU(embed_dim)
+    return build(layer, embed_dim, cfg, *args, **kwargs)
 
 
-def _with_epsilon(init: Callable[..., None]) -> Callable[..., None]:
-    def init_with_epsilon(self: nn.Module, cfg: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, cfg, *args, **kwargs)
-        for module in self.modules():
-            if hasattr(module, "eps"):
-                module.eps = cfg.layer_norm_epsilon
-
-    return init_with_epsilon
+def _init_with_epsilon(init: Callable[..., None], model: nn.Module, cfg: Any, *args: Any, **kwargs: Any) -> None:
+    init(model, cfg, *args, **kwargs)
+    for module in model.modules():
+        if hasattr(module, "eps"):
+            module.eps = cfg.layer_norm_epsilon
 
 
 class _ZeroStart(nn.Embedding):
@@ -135,12 +118,11 @@ class _ZeroStart(nn.Embedding):
         return super().forward(tokens).masked_fill(tokens.eq(self.start).unsqueeze(-1), 0)
 
 
-def _with_zero_start(init: Callable[..., None]) -> Callable[..., None]:
-    def init_with_start(self: Any, cfg: Any, dictionary: Any, embed_tokens: Any, *args: Any, **kwargs: Any) -> None:
-        table = _ZeroStart(embed_tokens, dictionary.eos()) if cfg.zero_start else embed_tokens
-        init(self, cfg, dictionary, table, *args, **kwargs)
-
-    return init_with_start
+def _init_with_start(
+    init: Callable[..., None], decoder: Any, cfg: Any, dictionary: Any, embed_tokens: Any, *args: Any, **kwargs: Any
+) -> None:
+    table = _ZeroStart(embed_tokens, dictionary.eos()) if cfg.zero_start else embed_tokens
+    init(decoder, cfg, dictionary, table, *args, **kwargs)
 
 
 _LAYER = option(
@@ -176,14 +158,13 @@ def _default_of(field: Field) -> Callable[[Any], Any]:
 
 PATCHES: list[Patch] = [
     (FairseqEncoder, "forward_non_torchscript", lambda _: _call),
-    (BaseFairseqModel, "prepare_for_inference_", _lowering),
-    (utils, "get_activation_fn", _with_swish),
+    (BaseFairseqModel, "prepare_for_inference_", around(_prepare)),
+    (utils, "get_activation_fn", around(_activation)),
     (TransformerConfig, "__dataclass_fields__", _with_more_options),
     *((TransformerConfig, field.name, _default_of(field)) for field in fields(_MORE)),
-    (TransformerDecoderBase, "upgrade_state_dict_named", _with_bias),
-    (TransformerDecoderBase, "output_layer", _adding_bias),
-    (TransformerDecoderLayerBase, "build_self_attention", _with_ssru),
-    (TransformerEncoderBase, "__init__", _with_epsilon),
-    (TransformerDecoderBase, "__init__", _with_epsilon),
-    (TransformerDecoderBase, "__init__", _with_zero_start),
+    (TransformerDecoderBase, "upgrade_state_dict_named", around(_upgrade)),
+    (TransformerDecoderBase, "output_layer", around(_output_layer)),
+    (TransformerDecoderLayerBase, "build_self_attention", around(_build_self_attention)),
+    *((side, "__init__", around(_init_with_epsilon)) for side in (TransformerEncoderBase, TransformerDecoderBase)),
+    (TransformerDecoderBase, "__init__", around(_init_with_start)),
 ]

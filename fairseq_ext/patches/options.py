@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.json_file import values_in
-from fairseq_ext.patches import Patch, restoring
+from fairseq_ext.patches import Patch, around, restoring
 
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # Operators in fairseq's own defaults: "[(512, 3)] * 20 + [(1024, 3)] * 4".
@@ -38,14 +38,10 @@ def read_values_as_literals() -> None:
             restoring.callback(vars(module).pop, "eval", None)
 
 
-def _reading_literals(call_main: Callable[..., Any]) -> Callable[..., Any]:
+def _call(call_main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Also replace ``eval`` in a command that was imported after :func:`read_values_as_literals`."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        read_values_as_literals()
-        return call_main(*args, **kwargs)
-
-    return call
+    read_values_as_literals()
+    return call_main(*args, **kwargs)
 
 
 def evaluate_literal(text: str) -> Any:
@@ -243,4 +239,4 @@ def _check_text(key: str, text: str) -> None:
         raise InputError(f"its option {key} is an address ({text[:80]!r}); download the file, and override the option")
 
 
-PATCHES: list[Patch] = [(distributed_utils, "call_main", _reading_literals)]
+PATCHES: list[Patch] = [(distributed_utils, "call_main", around(_call))]

@@ -27,28 +27,25 @@ from omegaconf import DictConfig, open_dict
 from fairseq_ext import install
 from fairseq_ext.base.children import end_with_parent
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.fairseq_options import OWN_CHECKPOINT
 from fairseq_ext.data.data_directory import VocabularyMemory
 from fairseq_ext.modules.freezing import FrozenBase
-from fairseq_ext.patches import Patch
+from fairseq_ext.patches import Patch, around
 
 _log = logging.getLogger("fairseq_cli.train")
 _HAVE_BASE = ("random_base", "base_model")  # options of models that need no checkpoint to start from
 _LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
 
-def _minding_cpus(call_main: Callable[..., Any]) -> Callable[..., Any]:
+def _call(call_main: Callable[..., Any], cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
     """Make ``fairseq-train`` support ``--cpu-processes``, and handle ``--bf16``, ``--fp16`` and ``--amp`` on a CPU."""
-
-    def call(cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
-        if Path(main.__code__.co_filename).name != "train.py":
-            return call_main(cfg, main, **kwargs)
-        if min(cfg.optimization.update_freq) < 1:
-            raise InputError("--update-freq 0: set at least 1 batch per update")
-        settle_precision(cfg)
-        count = count_processes(cfg)
-        return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
-
-    return call
+    if Path(main.__code__.co_filename).name != "train.py":
+        return call_main(cfg, main, **kwargs)
+    if min(cfg.optimization.update_freq) < 1:
+        raise InputError("--update-freq 0: set at least 1 batch per update")
+    settle_precision(cfg)
+    count = count_processes(cfg)
+    return _train_together(cfg, main, count) if count > 1 else call_main(cfg, main, **kwargs)
 
 
 def settle_precision(cfg: DictConfig) -> None:
@@ -120,37 +117,30 @@ def _without_meeting_place(cfg: DictConfig) -> DictConfig:
     return cfg
 
 
-_OWN = "checkpoint_last.pt"  # fairseq's default: the last checkpoint of the same training run, if it exists
-
-
-def _checking(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+def _load_checkpoint(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Refuse to start training from a missing file."""
-
-    def check_and_load(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
-        for option in ("restore_file", "finetune_from_model", "continue_once"):
-            path = getattr(cfg, option, None)
-            if path in (None, _OWN):
-                continue
-            if option == "restore_file":  # each process may have a separate part
-                path = path.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
-            if not PathManager.isfile(path):
-                option = option.replace("_", "-")
-                raise InputError(f"--{option} {path}: not found; give the path of a checkpoint, a .pt file")
-        _check_start(cfg, trainer)
-        with _vocabulary_checked(trainer.task) as remembered:
-            found = load_checkpoint(cfg, trainer, **kwargs)
-        if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
-            trainer.task.resume_step(remembered)
-        return found
-
-    return check_and_load
+    for option in ("restore_file", "finetune_from_model", "continue_once"):
+        path = getattr(cfg, option, None)
+        if path in (None, OWN_CHECKPOINT):
+            continue
+        if option == "restore_file":  # each process may have a separate part
+            path = path.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
+        if not PathManager.isfile(path):
+            option = option.replace("_", "-")
+            raise InputError(f"--{option} {path}: not found; give the path of a checkpoint, a .pt file")
+    _check_start(cfg, trainer)
+    with _vocabulary_checked(trainer.task) as remembered:
+        found = load_checkpoint(cfg, trainer, **kwargs)
+    if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
+        trainer.task.resume_step(remembered)
+    return found
 
 
 def _check_start(cfg: Any, trainer: Any) -> None:
     """Refuse to train additions to a random base, and warn about gates without a teacher."""
     model = trainer.get_model()
-    starts = cfg.finetune_from_model or cfg.restore_file != _OWN or getattr(cfg, "continue_once", None)
-    own = os.path.join(cfg.save_dir, _OWN.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt"))
+    starts = cfg.finetune_from_model or cfg.restore_file != OWN_CHECKPOINT or getattr(cfg, "continue_once", None)
+    own = os.path.join(cfg.save_dir, OWN_CHECKPOINT.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt"))
     if isinstance(model, FrozenBase) and not (
         starts or PathManager.isfile(own) or any(getattr(trainer.cfg.model, name, False) for name in _HAVE_BASE)
     ):
@@ -165,17 +155,13 @@ def _check_start(cfg: Any, trainer: Any) -> None:
         )
 
 
-def _ending_if_complete(load: Callable[..., Any]) -> Callable[..., Any]:
+def _load(load: Callable[..., Any], trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
     """Stop training if ``--max-update`` is already reached; fairseq checks this only after the next update."""
-
-    def load_and_end(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
-        found, options = load(trainer, *args, **kwargs), trainer.cfg.optimization
-        if 0 < options.max_update <= trainer.get_num_updates():
-            print(f"--max-update {options.max_update}: the checkpoint already has all updates", file=sys.stderr)
-            options.stop_min_lr = math.inf  # fairseq checks it before the first update
-        return found
-
-    return load_and_end
+    found, options = load(trainer, *args, **kwargs), trainer.cfg.optimization
+    if 0 < options.max_update <= trainer.get_num_updates():
+        print(f"--max-update {options.max_update}: the checkpoint already has all updates", file=sys.stderr)
+        options.stop_min_lr = math.inf  # fairseq checks it before the first update
+    return found
 
 
 @contextmanager
@@ -202,35 +188,27 @@ def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
         checkpoint_utils.load_checkpoint_to_cpu = load
 
 
-def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
+def _copy(copy: Callable[..., Any], src_path: str, dst_path: str, overwrite: bool = False) -> Any:
     """Copy to a temporary name and rename.
 
     fairseq saves one checkpoint and copies it over ``checkpoint_last.pt``, from which training resumes. If it were
     killed during the copy, neither the old nor the new checkpoint would be left.
     """
-
-    def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-        if not PathManager.supports_rename(dst_path):
-            return copy(src_path, dst_path, overwrite)
-        copied = copy(src_path, f"{dst_path}.tmp", overwrite)
-        PathManager.rename(f"{dst_path}.tmp", dst_path)
-        return copied
-
-    return copy_whole
+    if not PathManager.supports_rename(dst_path):
+        return copy(src_path, dst_path, overwrite)
+    copied = copy(src_path, f"{dst_path}.tmp", overwrite)
+    PathManager.rename(f"{dst_path}.tmp", dst_path)
+    return copied
 
 
 _LONGEST_SECONDS = 10  # limit for one batch; beyond it, fairseq exits as usual
 
 
-def _minding_exit(create: Callable[[Any], None]) -> Callable[[Any], None]:
+def _create_consumer(create: Callable[[Any], None], iterator: Any) -> None:
     """End fairseq's data threads before the interpreter exits, which would otherwise abort."""
-
-    def create_and_mind_exit(iterator: Any) -> None:
-        atexit.unregister(_stop_all)
-        atexit.register(_stop_all)
-        create(iterator)
-
-    return create_and_mind_exit
+    atexit.unregister(_stop_all)
+    atexit.register(_stop_all)
+    create(iterator)
 
 
 def _stop_all() -> None:
@@ -246,59 +224,50 @@ def _stop_all() -> None:
 _MOST = 2**28  # maximum buffer size in numbers, as in fairseq
 
 
-def _of_active(exchange: Callable[[Any], None]) -> Callable[[Any], None]:
+def _exchange_active(exchange: Callable[[Any], None], model: Any) -> None:
     """Exclude parameters without a gradient in any process from ``--ddp-backend legacy_ddp``."""
-
-    def exchange_active(self: Any) -> None:
-        if self.accumulate_grads:
-            return
-        everything = self.per_device_params
-        trained = [p for parameters in everything for p in parameters if p.requires_grad]
-        device = next(self.module.parameters()).device
-        are_active = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32, device=device)
-        distributed_utils.all_reduce(are_active, self.process_group, op="max")
-        moved = [p for p, is_active in zip(trained, are_active.tolist(), strict=True) if is_active]
-        active = {id(p) for p in moved}
-        self.per_device_params = [[p for p in parameters if id(p) in active] for parameters in everything]
-        size = sum(p.numel() for parameters in self.per_device_params for p in parameters)
-        self.buffer, self.buffer_size = None, min(size, _MOST)
-        try:
-            exchange(self)
-        finally:
-            self.per_device_params, self.buffer = everything, None
-
-    return exchange_active
+    if model.accumulate_grads:
+        return
+    everything = model.per_device_params
+    trained = [p for parameters in everything for p in parameters if p.requires_grad]
+    device = next(model.module.parameters()).device
+    are_active = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32, device=device)
+    distributed_utils.all_reduce(are_active, model.process_group, op="max")
+    active = {id(p) for p, is_active in zip(trained, are_active.tolist(), strict=True) if is_active}
+    model.per_device_params = [[p for p in parameters if id(p) in active] for parameters in everything]
+    size = sum(p.numel() for parameters in model.per_device_params for p in parameters)
+    model.buffer, model.buffer_size = None, min(size, _MOST)
+    try:
+        exchange(model)
+    finally:
+        model.per_device_params, model.buffer = everything, None
 
 
-def _explaining_failures(train_step: Callable[..., Any]) -> Callable[..., Any]:
+def _train_step(train_step: Callable[..., Any], trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
     """Explain diverged training or data of another vocabulary, instead of fairseq's traceback."""
-
-    def step_or_explain(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return train_step(trainer, *args, **kwargs)
-        # After infinite gradients, fairseq searches for their layer and fails with StopIteration.
-        except (FloatingPointError, StopIteration) as error:
-            raise InputError(
-                f"update {trainer.get_num_updates() + 1}: the loss or its gradient is not a number: the training "
-                "diverged; start again with a lower --lr, more --warmup-updates or --clip-norm"
-            ) from error
-        except IndexError as error:
-            if "out of range in self" not in str(error):
-                raise
-            raise InputError(
-                "the data has token numbers beyond the vocabulary, because it was binarised with another dictionary; "
-                "binarise it again"
-            ) from error
-
-    return step_or_explain
+    try:
+        return train_step(trainer, *args, **kwargs)
+    # After infinite gradients, fairseq searches for their layer and fails with StopIteration.
+    except (FloatingPointError, StopIteration) as error:
+        raise InputError(
+            f"update {trainer.get_num_updates() + 1}: the loss or its gradient is not a number: the training "
+            "diverged; start again with a lower --lr, more --warmup-updates or --clip-norm"
+        ) from error
+    except IndexError as error:
+        if "out of range in self" not in str(error):
+            raise
+        raise InputError(
+            "the data has token numbers beyond the vocabulary, because it was binarised with another dictionary; "
+            "binarise it again"
+        ) from error
 
 
 PATCHES: list[Patch] = [
-    (distributed_utils, "call_main", _minding_cpus),
-    (checkpoint_utils, "load_checkpoint", _checking),
-    (PathManager, "copy", _copying_whole),
-    (BufferedIterator, "_create_consumer", _minding_exit),
-    (LegacyDistributedDataParallel, "all_reduce_grads", _of_active),
-    (Trainer, "load_checkpoint", _ending_if_complete),
-    (Trainer, "train_step", _explaining_failures),
+    (distributed_utils, "call_main", around(_call)),
+    (checkpoint_utils, "load_checkpoint", around(_load_checkpoint)),
+    (PathManager, "copy", around(_copy)),
+    (BufferedIterator, "_create_consumer", around(_create_consumer)),
+    (LegacyDistributedDataParallel, "all_reduce_grads", around(_exchange_active)),
+    (Trainer, "load_checkpoint", around(_load)),
+    (Trainer, "train_step", around(_train_step)),
 ]

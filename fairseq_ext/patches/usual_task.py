@@ -13,7 +13,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK, TOPIC_MODEL
-from fairseq_ext.patches import Patch
+from fairseq_ext.patches import Patch, around
 
 _TRANSLATION = "multi_domain_translation"
 # Models that support a single task.
@@ -27,16 +27,13 @@ TASK_OF_MODEL = {
 }
 
 
-def _with_task(parse: Callable[..., Any]) -> Callable[..., Any]:
-    def parse_with_task(
-        parser: ArgumentParser, input_args: Sequence[str] | None = None, *args: Any, **given: Any
-    ) -> Any:
-        words = sys.argv[1:] if input_args is None else input_args
-        if any(action.dest == "task" for action in parser._actions):
-            parser.set_defaults(task=fitting_task(words, parser.get_default("task")))
-        return parse(parser, input_args, *args, **given)
-
-    return parse_with_task
+def _parse(
+    parse: Callable[..., Any], parser: ArgumentParser, input_args: Sequence[str] | None = None, *args: Any, **given: Any
+) -> Any:
+    words = sys.argv[1:] if input_args is None else input_args
+    if any(action.dest == "task" for action in parser._actions):
+        parser.set_defaults(task=fitting_task(words, parser.get_default("task")))
+    return parse(parser, input_args, *args, **given)
 
 
 def fitting_task(words: Sequence[str], default: str | None) -> str | None:
@@ -53,4 +50,4 @@ def fitting_task(words: Sequence[str], default: str | None) -> str | None:
     return "language_modeling" if model == TOPIC_MODEL else default
 
 
-PATCHES: list[Patch] = [(options, "parse_args_and_arch", _with_task)]
+PATCHES: list[Patch] = [(options, "parse_args_and_arch", around(_parse))]

@@ -1,6 +1,7 @@
 """Before the first update from a base, training says whether dropout disturbs the base, and changes nothing."""
 
 import math
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -137,7 +138,7 @@ def test_only_the_first_process_warns_of_a_difference_of_a_tenth(in_training: fl
     trainer.criterion.forward = lambda model, sample: model.loss(sample)
     trainer.cfg = SimpleNamespace(model=None)
     trainer._prepare_sample, trainer.get_model = lambda sample: (sample, False), lambda: model
-    step = first_batch._checking_base(lambda *_: "stepped")
+    step = partial(first_batch._train_step, lambda *_: "stepped")
     assert step(trainer, [{"ntokens": 5, "net_input": {}}]) == "stepped"
     line = f"base.pt has a loss of {in_training:.2f} bits in training mode but 8.00 in evaluation mode"
     assert [text.startswith(line) for text in said()] == [True] * is_said

@@ -17,7 +17,7 @@ from fairseq_cli import train
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.patches import training
-from fairseq_ext.patches.checkpoints import _restoring
+from fairseq_ext.patches.checkpoints import _restore
 from fairseq_ext.patches.training import count_processes, settle_precision
 from tests import toy
 
@@ -128,7 +128,7 @@ def test_an_error_at_the_start_is_one_line() -> None:
     """As that of an optimiser whose parameters were cut otherwise in earlier versions."""
     fail = Mock(side_effect=ValueError("loaded state dict contains a parameter group\nthat is of another size"))
     with pytest.raises(InputError, match=r"last\.pt: .* --reset-optimizer [^\n]*$"):
-        _restoring(fail)(None, "last.pt")
+        _restore(fail, None, "last.pt")
 
 
 # The end
