@@ -13,11 +13,10 @@ from fairseq_ext.adapters.new_text import TRAIN, VALID, Training
 from fairseq_ext.adapters.system import System
 from fairseq_ext.adapters.training import Bench, Scores, score
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.base.json_file import json_row
 from fairseq_ext.serve.graphs import exported
-from fairseq_ext.text.raw_text import canonical
+from fairseq_ext.text.parallel_files import read_jsonl, read_tsv
 from fairseq_ext.text.split import stable_hash
-from fairseq_ext.text.text_files import Pair, read_lines
+from fairseq_ext.text.text_files import Pair
 
 _FEWEST = 10  # corrections of which some are held out
 
@@ -68,28 +67,15 @@ def read_corrections(path: Path) -> list[Pair]:
 
     Of several corrections of a text, the last one counts.
     """
+    read = read_tsv if path.suffix == ".tsv" else read_jsonl
     found: dict[str, str] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        where = f"{path}, line {number}"
-        if path.suffix == ".tsv":
-            fields: list[object] = [*line.split("\t")]
-        else:
-            fields = _fields(line, where)
-        texts = [canonical(field, Counter()) for field in fields if isinstance(field, str)]
-        if len(texts) != 2 or not all(texts):
-            raise InputError(f"{where}: is no correction; give a source and a target")
-        found[texts[0]] = texts[1]
+    for number, (source, target) in enumerate(read(path, ("source", "target"), None, Counter()), start=1):
+        if not source or not target:
+            raise InputError(f"{path}, line {number}: is no correction; give a source and a target")
+        found[source] = target
     if not found:
         raise InputError(f"{path}: has no corrections")
     return [Pair(*pair) for pair in found.items()]
-
-
-def _fields(line: str, where: str) -> list[object]:
-    try:
-        row = json_row(line)
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
-    return [row.get("source"), row.get("target")]
 
 
 def _divided(pairs: Sequence[Pair], training: Training) -> tuple[list[Pair], list[Pair]]:

@@ -13,7 +13,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.jobs import Engine
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.serve.runtime.manifest import Manifest
-from fairseq_ext.text.normalise import normalise_lines
+from fairseq_ext.text.normalise import normalise_pairs
 from fairseq_ext.text.split import normalise_source, stable_hash
 from fairseq_ext.text.subwords import (
     MODEL_FILE,
@@ -94,28 +94,17 @@ def write_data(
     files = []
     for name, parts in texts.items():
         for part, pairs in parts.items():
-            kept = _normalised(pairs, manifest)
+            kept = normalise_pairs(pairs, languages, manifest.text)
             for side, lang in enumerate(languages):
                 lines = encode_lines(processors[lang], (pair[side] for pair in kept))
                 lines = refuse_tags(lines, tags, Path(name) / part)
                 write_lines(encoded / name / f"{part}.{lang}", lines)
                 files.append((f"{name}/{part}.{lang}", f"{name}/{part}.{'-'.join(languages)}.{lang}"))
     copy_subwords(system, folder, languages)
-    for lang in languages:
-        own = [file for file in files if file[0].endswith(f".{lang}")]
-        binarise_files(folder, encoded, [folder / f"dict.{lang}.txt"], own, Engine(workers=1))
+    dictionaries = [folder / f"dict.{lang}.txt" for lang in languages] * (len(files) // len(languages))
+    binarise_files(folder, encoded, dictionaries, files, Engine(workers=1))
     write_lines(folder / DOMAINS_FILE, domains)
     shutil.rmtree(encoded)
-
-
-def _normalised(pairs: Sequence[Pair], manifest: Manifest) -> list[Pair]:
-    if manifest.text is None:
-        return list(pairs)
-    sides = [
-        normalise_lines([pair[side] for pair in pairs], lang, manifest.text)
-        for side, lang in enumerate(manifest.languages)
-    ]
-    return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
 def split_pairs(name: str, pairs: Sequence[Pair], training: Training) -> dict[str, list[Pair]]:

@@ -46,18 +46,6 @@ def job_output(folder: Path, index: int) -> Path:
     return folder / f"{index:06d}"
 
 
-def move_outputs(jobs: Path, count: int, folder: Path) -> None:
-    """Move the files of all jobs into one folder, keeping their subdirectories, and delete the jobs."""
-    for index in range(count):
-        output = job_output(jobs, index)
-        for path in sorted(output.rglob("*")):
-            if path.is_file():  # an interrupted run may have moved the files already
-                target = folder / path.relative_to(output)
-                target.parent.mkdir(exist_ok=True)
-                path.rename(target)
-    remove_jobs(jobs)
-
-
 def remove_jobs(folder: Path) -> None:
     """Delete the jobs' directories. They are renamed first, so that an interruption leaves no incomplete job."""
     gone = folder.with_name(f"{folder.name}.gone")
@@ -95,6 +83,21 @@ def run_jobs(
         for index, result in _run_missing(job, folder, missing, engine):
             results.append(result)
             progress.update(sizes[index])
+    return results
+
+
+def fill_by_jobs(folder: Path, job: Job, count: int, engine: Engine, label: str) -> list[Any]:
+    """Run jobs like :func:`run_jobs`, and move their files, with their subdirectories, to ``folder``."""
+    jobs = folder / JOBS_DIR
+    results = run_jobs(job, jobs, count, engine, label)
+    for index in range(count):
+        output = job_output(jobs, index)
+        for path in sorted(output.rglob("*")):
+            if path.is_file():  # an interrupted run may have moved the files already
+                target = folder / path.relative_to(output)
+                target.parent.mkdir(exist_ok=True)
+                path.rename(target)
+    remove_jobs(jobs)
     return results
 
 

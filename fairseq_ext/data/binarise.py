@@ -4,47 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
-from fairseq_ext.base.jobs import JOBS_DIR, Engine, move_outputs, run_jobs
+from fairseq_ext.base.jobs import Engine, fill_by_jobs
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import copy_subwords, dictionary_of
-
-
-@dataclass(frozen=True)
-class BinariseFile:
-    """A task that binarises one file with fairseq's binariser; returns its name and the percentage of unknown pieces.
-
-    ``files`` are pairs of a file of pieces below ``encoded`` and an output path without extension. fairseq could split
-    a file among several processes, but these survive if the parent is killed.
-    """
-
-    encoded: Path
-    dictionaries: Sequence[Path]
-    files: Sequence[tuple[str, str]]
-
-    def __call__(self, index: int, output: Path) -> tuple[str, float]:
-        """Binarise the file with this index as ``NAME.{bin,idx}`` into an empty directory."""
-        quieten_fairseq()
-        # Imported here because fairseq takes seconds to import.
-        from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
-        from fairseq.data import Dictionary
-
-        source, target = self.files[index]
-        (output / target).parent.mkdir(exist_ok=True)
-        dictionary = Dictionary.load(str(self.dictionaries[index]))
-        summary = FileBinarizer.multiprocess_dataset(
-            str(self.encoded / source),
-            "mmap",
-            VocabularyDatasetBinarizer(dictionary, append_eos=True),
-            str(output / target),
-            vocab_size=len(dictionary),
-            num_workers=1,
-        )
-        return source, round(summary.replaced_percent, 3)
 
 
 def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
@@ -71,13 +38,37 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
 def binarise_files(
     folder: Path, encoded: Path, dictionaries: Sequence[Path], files: Sequence[tuple[str, str]], engine: Engine
 ) -> str:
-    """Binarise files below ``folder`` with :class:`BinariseFile`; return a message about the rate of unknown pieces.
+    """Binarise files below ``folder`` with fairseq's binariser; return a message about the rate of unknown pieces.
 
-    ``dictionaries`` has one entry per file, or one for all.
+    Args:
+        dictionaries: one for each file, or one for all.
+        files: pairs of a file of pieces below ``encoded`` and an output path without extension.
     """
     each = [path.resolve() for path in dictionaries] * (len(files) if len(dictionaries) == 1 else 1)
-    task = BinariseFile(encoded.resolve(), each, files)
-    unknown = dict(run_jobs(task, folder / JOBS_DIR, len(files), engine, "binarise"))
-    move_outputs(folder / JOBS_DIR, len(files), folder)
-    most, worst = max((percent, name) for name, percent in unknown.items())
+    unknown = fill_by_jobs(
+        folder, partial(_binarise_file, encoded.resolve(), each, files), len(files), engine, "binarise"
+    )
+    most, worst = max(unknown, default=(0.0, ""))  # an interrupted run may have binarised all
     return f"at most {most:.3f} % of pieces are unknown, in {worst}" if most else "no unknown pieces"
+
+
+def _binarise_file(
+    encoded: Path, dictionaries: Sequence[Path], files: Sequence[tuple[str, str]], index: int, output: Path
+) -> tuple[float, str]:
+    """Run the job that binarises one file; return the percentage of unknown pieces and the file's name.
+
+    fairseq could split a file among several processes, but these survive if the parent is killed.
+    """
+    quieten_fairseq()
+    # Imported here because fairseq takes seconds to import.
+    from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
+    from fairseq.data import Dictionary
+
+    source, target = files[index]
+    (output / target).parent.mkdir(exist_ok=True)
+    dictionary = Dictionary.load(str(dictionaries[index]))
+    binarizer = VocabularyDatasetBinarizer(dictionary, append_eos=True)
+    summary = FileBinarizer.multiprocess_dataset(
+        str(encoded / source), "mmap", binarizer, str(output / target), vocab_size=len(dictionary), num_workers=1
+    )
+    return round(summary.replaced_percent, 3), source

@@ -15,7 +15,7 @@ from typing import Literal
 
 from fairseq_ext.base.domain_names import check_domain_names
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.base.jobs import JOBS_DIR, Engine, move_outputs, run_jobs
+from fairseq_ext.base.jobs import Engine, fill_by_jobs
 from fairseq_ext.base.sections import File, Section
 from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.text.encoders import encode_texts
@@ -78,8 +78,7 @@ def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str
     task = partial(import_text, {name: path.resolve() for name, path in files.items()}, on_bad_utf8)
 
     def build(folder: Path) -> str:
-        tally = sum(run_jobs(task, folder / JOBS_DIR, len(files), engine, "import"), Counter[str]())
-        move_outputs(folder / JOBS_DIR, len(files), folder)
+        tally = sum(fill_by_jobs(folder, task, len(files), engine, "import"), Counter[str]())
         counts = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in tally.items() if count)
         return f"{counts or 'text'}, of {len(files)} domains"
 

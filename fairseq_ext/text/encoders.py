@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.base.jobs import JOBS_DIR, Engine, move_outputs, run_jobs
+from fairseq_ext.base.jobs import Engine, fill_by_jobs
 from fairseq_ext.text.byte_level_bpe import (
     DICT_FILE,
     MERGES_FILE,
@@ -37,8 +37,7 @@ Encoder = Callable[[Iterable[str]], Iterator[str]]
 def encode_texts(folder: Path, texts: Path, subwords: Path, files: Sequence[tuple[str, str]], engine: Engine) -> None:
     """Encode files from ``texts`` to the same paths under ``folder``; ``files`` are pairs of domain and set."""
     job = partial(_encode_file, texts.resolve(), subwords.resolve(), files)
-    run_jobs(job, folder / JOBS_DIR, len(files), engine, "encode")
-    move_outputs(folder / JOBS_DIR, len(files), folder)
+    fill_by_jobs(folder, job, len(files), engine, "encode")
 
 
 def _encode_file(texts: Path, subwords: Path, files: Sequence[tuple[str, str]], index: int, output: Path) -> None:

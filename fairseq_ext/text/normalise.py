@@ -16,7 +16,7 @@ from typing import Literal
 from fairseq_ext.base.sections import Section
 from fairseq_ext.text.folded_text import normal_form
 from fairseq_ext.text.languages import base_language
-from fairseq_ext.text.text_files import collapse
+from fairseq_ext.text.text_files import Pair, collapse
 
 _MAX_CHARACTERS = 10_000
 
@@ -50,6 +50,14 @@ def normalise_lines(lines: Sequence[str], lang: str, options: Normalise) -> list
             for line in lines
         ]
     return list(lines)
+
+
+def normalise_pairs(pairs: Sequence[Pair], langs: tuple[str, str], options: Normalise | None) -> Sequence[Pair]:
+    """Normalise both sides, or return the pairs unchanged if ``options`` is None."""
+    if options is None:
+        return pairs
+    sides = [normalise_lines([pair[side] for pair in pairs], lang, options) for side, lang in enumerate(langs)]
+    return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
 def _compose(form: Literal["NFC", "NFKC"], line: str) -> str:

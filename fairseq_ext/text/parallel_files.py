@@ -50,7 +50,7 @@ def moses_stems(path: Path, langs: tuple[str, str]) -> list[str]:
     return sorted(sides[0])
 
 
-def read_tsv(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+def read_tsv(path: Path, langs: tuple[str, str], policy: str | None, tally: Counter[str]) -> Iterator[Pair]:
     """Yield the pairs of a file with two columns, source TAB target; quotes have no special meaning.
 
     A first line with the languages' codes, or ``source`` and ``target``, is a header.
@@ -70,7 +70,7 @@ def read_tsv(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str
             yield pair
 
 
-def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+def read_jsonl(path: Path, langs: tuple[str, str], policy: str | None, tally: Counter[str]) -> Iterator[Pair]:
     """Yield the pairs of JSON lines ``{"en": …, "pl": …}``, which may be nested under the key ``translation``."""
 
     def texts(line: str) -> tuple[str, str]:
@@ -84,7 +84,9 @@ def read_jsonl(path: Path, langs: tuple[str, str], policy: str, tally: Counter[s
     return _rows(path, texts, policy, tally)
 
 
-def _rows(path: Path, split: Callable[[str], tuple[str, str]], policy: str, tally: Counter[str]) -> Iterator[Pair]:
+def _rows(
+    path: Path, split: Callable[[str], tuple[str, str]], policy: str | None, tally: Counter[str]
+) -> Iterator[Pair]:
     """Yield the pairs of a file with one pair per line; ``split`` raises ValueError for bad lines."""
     number = 0
     with open_binary(path, "rb") as file:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.base.domain_names import domain_tag
-from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, move_outputs, remove_jobs, run_jobs
+from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, fill_by_jobs, remove_jobs
 from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher, input_files
 from fairseq_ext.classifiers.labelling import base_path
@@ -133,8 +133,7 @@ def _import_step(config: Translation, domains: Mapping[str, Sequence[str]], engi
     def build(folder: Path) -> str:
         config.cleaning.check(langs)
         fetch_entries([entry for name in sorted(domains) for entry in domains[name]], langs, downloads)
-        run_jobs(import_one, folder / JOBS_DIR, len(domains), here, "import")
-        move_outputs(folder / JOBS_DIR, len(domains), folder)
+        fill_by_jobs(folder, import_one, len(domains), here, "import")
         pairs = sum(json.loads(index_path(folder, name).read_text(encoding="utf-8"))["pairs"] for name in domains)
         return f"{pairs:,} pairs of {len(domains)} domains"
 

@@ -42,7 +42,7 @@ from fairseq_ext.text.cleaning.language_id import LanguageId
 from fairseq_ext.text.cleaning.tally import Drop, Tally
 from fairseq_ext.text.files import open_binary
 from fairseq_ext.text.folded_text import fold
-from fairseq_ext.text.normalise import Normalise, normalise_lines
+from fairseq_ext.text.normalise import Normalise, normalise_pairs
 from fairseq_ext.text.text_files import Pair, write_lines
 
 # Cheapest first: pairs dropped by a filter do not reach later ones.
@@ -152,14 +152,6 @@ def clean_corpora(
         own = [job_output(folder / JOBS_DIR, row) for row, (domain, _) in enumerate(blocks) if domain == name]
         _assemble(folder, name, langs, own, cleaning, tally)
     return tallies
-
-
-def normalise_pairs(raw: Sequence[Pair], langs: tuple[str, str], options: Normalise | None) -> Sequence[Pair]:
-    """Normalise both sides, or return the pairs unchanged if ``options`` is None."""
-    if options is None:
-        return raw
-    sides = [normalise_lines([pair[side] for pair in raw], lang, options) for side, lang in enumerate(langs)]
-    return [Pair(*pair) for pair in zip(*sides, strict=True)]
 
 
 def _assemble(

@@ -15,10 +15,11 @@ import numpy as np
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.text.blocks import load_index, num_blocks, read_block
-from fairseq_ext.text.cleaning.clean import Cleaning, normalise_pairs
+from fairseq_ext.text.cleaning.clean import Cleaning
 from fairseq_ext.text.cleaning.completeness import LENGTHS_FILE, learn_lengths
 from fairseq_ext.text.cleaning.dictionary import EVIDENCE_FILE, Dictionary, learn_evidence, read_word_list, stems
 from fairseq_ext.text.cleaning.filters import Batch, Filter, run_filters
+from fairseq_ext.text.normalise import normalise_pairs
 from fairseq_ext.text.text_files import Pair, write_lines
 
 if TYPE_CHECKING:
