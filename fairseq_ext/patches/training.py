@@ -129,11 +129,8 @@ def _load_checkpoint(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Any
             option = option.replace("_", "-")
             raise InputError(f"--{option} {path}: not found; give the path of a checkpoint, a .pt file")
     _check_start(cfg, trainer)
-    with _vocabulary_checked(trainer.task) as remembered:
-        found = load_checkpoint(cfg, trainer, **kwargs)
-    if trainer.get_num_updates() and hasattr(trainer.task, "resume_step"):
-        trainer.task.resume_step(remembered)
-    return found
+    with _vocabulary_checked(trainer.task):
+        return load_checkpoint(cfg, trainer, **kwargs)
 
 
 def _check_start(cfg: Any, trainer: Any) -> None:
@@ -165,25 +162,19 @@ def _load(load: Callable[..., Any], trainer: Trainer, *args: Any, **kwargs: Any)
 
 
 @contextmanager
-def _vocabulary_checked(task: Any) -> Iterator[dict[str, Any]]:
-    """Check the task's vocabulary against the state in a checkpoint, which fairseq loads only for inference.
-
-    Yields:
-        Task state of the checkpoint, once it is loaded.
-    """
-    remembered: dict[str, Any] = {}
+def _vocabulary_checked(task: Any) -> Iterator[None]:
+    """Check the task's vocabulary against the state in a checkpoint, which fairseq loads only for inference."""
     load = checkpoint_utils.load_checkpoint_to_cpu
 
     def load_and_check(*args: Any, **kwargs: Any) -> dict[str, Any]:
         state = load(*args, **kwargs)
-        remembered.update(state.get("task_state") or {})
         if isinstance(task, VocabularyMemory):
-            task.check_vocabulary(remembered)
+            task.check_vocabulary(state.get("task_state") or {})
         return state
 
     checkpoint_utils.load_checkpoint_to_cpu = load_and_check
     try:
-        yield remembered
+        yield
     finally:
         checkpoint_utils.load_checkpoint_to_cpu = load
 

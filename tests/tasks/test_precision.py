@@ -1,4 +1,3 @@
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from fairseq.optim.adam import Adam
 from fairseq.tasks import FairseqTask
 
 from fairseq_ext.tasks import precision
-from fairseq_ext.tasks.precision import PRECISIONS, time_steps
+from fairseq_ext.tasks.precision import has_bfloat16_units
 from tests import toy
 
 
@@ -24,14 +23,12 @@ class Optimizer:
     backward = staticmethod(torch.Tensor.backward)
 
 
-def trained(data: Path, *options: str, start: dict[str, Any] | None = None) -> tuple[Any, Any, list]:
-    """The task, the model and the losses of some updates."""
+def trained(data: Path, *options: str) -> tuple[Any, list]:
+    """The model and the losses of some updates."""
     task, args = toy.make_task(data, "--dropout", "0.2", *options)
     model = toy.make_model(task, args, train=True)
     for parameter in model.parameters():
         parameter.requires_grad_()
-    if start is not None:
-        task.resume_step(start)
     criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
     optimizer = Optimizer(model)
     task.load_dataset("train", combine=True)
@@ -44,58 +41,38 @@ def trained(data: Path, *options: str, start: dict[str, Any] | None = None) -> t
         model.zero_grad()
         losses.append(float(task.train_step(batch, model, criterion, optimizer, update)[0].detach()))
         task.optimizer_step(optimizer, model, update)
-    return task, model, losses
-
-
-def fastest_is(monkeypatch: pytest.MonkeyPatch, chosen: str) -> list[int]:
-    """Let this way be the fastest; returns a list with an item for each time one is measured."""
-    measured: list[int] = []
-
-    def time_steps(run: Any) -> dict[str, float]:
-        measured.append(1)
-        for name in PRECISIONS:
-            run(name)
-        return {name: 0.5 if name == chosen else 1.0 for name in PRECISIONS}
-
-    monkeypatch.setattr(precision, "time_steps", time_steps)
-    return measured
+    return model, losses
 
 
 def test_float32_is_what_fairseq_computes_bit_for_bit(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, ours, losses = trained(data)
+    ours, losses = trained(data)
     monkeypatch.setattr(precision.Precision, "train_step", FairseqTask.train_step)
-    _, theirs, their_losses = trained(data)
+    theirs, their_losses = trained(data)
     assert losses == their_losses
     assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
 
 
 def test_bfloat16_has_nearly_the_losses_of_float32(data: Path) -> None:
-    _, _, exact = trained(data, "--dropout", "0")
-    task, model, rounded = trained(data, "--dropout", "0", "--cpu-precision", "bfloat16")
-    assert rounded != exact
-    assert rounded == pytest.approx(exact, rel=5e-3)
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
-    assert "cpu_step" not in task.state_dict()
+    exact, rounded = (trained(data, "--dropout", "0", "--cpu-precision", name) for name in ("float32", "bfloat16"))
+    assert rounded[1] != exact[1]
+    assert rounded[1] == pytest.approx(exact[1], rel=5e-3)
+    assert {p.dtype for p in rounded[0].parameters()} == {torch.float32}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chosen", PRECISIONS)
-def test_auto_trains_as_the_way_it_chose(data: Path, monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
-    """Measuring leaves no trace: neither in weights and gradients nor in random numbers."""
-    measured = fastest_is(monkeypatch, chosen)
-    task, model, losses = trained(data, "--cpu-precision", "auto")
-    assert len(measured) == 1
-    assert task.state_dict()["cpu_step"] == chosen
-    resumed, same, again = trained(data, "--cpu-precision", "auto", start=copy.deepcopy(task.state_dict()))
-    assert len(measured) == 1
-    assert resumed.chosen_step == chosen
-    assert losses == again
-    assert all(torch.equal(value, same.state_dict()[name]) for name, value in model.state_dict().items())
-    assert losses == trained(data, "--cpu-precision", chosen)[2]
+@pytest.mark.parametrize("has_units", [False, True])
+def test_auto_is_bfloat16_where_the_processor_has_units_for_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch, has_units: bool
+) -> None:
+    monkeypatch.setattr(precision, "has_bfloat16_units", lambda: has_units)
+    task, _ = toy.make_task(data, "--cpu-precision", "auto")
+    assert task.cpu_precision == ("bfloat16" if has_units else "float32")
 
 
-def test_precisions_are_timed_in_turn_after_a_round_that_warms_up() -> None:
-    taken: list[str] = []
-    seconds = time_steps(taken.append)
-    assert taken == list(PRECISIONS) * 4
-    assert min(seconds.values()) >= 0
+@pytest.mark.parametrize(
+    ("facts", "has_units"),
+    [("flags : fpu avx512_bf16\n", True), ("Features : fp bf16\n", True), ("flags : fpu\n", False)],
+)
+def test_units_are_read_from_the_systems_facts(tmp_path: Path, facts: str, has_units: bool) -> None:
+    (tmp_path / "cpuinfo").write_text(facts)
+    assert has_bfloat16_units(tmp_path / "cpuinfo") == has_units
+    assert not has_bfloat16_units(tmp_path / "none")
