@@ -1,7 +1,7 @@
 """The package's models, criterions and tasks, which this import registers with fairseq, and its changes to fairseq."""
 
 from fairseq_ext import criterions, models, tasks  # noqa: F401
-from fairseq_ext.data import domain_blocks, model_tokenizer, wordpiece  # noqa: F401
+from fairseq_ext.data import domain_blocks, tokenizers  # noqa: F401
 from fairseq_ext.models import base_layout
 from fairseq_ext.patches import apply, checkpoints, commands, first_batch, options, training, usual_task
 from fairseq_ext.patches import models as model_patches

@@ -26,7 +26,7 @@ use_own_python()
 from benchmarks.shared.noise import choose_pairs, draw_examples, measure
 from fairseq_ext.base.errors import InputError, run_command
 from fairseq_ext.experiments.translation.config import Translation, load_config
-from fairseq_ext.text.blocks import load_index, num_blocks, read_block
+from fairseq_ext.text.blocks import load_index, read_block
 from fairseq_ext.text.text_files import Pair, stream_parallel
 
 
@@ -43,7 +43,7 @@ def read_imported(config: Translation, path: Path) -> list[list[Pair]]:
     return [
         [
             pair
-            for block in range(num_blocks(load_index(corpora, name)))
+            for block in range(len(load_index(corpora, name)["offsets"]))
             for pair in read_block(corpora, name, langs, block)
         ]
         for name in names

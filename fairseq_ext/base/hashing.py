@@ -10,7 +10,6 @@ from pathlib import Path
 
 # Record of a finished step; not part of its contents.
 RECORD = "step.json"
-_CHUNK_BYTES = 1 << 20
 # File times have a limited resolution: a file changed this recently may change again without a new time.
 _SETTLED_NS = 2_000_000_000
 _Identity = tuple[int, ...]
@@ -34,13 +33,11 @@ def hash_file(path: Path) -> str:
         identity = _identity(before)
         if (known := _known.get(identity)) is not None:
             return known
-        digest = hashlib.sha256()
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
+        found = hashlib.file_digest(file, hashlib.sha256).hexdigest()
         is_settled = time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLED_NS
         if is_settled and _identity(os.fstat(file.fileno())) == identity:
-            _known[identity] = digest.hexdigest()
-    return digest.hexdigest()
+            _known[identity] = found
+    return found
 
 
 def relative_files(directory: Path) -> list[str]:

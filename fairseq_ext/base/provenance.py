@@ -46,7 +46,7 @@ class StepRecord:
     fingerprint: str  # of the directory's provenance
     sizes: Mapping[str, int]  # of its files in bytes, by relative name
     hashes: Mapping[str, str]  # SHA-256 of its files, by relative name
-    provenance: Provenance | None = None
+    provenance: Provenance
 
 
 def write_record(directory: Path, provenance: Provenance) -> None:
@@ -73,12 +73,10 @@ def read_json_object(path: Path) -> dict[str, Any]:
 def read_record(directory: Path) -> StepRecord | None:
     """Return the record of a directory; None if it is missing or invalid."""
     record = read_json_object(directory / RECORD)
-    fingerprint: Any = record.get("fingerprint")
-    sizes: Any = record.get("outputs")
-    hashes: Any = record.get("sha256", {})
-    if not isinstance(fingerprint, str) or not _is_mapping_to(int, sizes) or not _is_mapping_to(str, hashes):
-        return None
-    return StepRecord(fingerprint, sizes, hashes, read_provenance(record.get("made_from")))
+    fingerprint, sizes, hashes = (record.get(key) for key in ("fingerprint", "outputs", "sha256"))
+    provenance = read_provenance(record.get("made_from"))
+    is_whole = isinstance(fingerprint, str) and _is_mapping_to(int, sizes) and _is_mapping_to(str, hashes)
+    return StepRecord(fingerprint, sizes, hashes, provenance) if is_whole and provenance else None  # type: ignore[arg-type]
 
 
 def read_provenance(value: Any) -> Provenance | None:

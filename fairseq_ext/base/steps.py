@@ -133,7 +133,7 @@ def _beginning(step: Step, provenance: Provenance) -> tuple[bool, str]:
     if record and not has_all_files(step.output, record):
         return False, "made again: some of its files are missing or have other sizes"
     if before is None:
-        return False, "made again: an earlier version made it" if record else "started"
+        return False, "started"
     changed = changes(before, provenance, ["/".join(path.parts[-2:]) for path in step.inputs])
     return False, f"made again: {changed or 'an earlier run was interrupted'}"
 

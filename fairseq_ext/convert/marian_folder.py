@@ -27,7 +27,7 @@ from fairseq_ext.convert.translation_vocabulary import (
     in_order,
     marian_vocabulary,
 )
-from fairseq_ext.text.subwords import parse_subwords
+from fairseq_ext.text.subwords import load_subwords
 
 _PACKED = ".gz"
 _LARGEST = 1 << 33  # bytes of a file, unpacked
@@ -198,7 +198,7 @@ def _read_side(vocabulary: Path, pieces: Path) -> Side:
     """Read the symbols of one side, and the SentencePiece model that splits its text."""
     data = read_file(pieces)
     if vocabulary == pieces:
-        processor = parse_subwords(data, pieces)
+        processor = load_subwords(pieces, data=data)
         symbols = in_order({processor.id_to_piece(number): number for number in range(len(processor))}, pieces)
     else:
         symbols = in_order(_numbers(vocabulary), vocabulary)

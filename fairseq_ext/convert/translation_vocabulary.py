@@ -12,7 +12,7 @@ from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.convert.hugging_face import read_json, refuse_added_tokens
 from fairseq_ext.convert.sentencepiece_models import bpe_of_tokenizer, unigram_of_tokenizer
 from fairseq_ext.data.language_tokens import STYLES
-from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, load_subwords, parse_subwords
+from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, load_subwords
 from fairseq_ext.text.text_files import write_lines
 
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE = "tokenizer_config.json", "tokenizer.json", "vocab.json"
@@ -207,7 +207,7 @@ def in_order(numbers: Mapping[str, Any], path: Path) -> list[str]:
 
 def check_own_pieces(path: Path, symbols: Sequence[str], data: bytes | None = None) -> Path:
     """Check that a SentencePiece model, with these or the path's bytes, belongs to the symbols; return its path."""
-    pieces = dictionary_pieces(load_subwords(path) if data is None else parse_subwords(data, path))
+    pieces = dictionary_pieces(load_subwords(path, data=data))
     if 2 * len(set(symbols).intersection(pieces)) < len(pieces):
         raise InputError(
             f"{path}: most of its {len(pieces)} pieces are unknown to the model; give the file of this model"

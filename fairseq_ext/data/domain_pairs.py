@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from fairseq.data import FairseqDataset
 
 from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
-from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels, certain_labels
+from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels
 
 
 @dataclass
@@ -37,7 +38,8 @@ class PairCorpus(DomainCorpus):
 
 def general_corpus(pairs: FairseqDataset, num_domains: int, is_labelled: bool) -> PairCorpus:
     """Return general text, which is of no domain, is translated by the base, and has certain labels if any."""
-    labels = certain_labels(len(pairs), num_domains) if is_labelled else None
+    certain = np.eye(num_domains + 1, dtype=np.float32)[-1]
+    labels = TeacherLabels(Path(), np.broadcast_to(certain, (len(pairs), len(certain)))) if is_labelled else None
     return PairCorpus(pairs, num_domains, routed_ids=-1, labels=labels)
 
 

@@ -45,7 +45,7 @@ class TeacherLabels:
 
     Attributes:
         path: path of the file, for error messages.
-        raw: N×D, float16, or float32 for :func:`certain_labels`.
+        raw: N×D, float16; float32 if made in memory.
         may_lack: whether rows may be all zero (no label).
     """
 
@@ -102,11 +102,6 @@ class DomainShares:
     def __getitem__(self, rows: Any) -> np.ndarray:
         """Return weights, K×D or D, whose sum is at most 1."""
         return self.labels[rows][..., : self.num_domains]
-
-
-def certain_labels(num_rows: int, label: int) -> TeacherLabels:
-    """Return labels of which each row is certain of the last of ``label`` + 1 classes."""
-    return TeacherLabels(Path(), np.broadcast_to(np.eye(label + 1, dtype=np.float32)[label], (num_rows, label + 1)))
 
 
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:

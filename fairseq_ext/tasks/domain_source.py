@@ -12,41 +12,43 @@ from fairseq_ext.tasks.translation_options import CLASSIFIER, NONE, ORACLE, SOFT
 Routing = tuple[np.ndarray | int | None, DomainShares | np.ndarray | None]
 
 
-class DomainSource:
-    """Chooses the domains of validation and test sentences by --domain and --domain-source."""
+def routing_of(
+    cfg: MultiDomainTranslationConfig,
+    domains: list[str],
+    domain_id: int,
+    labels: TeacherLabels | None,
+    num_rows: int,
+    needs_domains: bool,
+) -> Routing:
+    """Return the domains for translating a validation or test corpus, or weights of all domains.
 
-    def __init__(self, cfg: MultiDomainTranslationConfig, domains: list[str]):
-        self._cfg, self._domains = cfg, domains
+    Args:
+        domain_id: the corpus's own domain.
+        labels: labels of its sentences by a classifier.
+        needs_domains: whether the model has plain adapters.
+    """
+    source, number = str(cfg.domain_source), len(domains)
+    if cfg.domain:
+        return NO_ADAPTER if cfg.domain == BASE_ROUTE else domains.index(cfg.domain), None
+    if source in (CLASSIFIER, SOFT):
+        if labels is None:
+            raise InputError(f"--domain-source {source}: needs the classifier's labels; set --teacher-dir")
+        return (None, DomainShares(labels, number)) if source == SOFT else (_best(cfg, number, labels), None)
+    if source == UNIFORM:
+        return None, np.broadcast_to(uniform_weights(number), (num_rows, number))
+    if source == NONE and needs_domains:
+        raise InputError(
+            "plain adapters need a domain; set --domain-source to oracle or classifier, or set --domain NAME"
+        )
+    return (domain_id if source == ORACLE else None), None
 
-    def routing(self, domain_id: int, labels: TeacherLabels | None, num_rows: int, needs_domains: bool) -> Routing:
-        """Return the domains for translating a corpus, or weights of all domains.
 
-        Args:
-            domain_id: the corpus's own domain.
-            labels: labels of its sentences by a classifier.
-            needs_domains: whether the model has plain adapters.
-        """
-        cfg, source = self._cfg, str(self._cfg.domain_source)
-        if cfg.domain:
-            return NO_ADAPTER if cfg.domain == BASE_ROUTE else self._domains.index(cfg.domain), None
-        if source in (CLASSIFIER, SOFT):
-            if labels is None:
-                raise InputError(f"--domain-source {source}: needs the classifier's labels; set --teacher-dir")
-            return (None, DomainShares(labels, len(self._domains))) if source == SOFT else (self._best(labels), None)
-        if source == UNIFORM:
-            return None, np.broadcast_to(uniform_weights(len(self._domains)), (num_rows, len(self._domains)))
-        if source == NONE and needs_domains:
-            raise InputError(
-                "plain adapters need a domain; set --domain-source to oracle or classifier, or set --domain NAME"
-            )
-        return (domain_id if source == ORACLE else None), None
-
-    def _best(self, labels: TeacherLabels) -> np.ndarray:
-        """Return the domain of each sentence; models that read tags have no base, and take the likeliest domain."""
-        if self._cfg.domain_tags:
-            return DomainShares(labels, len(self._domains))[:].argmax(1)
-        best = labels.best(self._cfg.least_certainty)
-        return np.where((best >= 0) & (best < len(self._domains)), best, NO_ADAPTER)
+def _best(cfg: MultiDomainTranslationConfig, num_domains: int, labels: TeacherLabels) -> np.ndarray:
+    """Return the domain of each sentence; models that read tags have no base, and take the likeliest domain."""
+    if cfg.domain_tags:
+        return DomainShares(labels, num_domains)[:].argmax(1)
+    best = labels.best(cfg.least_certainty)
+    return np.where((best >= 0) & (best < num_domains), best, NO_ADAPTER)
 
 
 def uniform_weights(num_domains: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from fairseq_ext.data.language_tokens import (
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.models.adapter_transformer import ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
-from fairseq_ext.tasks.domain_source import DomainSource, Routing
+from fairseq_ext.tasks.domain_source import Routing, routing_of
 from fairseq_ext.tasks.gate_report import GateReport
 from fairseq_ext.tasks.multi_domain_task import DataSplit, MultiDomainTask
 from fairseq_ext.tasks.output_symbols import OutputSymbols
@@ -149,8 +149,7 @@ class MultiDomainTranslationTask(TranslationInference, OutputSymbols, MultiDomai
                 raise InputError("--gate-base: the teacher has no class base; train it with teacher: base_text")
         routing: Routing = (domain_id, None)
         if not split.is_train:
-            source = DomainSource(self.cfg, self.domains)
-            routing = source.routing(domain_id, labels, len(pairs), self.model_needs_domains)
+            routing = routing_of(self.cfg, self.domains, domain_id, labels, len(pairs), self.model_needs_domains)
         return PairCorpus(pairs, domain_id, *routing, labels)
 
     def join_corpora(

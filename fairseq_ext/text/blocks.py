@@ -56,11 +56,6 @@ def load_index(folder: Path, name: str) -> CorpusIndex:
     return index
 
 
-def num_blocks(index: CorpusIndex) -> int:
-    """Return the number of blocks of a domain."""
-    return len(index["offsets"])
-
-
 def read_block(folder: Path, name: str, langs: tuple[str, str], number: int) -> list[Pair]:
     """Read the pairs of one block, counted from 0."""
     index = load_index(folder, name)

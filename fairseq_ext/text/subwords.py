@@ -146,26 +146,18 @@ def dictionary_pieces(processor: sentencepiece.SentencePieceProcessor) -> list[s
     ]
 
 
-def load_subwords(path: Path, remedy: str = "") -> sentencepiece.SentencePieceProcessor:
-    """Load a SentencePiece model; ``remedy`` is the advice at the end of error messages."""
+def load_subwords(path: Path, remedy: str = "", data: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
+    """Load a SentencePiece model.
+
+    Args:
+        remedy: advice at the end of error messages.
+        data: bytes of the file, if they have already been read.
+    """
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _not_loaded(path, error, remedy) from None
-    return parse_subwords(data, path, remedy)
-
-
-def parse_subwords(data: bytes, path: Path, remedy: str = "") -> sentencepiece.SentencePieceProcessor:
-    """Return the SentencePiece model with these bytes, which were read from ``path``; see :func:`load_subwords`."""
-    try:
-        return sentencepiece.SentencePieceProcessor(model_proto=data)
-    except RuntimeError as error:
-        raise _not_loaded(path, error, remedy) from None
-
-
-def _not_loaded(path: Path, error: Exception, remedy: str) -> InputError:
-    more = f"; {remedy}" if remedy else ""
-    return InputError(f"{path}: cannot be loaded as a SentencePiece model ({error}){more}")
+        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes() if data is None else data)
+    except (OSError, RuntimeError) as error:
+        more = f"; {remedy}" if remedy else ""
+        raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error}){more}") from None
 
 
 def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:

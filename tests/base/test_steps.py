@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import json
 import multiprocessing
 import os
 import signal
@@ -147,16 +146,6 @@ def test_an_interrupted_run_is_continued_by_its_own_fingerprint_alone(
     ]
     run_step(counting(8))
     assert begun == [0, 2, 0, 0]
-
-
-def test_records_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    output = tmp_path / "mix"
-    run(output, options={"a": 1})
-    record = json.loads((output / RECORD).read_text())
-    (output / RECORD).write_text(json.dumps({name: record[name] for name in ("fingerprint", "outputs")}))
-    assert not run(output, options={"a": 1})
-    run(tmp_path / "after", inputs=[output])
-    assert run(output, options={"a": 2})
 
 
 def test_two_processes_do_not_build_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

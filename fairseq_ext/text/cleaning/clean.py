@@ -21,7 +21,7 @@ from pydantic import Field, create_model
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.jobs import JOBS_DIR, Engine, job_output, run_jobs
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, Section
-from fairseq_ext.text.blocks import load_index, num_blocks, read_block
+from fairseq_ext.text.blocks import load_index, read_block
 from fairseq_ext.text.cleaning.agreement import Agreement
 from fairseq_ext.text.cleaning.characters import Characters
 from fairseq_ext.text.cleaning.completeness import Completeness
@@ -144,7 +144,7 @@ def clean_corpora(
     """
     cleaning.check(langs)
     indices = {name: load_index(corpora, name) for name in domains}
-    blocks = [(name, number) for name, index in indices.items() for number in range(num_blocks(index))]
+    blocks = [(name, number) for name, index in indices.items() for number in range(len(index["offsets"]))]
     job = partial(clean_block, corpora.resolve(), blocks, langs, cleaning, learned and learned.resolve())
     run_jobs(job, folder / JOBS_DIR, len(blocks), engine, "clean")
     tallies = {name: Tally(index["tally"]) for name, index in indices.items()}

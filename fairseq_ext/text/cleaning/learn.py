@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.text.blocks import load_index, num_blocks, read_block
+from fairseq_ext.text.blocks import load_index, read_block
 from fairseq_ext.text.cleaning.clean import Cleaning
 from fairseq_ext.text.cleaning.completeness import LENGTHS_FILE, learn_lengths
 from fairseq_ext.text.cleaning.dictionary import EVIDENCE_FILE, Dictionary, learn_evidence, read_word_list, stems
@@ -58,7 +58,7 @@ def learn_from_corpora(
     stride = max(1, -(-sum(index["pairs"] for index in indices.values()) // dictionary.sentences))
     chosen: list[Pair] = []
     for name, index in indices.items():
-        for block in range(num_blocks(index)):
+        for block in range(len(index["offsets"])):
             chosen += read_block(corpora, name, langs, block)[::stride]
     learn_from_pairs(folder, chosen, langs, cleaning)
 
