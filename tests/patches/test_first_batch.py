@@ -14,17 +14,17 @@ from fairseq_cli import train
 from fairseq_ext.patches import first_batch
 from tests import toy
 
-AD = "transformer_domain_adapter"
+AD, MIX = "transformer_domain_adapter", "transformer_tiny"
 
 
 @pytest.fixture(scope="module")
 def bases(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Bases by their rate of dropout; they know the training text by heart, without dropout."""
     folder, found = tmp_path_factory.mktemp("bases"), {}
-    run(data, folder, "--dropout", "0", arch="transformer_tiny", updates=60)
+    run(data, folder, "--dropout", "0", arch=MIX, updates=60)
     weights = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
     for rate in ("0", "0.3"):
-        task, args = toy.make_task(data, "--dropout", rate, arch="transformer_tiny")
+        task, args = toy.make_task(data, "--dropout", rate, arch=MIX)
         model = toy.make_model(task, args)
         model.load_state_dict(weights)
         found[rate] = toy.write_checkpoint(folder / f"{rate}.pt", args, model)
@@ -54,50 +54,38 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Said:
 
 
 @pytest.mark.slow
-def test_dropout_of_the_base_is_warned_of_once_and_not_when_resumed(
-    data: Path, bases: dict[str, Path], tmp_path: Path, said: Said
-) -> None:
-    start = ["--finetune-from-model", str(bases["0.3"])]
-    run(data, tmp_path, *start)
-    (line,) = said()
-    assert line.startswith(f"{bases['0.3']} has a loss of ")
-    assert line.endswith("set --dropout 0 or --frozen-mode eval")
-    run(data, tmp_path, *start, updates=4)
-    assert said() == []
-    run(data, tmp_path / "mix", *start, arch="transformer_tiny")
-    assert said()[0].endswith("set --dropout 0")
-    run(data, tmp_path / "restored", "--restore-file", str(bases["0.3"]), "--reset-optimizer", arch="transformer_tiny")
-    assert len(said()) == 1
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rate", "options"),
-    [("0", ()), ("0.3", ("--dropout", "0")), ("0.3", ("--frozen-mode", "eval")), (None, ("--dropout", "0.5"))],
+    ("rate", "arch", "options", "advice"),
+    [
+        ("0.3", AD, [], "set --dropout 0 or --frozen-mode eval"),
+        ("0.3", MIX, [], "set --dropout 0"),
+        ("0.3", AD, ["--dropout", "0"], None),
+        ("0.3", AD, ["--frozen-mode", "eval"], None),
+        ("0.3", AD, ["--frozen-mode", "eval", "--label-smoothing", "0.1"], None),
+        ("0", AD, [], None),
+        ("0", AD, ["--frozen-mode", "eval", "--label-smoothing", "0.1"], "set --label-smoothing 0"),
+        (None, MIX, ["--dropout", "0.5"], None),
+    ],
 )
-def test_no_warning_without_a_base_or_without_dropout(
-    rate: str | None,
-    options: tuple[str, ...],
-    data: Path,
-    bases: dict[str, Path],
-    tmp_path: Path,
-    said: Said,
-) -> None:
+def test_what_disturbs_a_base_is_warned_of(
+    rate: str | None, arch: str, options: list[str], advice: str | None,
+    data: Path, bases: dict[str, Path], tmp_path: Path, said: Said,
+) -> None:  # fmt: skip
     start = ["--finetune-from-model", str(bases[rate])] if rate else []
-    run(data, tmp_path, *start, *options, arch=AD if rate else "transformer_tiny")
-    assert said() == []
+    run(data, tmp_path, *start, *options, arch=arch)
+    lines = said()
+    assert [line.endswith(f"; {advice}") and str(bases[rate]) in line for line in lines] == [True] * bool(advice)
 
 
 @pytest.mark.slow
-def test_label_smoothing_on_a_base_without_dropout_is_warned_of(
+def test_a_base_is_warned_of_once_and_not_when_training_is_resumed(
     data: Path, bases: dict[str, Path], tmp_path: Path, said: Said
 ) -> None:
-    for rate, lines in (("0", 1), ("0.3", 0)):
-        start = ["--finetune-from-model", str(bases[rate]), "--frozen-mode", "eval", "--label-smoothing", "0.1"]
-        run(data, tmp_path / rate, *start)
-        found = said()
-        assert len(found) == lines
-        assert all(line.startswith("--label-smoothing 0.1: ") for line in found)
+    for updates, expected in ((2, 1), (4, 0)):
+        run(data, tmp_path, "--finetune-from-model", str(bases["0.3"]), updates=updates)
+        assert len(said()) == expected
+    run(data, tmp_path / "restored", "--restore-file", str(bases["0.3"]), "--reset-optimizer", arch=MIX)
+    assert len(said()) == 1
 
 
 @pytest.mark.slow
