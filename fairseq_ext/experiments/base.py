@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 from fairseq_ext.base.origin import Origin
 from fairseq_ext.base.sections import File, Section
 from fairseq_ext.experiments.config import Experiment, Place, System, System_co
-from fairseq_ext.text.downloads import is_requirement
-from fairseq_ext.text.package_folder import fetch_checked, licence_of, unpack
+from fairseq_ext.text.downloads import fetch_checked, is_requirement, licence_of, unpack
 
 BASE = "base"  # name of the base's system
 _OF_PACKAGES = ("sha256", "folder", "file")

@@ -24,14 +24,13 @@ class GateReport:
         prints: whether to print ``G-ID<tab>NAME=weight …``, averaged over all layers; ``base`` is what is left to one.
         path: file for ``{"id", "encoder": [L][D], "decoder": [L][D]}`` per sentence; if gates have several inputs, also
             for the weights that each would give alone. Empty for no file.
-        by_token: whether to add ``"tokens": [T][D]``, the decoder's weights at each target token.
     """
 
-    def __init__(self, domains: list[str], prints: bool = False, path: str = "", by_token: bool = False):
+    def __init__(self, domains: list[str], prints: bool = False, path: str = ""):
         self.domains = domains
         self.prints = prints
         self.path = Path(path) if path else None
-        self.sides = (*SIDES, SOURCE, *STATES, *([TOKENS] if by_token else []))
+        self.sides = (*SIDES, SOURCE, *STATES)
         self._has_written = False
         self._lines_read = 0
         self._expected: dict[tuple[int, ...], deque[int]] = defaultdict(deque)

@@ -24,13 +24,12 @@ from fairseq_ext.data.language_tokens import (
 from fairseq_ext.data.teacher_labels import read_teacher_probs
 from fairseq_ext.models.adapter_transformer import ignore_domains
 from fairseq_ext.models.checkpoints import check_fit
-from fairseq_ext.tasks.domain_source import Routing, routing_of
 from fairseq_ext.tasks.gate_report import GateReport
 from fairseq_ext.tasks.multi_domain_task import DataSplit, MultiDomainTask
 from fairseq_ext.tasks.output_symbols import OutputSymbols
+from fairseq_ext.tasks.sentence_domains import Routing, TypedDomains, routing_of
 from fairseq_ext.tasks.translation_inference import TranslationInference
 from fairseq_ext.tasks.translation_options import SOFT, UNIFORM, MultiDomainTranslationConfig
-from fairseq_ext.tasks.typed_domains import TypedDomains
 from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE
 
 
@@ -71,7 +70,7 @@ class MultiDomainTranslationTask(TranslationInference, OutputSymbols, MultiDomai
         self.language_tokens = language_tokens(self.language_style, languages, src_dict, tgt_dict)
         tgt_dict.cut = self._target_cutter()
         self.model_takes_domains = self.model_needs_domains = self.learns_base = False
-        self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output, cfg.gates_by_token)
+        self.gate_report = GateReport(self.domains, cfg.print_gates, cfg.gates_output)
         self.domain_source = str(cfg.domain_source)
         if cfg.domain_tags:
             self.typed_domains.require(self.directories[0] / f"dict.{cfg.source_lang}.txt")

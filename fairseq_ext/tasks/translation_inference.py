@@ -9,8 +9,8 @@ from torch import Tensor
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.data.language_tokens import CutText
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
-from fairseq_ext.tasks.domain_source import uniform_weights
 from fairseq_ext.tasks.gate_report import attach_gates
+from fairseq_ext.tasks.sentence_domains import uniform_weights
 from fairseq_ext.tasks.translation_options import NONE, UNIFORM
 from fairseq_ext.text.subwords import encode_lines, load_subwords, own_model_name
 

@@ -59,6 +59,3 @@ class MultiDomainTranslationConfig(MultiDomainConfig, OutputSymbolsConfig, Trans
         False, "print a line G-ID with each sentence's gate weights, averaged over all layers (default: no)"
     )
     gates_output: str = option("", "JSONL file for each sentence's gate weights by layer (default: none)")
-    gates_by_token: bool = option(
-        False, "with --gates-output, also write the decoder's weights at each target token (default: no)"
-    )

@@ -17,9 +17,8 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.experiments.hierarchy.metric_names import LOSS
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records
 from fairseq_ext.modules.pretrained import load_causal_model
-from fairseq_ext.text.downloads import fetch_packages
+from fairseq_ext.text.downloads import fetch_packages, unpack
 from fairseq_ext.text.encoders import load_encoder
-from fairseq_ext.text.package_folder import unpack
 from tests import toy
 from tests.experiments.small_lm_experiment import DOMAINS, TREE, UNSEEN, write_lm_experiment
 from tests.integration import experiments

@@ -9,8 +9,7 @@ from pathlib import Path
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.hashing import hash_file
 from fairseq_ext.convert.steps import WEIGHTS, base_files
-from fairseq_ext.text.downloads import fetch_packages, is_requirement
-from fairseq_ext.text.package_folder import folders_with, sizes_in
+from fairseq_ext.text.downloads import fetch_packages, folders_with, is_requirement, sizes_in
 
 WHERE = (
     "A base would help: OPUS-MT and NLLB are on Hugging Face, Firefox's models in packages; see docs/import-export.md.",
