@@ -12,8 +12,8 @@ import pytest
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from tests import toy
-from tests.base.test_children import wait_until_gone
 from tests.fork_server import PYTHON
+from tests.waiting import wait_until_gone
 
 pytestmark = pytest.mark.slow
 forks = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing is forked here")

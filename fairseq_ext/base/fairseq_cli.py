@@ -89,16 +89,13 @@ def own_environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
 
 
-def run_fairseq(
-    tool: str, arguments: Sequence[str], output: Path | None = None, typed: str = "", messages: Path | None = None
-) -> None:
+def run_fairseq(tool: str, arguments: Sequence[str], output: Path | None = None, messages: Path | None = None) -> None:
     """Run ``fairseq-TOOL`` with this package as its user directory.
 
     Args:
         tool: name of the tool, such as ``train``.
         arguments: options of the tool.
         output: file for standard output; by default it goes where the messages go.
-        typed: text for standard input.
         messages: file that the messages are appended to; stderr by default.
     """
     # -P: a folder of the user, such as "examples", must not hide a module.
@@ -109,7 +106,7 @@ def run_fairseq(
     with ExitStack() as files:
         stderr = files.enter_context(messages.open("a", encoding="utf-8")) if messages else None
         stdout = files.enter_context(output.open("w", encoding="utf-8")) if output else stderr or sys.stderr
-        status = run_child(command, input=typed, stdout=stdout, stderr=stderr, env=environment, text=True).returncode
+        status = run_child(command, input="", stdout=stdout, stderr=stderr, env=environment, text=True).returncode
     if status == -signal.SIGINT:
         raise KeyboardInterrupt
     if status != 0:

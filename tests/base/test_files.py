@@ -1,4 +1,4 @@
-"""Files that a user may have changed: arrays without pickles, JSON, names of domains, and YAML of bounded size."""
+"""Files that a user may have changed: arrays without pickles, JSON, names of domains, origins, YAML of bounded size."""
 
 import json
 import struct
@@ -13,6 +13,7 @@ from fairseq_ext.base.array_file import map_array, read_arrays
 from fairseq_ext.base.domain_names import check_domain_names, read_domain_names
 from fairseq_ext.base.errors import InputError, line_of
 from fairseq_ext.base.json_file import read_json
+from fairseq_ext.base.origin import ORIGIN_FILE, Origin, read_origin
 from fairseq_ext.base.yaml_file import load_yaml
 from tests.odd_files import time_limit
 
@@ -64,6 +65,28 @@ def test_a_new_domain_is_not_named_like_a_route_but_old_data_is_read(tmp_path: P
         check_domain_names(["gates"], "corpora")
     (tmp_path / "domains.txt").write_text("gates\n")
     assert read_domain_names(tmp_path / "domains.txt") == ["gates"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "text"),
+    [
+        (Origin("opus-mt-de-en"), "opus-mt-de-en; licence not stated"),
+        (Origin("enpt", "Firefox", "MPL-2.0"), "Firefox: enpt; licence MPL-2.0"),
+        (Origin("enpt", None, None, "fast==1", "MIT"), "enpt from fast==1; licence not stated (the package: MIT)"),
+    ],
+)
+def test_origin_as_text_and_as_file(tmp_path: Path, origin: Origin, text: str) -> None:
+    assert origin.text == text
+    origin.write(tmp_path)
+    assert read_origin(tmp_path) == origin
+
+
+def test_a_missing_origin_is_none_and_a_damaged_file_is_named(tmp_path: Path) -> None:
+    assert read_origin(tmp_path) is None
+    for content in ("{}", '{"model": 3}', '{"model": "x", "colour": "red"}', "[]"):
+        (tmp_path / ORIGIN_FILE).write_text(content)
+        with pytest.raises(InputError, match=f"{ORIGIN_FILE}: .*prepare the data again"):
+            read_origin(tmp_path)
 
 
 BOMB = "a: &a0 [x, x]\n" + "".join(f"k{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))

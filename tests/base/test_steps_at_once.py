@@ -1,4 +1,4 @@
-"""Steps at once: when each begins, how many, with how many threads, and what a failure or a stop leaves."""
+"""Steps at once: when each begins, how many, with how many threads, and what a failure, a stop or a kill leaves."""
 
 import errno
 import os
@@ -9,16 +9,20 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from fairseq_ext.base import steps as engine_steps
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.stages import Stage, run_chosen
 from fairseq_ext.base.steps import Step, run_steps
-from tests.base.test_children import wait_until_gone
-from tests.waiting import wait_until
+from tests.waiting import wait_until, wait_until_gone
 
 ROOT = Path(__file__).resolve().parents[2]
+CHILD = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+PARENT = "import sys; from fairseq_ext.base.children import run_child; run_child([sys.executable, *sys.argv[1:]])"
+needs_proc = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +109,7 @@ run_command(lambda: run_steps(steps, jobs=2))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@needs_proc
 def test_what_stops_the_command_stops_its_steps(tmp_path: Path) -> None:
     command = subprocess.Popen([sys.executable, "-c", STOPPED, str(tmp_path)], stderr=subprocess.DEVNULL, cwd=ROOT)
     wait_until(lambda: len(list(tmp_path.glob("pid*"))) == 2, "the steps did not begin")
@@ -113,3 +117,39 @@ def test_what_stops_the_command_stops_its_steps(tmp_path: Path) -> None:
     assert command.wait(60) == 130
     wait_until_gone([int(path.name[3:]) for path in tmp_path.glob("pid*")])
     run_steps([step(tmp_path / name) for name in "ab"])  # no lock is held
+
+
+@needs_proc
+def test_a_child_ends_with_a_killed_parent() -> None:
+    command = [sys.executable, "-c", PARENT, "-c", CHILD]
+    with subprocess.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+    wait_until_gone([child])
+
+
+# Stages
+
+
+def stage(output: Path, *inputs: Path, build: Callable[[Path], None] = nothing, early: bool = False) -> Stage:
+    return Stage(output.name, lambda: [Step(output, inputs, {}, build)], early=early)
+
+
+def test_mistakes_of_late_stages_come_before_anything_runs(tmp_path: Path) -> None:
+    def fail() -> list[Step]:
+        raise InputError("no such set")
+
+    with pytest.raises(InputError, match="no such set"):
+        run_chosen([stage(tmp_path / "one"), Stage("two", fail)])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_with_several_jobs_trainings_of_neighbouring_stages_run_at_once(tmp_path: Path) -> None:
+    wait = partial(meet, tmp_path / "meeting")
+    a, b = (stage(tmp_path / name, build=wait, early=True) for name in "ab")
+    # Its inputs are not there before both are done.
+    c = stage(tmp_path / "c", tmp_path / "a", tmp_path / "b" / "step.json", early=True)
+    run_chosen([a, b, c], jobs=2)
+    assert (tmp_path / "c").is_dir()

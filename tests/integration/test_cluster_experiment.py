@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.base.test_children import is_running, wait_until_gone
 from tests.cluster import dask_cluster
 from tests.experiments.translation.small_translation_experiment import OUTPUTS, TRAIN, TRANSLATE
 from tests.integration.test_command_lines import weights
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
-from tests.waiting import SECONDS, wait_until
+from tests.waiting import SECONDS, is_running, wait_until, wait_until_gone
 
 pytest.importorskip("distributed", reason="needs the package distributed")
 pytestmark = [

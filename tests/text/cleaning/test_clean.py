@@ -12,7 +12,7 @@ from fairseq_ext.base.jobs import JOBS_DIR, Engine, job_output
 from fairseq_ext.text import blocks
 from fairseq_ext.text.cleaning.clean import REPEATED, Cleaning, clean_block, clean_corpora, find_repeats, pair_keys
 from fairseq_ext.text.cleaning.filters import Empty, Length, LengthRatio
-from fairseq_ext.text.cleaning.tally import Drop
+from fairseq_ext.text.cleaning.tally import MAX_SAMPLES, Drop, Tally
 from fairseq_ext.text.import_corpora import import_domain
 from fairseq_ext.text.normalise import Normalise
 from fairseq_ext.text.text_files import Pair, read_lines
@@ -110,3 +110,15 @@ def test_cuts_and_buckets_do_not_matter() -> None:
     for cuts in ([], [0, 500, 500, 999]):
         for bucket_pairs in (2_000_000, 13):
             assert find_repeats(np.split(keys, cuts), bucket_pairs).tolist() == expected
+
+
+def test_samples_are_few_and_do_not_depend_on_the_cut_into_blocks() -> None:
+    drops = [Drop(line, "length", "", str(line), "x") for line in range(1, 500)]
+    whole, cut = Tally({}), Tally({})
+    whole.add_block({"pairs": 499, "changed": 0, "kept": 0}, drops)
+    for start in range(0, 499, 7):
+        cut.add_block({"pairs": 7, "changed": 0, "kept": 0}, drops[start : start + 7])
+    lines = [drop.line for drop in whole.samples_of("length")]
+    assert cut.samples_of("length") == whole.samples_of("length")
+    assert len(lines) == MAX_SAMPLES
+    assert lines == sorted(lines) != list(range(1, MAX_SAMPLES + 1))
