@@ -1,12 +1,12 @@
 """The package's models, criterions and tasks, which this import registers with fairseq, and its changes to fairseq."""
 
 from fairseq_ext import criterions, models, tasks  # noqa: F401
-from fairseq_ext.data import domain_blocks, tokenizers  # noqa: F401
+from fairseq_ext.data import tokenizers  # noqa: F401
 from fairseq_ext.models import base_layout
 from fairseq_ext.patches import apply, checkpoints, commands, first_batch, options, training, usual_task
 from fairseq_ext.patches import models as model_patches
 
-_CHANGED = (training, first_batch, commands, options, usual_task, model_patches, checkpoints, domain_blocks)
+_CHANGED = (training, first_batch, commands, options, usual_task, model_patches, checkpoints)
 
 
 def install() -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any, NoReturn
 
+import numpy as np
 from fairseq import file_utils
-from fairseq.data import indexed_dataset
+from fairseq.data import TokenBlockDataset, indexed_dataset
 from fairseq.data.fasta_dataset import FastaDataset, fasta_file_path
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.distributed import utils as distributed_utils
@@ -98,6 +99,20 @@ def _make_dataset(make_dataset: Callable[..., Any], path: str, *args: Any, **kwa
         raise InputError(f"{path}.idx: damaged ({error}); binarise the text again") from error
 
 
+def _cut(cut: Callable[..., Any], sizes: Any, break_mode: Any, document_sep_len: int, block_size: int | None) -> Any:
+    """Make fairseq's blocks of one sentence (``--sample-break-mode eos``, typed lines) work with numpy ≥ 2.3.
+
+    fairseq uses a name that numpy has removed.
+    """
+    if break_mode != "eos":
+        return cut(sizes, break_mode, document_sep_len, block_size)
+    lengths = np.asarray(sizes, dtype=np.int64)
+    ends = lengths.cumsum()
+    numbers = np.arange(len(lengths))
+    block_to_sentence = np.stack([numbers, np.zeros_like(numbers), numbers], 1)  # first, offset in it, last
+    return lengths, block_to_sentence, np.stack([ends - lengths, ends], 1)
+
+
 def _close(dataset: Any) -> None:
     """Close the file of a dataset if it was opened."""
     buffer = getattr(dataset, "_bin_buffer_mmap", None)
@@ -112,6 +127,7 @@ PATCHES: list[Patch] = [
     (file_utils, "load_archive_file", around(_load_archive)),
     (file_utils, "tarfile", lambda _: SimpleNamespace(open=ContainedTarFile.open)),
     (indexed_dataset, "make_dataset", around(_make_dataset)),
+    (TokenBlockDataset, "_build_slice_indices", around(_cut)),
     (MMapIndexedDataset, "__del__", lambda _: _close),
     (MMapIndexedDataset.Index, "__del__", lambda _: _close),
 ]

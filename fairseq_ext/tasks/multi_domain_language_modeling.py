@@ -19,7 +19,7 @@ from fairseq_ext.base.domain_tree import DomainTree, names_of_paths
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.option import option
 from fairseq_ext.data.data_directory import split_directories
-from fairseq_ext.data.domain_blocks import BlockCorpus, DomainBlocks
+from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
 from fairseq_ext.models.base_layout import size_by_base
 from fairseq_ext.models.causal_lm import note_base
 from fairseq_ext.models.checkpoints import check_fit
@@ -33,6 +33,29 @@ from fairseq_ext.modules.language_model_options import (
 from fairseq_ext.tasks.multi_domain_task import DataSplit, MultiDomainConfig, MultiDomainTask
 
 _ON_BASES = (HIERARCHICAL_ADAPTERS, TOPIC_MODEL, CAUSAL_LM)  # models that take the size of their base
+
+
+@dataclass
+class BlockCorpus(DomainCorpus):
+    """The blocks of one domain (a ``MonolingualDataset``), which never contain text of another.
+
+    Attributes:
+        node_weights: N routing weights, shared by all blocks; None if the model has no adapters.
+    """
+
+    node_weights: np.ndarray | None = None
+
+
+class DomainBlocks(MultiDomainDataset[BlockCorpus]):
+    """Batches of blocks, with ``node_weights`` (B×N) in ``net_input`` for models that route by them."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return super().__getitem__(index) | {"node_weights": self.locate(index)[0].node_weights}
+
+    def add_to_batch(self, batch: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        weights = [row["node_weights"] for row in rows]
+        if all(row is not None for row in weights):
+            batch["net_input"]["node_weights"] = torch.from_numpy(np.stack(weights))
 
 
 @dataclass

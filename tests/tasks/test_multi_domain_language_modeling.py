@@ -10,6 +10,7 @@ import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.logging import metrics
 
+from fairseq_ext.base.domain_tree import read_tree
 from fairseq_ext.base.errors import InputError
 from tests import toy, toy_text
 
@@ -34,6 +35,37 @@ def weights_of(task: Any, split: str = "test") -> list[list[float]]:
     """The routing weights of each domain of a split, in order."""
     task.load_dataset(split)
     return [corpus.node_weights.tolist() for corpus in task.datasets[split].corpora]
+
+
+# Blocks
+
+
+def dataset_of(text: Path, tree: Path | None, split: str) -> Any:
+    task, _ = loaded(text, tree)
+    task.load_dataset(split, combine=split == "train")  # as fairseq's trainer
+    return task.datasets[split]
+
+
+def test_blocks_are_the_text_and_never_of_two_domains(text: Path) -> None:
+    dataset = dataset_of(text, None, "test")
+    dictionary = toy_text.make_dictionary()
+    targets = [dataset[i]["target"] for i in range(len(dataset))]
+    for domain_id, name in enumerate(toy_text.DOMAINS):
+        own = [target for i, target in enumerate(targets) if dataset[i]["domain_id"] == domain_id]
+        assert sum(target.eq(dictionary.eos()).sum() for target in own) == 7  # all its lines
+        assert all(len(target) == toy_text.BLOCK for target in own[:-1])
+        words = {dictionary[int(token)].rstrip("0123456789") for target in own for token in target}
+        assert words <= {"all", name, "</s>"}
+
+
+def test_mixed_batches_carry_each_rows_own_path(text: Path, tree: Path) -> None:
+    dataset, paths = dataset_of(text, tree, "train"), read_tree(tree)
+    batch = dataset.collater([dataset[index] for index in reversed(range(len(dataset)))])
+    assert batch["domain_ids"].tolist() == dataset.domain_of(batch["id"].numpy()).tolist()
+    for row, index in enumerate(batch["id"].tolist()):
+        name, target = toy_text.DOMAINS[int(batch["domain_ids"][row])], batch["target"][row]
+        np.testing.assert_array_equal(batch["net_input"]["node_weights"][row], paths.path_weights([name]))
+        assert target[target != PAD].tolist() == dataset[index]["target"].tolist()
 
 
 # Validation
