@@ -6,7 +6,7 @@ from fairseq_ext.models import base_layout
 from fairseq_ext.patches import apply, checkpoints, commands, first_batch, options, training, usual_task
 from fairseq_ext.patches import models as model_patches
 
-_CHANGED = (training, first_batch, commands, options, usual_task, model_patches, checkpoints)
+_CHANGED = (training, first_batch, commands, usual_task, model_patches, checkpoints)
 
 
 def install() -> None:

@@ -22,12 +22,14 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 
 from fairseq_ext.base.errors import InputError, input_error_in, is_environment, line_of
 from fairseq_ext.patches import Patch, around
+from fairseq_ext.patches.options import read_values_as_literals
 
 _AS_TEXT = f"{InputError.__module__}.{InputError.__name__}: "
 
 
 def _call(call_main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """End commands that use ``call_main`` with one line; Hydra would print a traceback."""
+    read_values_as_literals()  # also in the command, which may have been imported after the changes
     try:
         return call_main(*args, **kwargs)
     except Exception as error:

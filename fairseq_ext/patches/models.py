@@ -5,12 +5,10 @@ Every Transformer has three more options. ``--autoregressive-layer ssru`` replac
 with a zero vector.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from copy import copy
-from dataclasses import Field, fields, make_dataclass
+from dataclasses import Field, dataclass, fields
 from typing import Any
 
 import torch
@@ -125,31 +123,29 @@ def _init_with_start(
     init(decoder, cfg, dictionary, table, *args, **kwargs)
 
 
-_LAYER = option(
-    TRANSFORMER_OPTIONS["autoregressive_layer"],
-    "how a decoder layer reads the target words so far: by attention, or by the recurrent cell ssru "
-    "(Kim et al. 2019) (default: attention)",
-)
-_EPSILON = option(TRANSFORMER_OPTIONS["layer_norm_epsilon"], "epsilon of the base's layer norms (default: 1e-5)")
-_START = option(
-    TRANSFORMER_OPTIONS["zero_start"],
-    "begin translations with a zero vector instead of the embedding of </s>, as Marian does (default: no)",
-)
-_MORE = make_dataclass(
-    "_MORE",
-    [
-        ("autoregressive_layer", ChoiceEnum(AUTOREGRESSIVE_LAYERS), _LAYER),
-        ("layer_norm_epsilon", float, _EPSILON),
-        ("zero_start", bool, _START),
-    ],
-)
+@dataclass
+class _More:
+    """Options that every Transformer has in addition."""
+
+    autoregressive_layer: ChoiceEnum(AUTOREGRESSIVE_LAYERS) = option(  # type: ignore[valid-type]
+        TRANSFORMER_OPTIONS["autoregressive_layer"],
+        "how a decoder layer reads the target words so far: by attention, or by the recurrent cell ssru "
+        "(Kim et al. 2019) (default: attention)",
+    )
+    layer_norm_epsilon: float = option(
+        TRANSFORMER_OPTIONS["layer_norm_epsilon"], "epsilon of the base's layer norms (default: 1e-5)"
+    )
+    zero_start: bool = option(
+        TRANSFORMER_OPTIONS["zero_start"],
+        "begin translations with a zero vector instead of the embedding of </s>, as Marian does (default: no)",
+    )
 
 
 def _with_more_options(known: dict[str, Any]) -> dict[str, Any]:
     """Add the options of this module, and ``swish`` to the choices of ``--activation-fn``."""
     activation = copy(known["activation_fn"])
     activation.type = ChoiceEnum([*utils.get_available_activation_fns(), SWISH])
-    return known | {"activation_fn": activation} | {field.name: field for field in fields(_MORE)}
+    return known | {"activation_fn": activation} | {field.name: field for field in fields(_More)}
 
 
 def _default_of(field: Field) -> Callable[[Any], Any]:
@@ -161,7 +157,7 @@ PATCHES: list[Patch] = [
     (BaseFairseqModel, "prepare_for_inference_", around(_prepare)),
     (utils, "get_activation_fn", around(_activation)),
     (TransformerConfig, "__dataclass_fields__", _with_more_options),
-    *((TransformerConfig, field.name, _default_of(field)) for field in fields(_MORE)),
+    *((TransformerConfig, field.name, _default_of(field)) for field in fields(_More)),
     (TransformerDecoderBase, "upgrade_state_dict_named", around(_upgrade)),
     (TransformerDecoderBase, "output_layer", around(_output_layer)),
     (TransformerDecoderLayerBase, "build_self_attention", around(_build_self_attention)),

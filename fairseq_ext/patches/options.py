@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairseq.data.encoders.gpt2_bpe import DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE
-from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.base import Node
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.json_file import values_in
-from fairseq_ext.patches import Patch, around, restoring
+from fairseq_ext.patches import restoring
 
 _PACKAGES = {"fairseq", "fairseq_cli"}
 # Operators in fairseq's own defaults: "[(512, 3)] * 20 + [(1024, 3)] * 4".
@@ -36,12 +35,6 @@ def read_values_as_literals() -> None:
         if spec is not None and spec.name.partition(".")[0] in _PACKAGES and "eval" not in vars(module):
             vars(module)["eval"] = evaluate_literal
             restoring.callback(vars(module).pop, "eval", None)
-
-
-def _call(call_main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Also replace ``eval`` in a command that was imported after :func:`read_values_as_literals`."""
-    read_values_as_literals()
-    return call_main(*args, **kwargs)
 
 
 def evaluate_literal(text: str) -> Any:
@@ -237,6 +230,3 @@ def _check_text(key: str, text: str) -> None:
         raise InputError(f"its option {key} is computed ({text[:80]!r}); use a checkpoint that fairseq wrote")
     if "://" in text and text not in _ALLOWED_ADDRESSES and key != "distributed_init_method":
         raise InputError(f"its option {key} is an address ({text[:80]!r}); download the file, and override the option")
-
-
-PATCHES: list[Patch] = [(distributed_utils, "call_main", around(_call))]
