@@ -13,7 +13,7 @@ import pytest
 
 from fairseq_ext.base import executors
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.base.jobs import Engine, job_output, remove_jobs, run_jobs
+from fairseq_ext.base.jobs import JOBS_DIR, Engine, fill_by_jobs, job_output, remove_jobs, run_jobs
 from tests.cluster import dask_cluster, in_fresh_process
 from tests.waiting import SECONDS, wait_until
 
@@ -107,6 +107,12 @@ def test_removing_jobs_removes_leftovers_of_killed_ones(tmp_path: Path) -> None:
     (tmp_path / "job.gone" / "000000").mkdir(parents=True)
     remove_jobs(tmp_path / "job")
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_jobs_are_moved_also_where_all_were_done(tmp_path: Path) -> None:
+    run_jobs(Square(), tmp_path / JOBS_DIR, 1, ONE, "squares")
+    assert fill_by_jobs(tmp_path, Square(), 1, ONE, "squares") == []
+    assert {path.name for path in tmp_path.iterdir()} == {"square"}
 
 
 # A cluster

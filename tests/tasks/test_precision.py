@@ -68,11 +68,8 @@ def test_auto_is_bfloat16_where_the_processor_has_units_for_it(
     assert task.cpu_precision == ("bfloat16" if has_units else "float32")
 
 
-@pytest.mark.parametrize(
-    ("facts", "has_units"),
-    [("flags : fpu avx512_bf16\n", True), ("Features : fp bf16\n", True), ("flags : fpu\n", False)],
-)
-def test_units_are_read_from_the_systems_facts(tmp_path: Path, facts: str, has_units: bool) -> None:
-    (tmp_path / "cpuinfo").write_text(facts)
-    assert has_bfloat16_units(tmp_path / "cpuinfo") == has_units
+@pytest.mark.parametrize("name", ["avx512_bf16", "amx_bf16", "bf16", "bf16x"])
+def test_units_are_read_from_the_systems_facts(tmp_path: Path, name: str) -> None:
+    (tmp_path / "cpuinfo").write_text(f"flags : fpu {name} fma\n")
+    assert has_bfloat16_units(tmp_path / "cpuinfo") == (name != "bf16x")
     assert not has_bfloat16_units(tmp_path / "none")
