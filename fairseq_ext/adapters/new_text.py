@@ -8,23 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_ext.base.domain_names import DOMAINS_FILE, is_domain_tag
+from fairseq_ext.base.domain_names import DOMAINS_FILE
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.jobs import Engine
-from fairseq_ext.data.binarise import binarise_files
+from fairseq_ext.data.binarise import binarise
 from fairseq_ext.serve.runtime.manifest import Manifest
 from fairseq_ext.text.normalise import normalise_pairs
 from fairseq_ext.text.split import normalise_source, stable_hash
-from fairseq_ext.text.subwords import (
-    MODEL_FILE,
-    copy_subwords,
-    dictionary_pieces,
-    encode_lines,
-    load_subwords,
-    model_of,
-    refuse_tags,
-)
-from fairseq_ext.text.text_files import Pair, stream_parallel, write_lines
+from fairseq_ext.text.subwords import MODEL_FILE, encode_splits
+from fairseq_ext.text.text_files import Pair, stream_parallel, write_lines, write_parallel
 
 TRAIN, VALID = "train", "valid"
 _MOST_HELD_OUT = 200
@@ -83,28 +75,20 @@ def write_data(
     domains: Sequence[str],
     texts: Mapping[str, Mapping[str, Sequence[Pair]]],
 ) -> None:
-    """Segment and binarise the texts of all domains, ``TRAIN`` and ``VALID`` of each, into a data directory."""
-    languages = manifest.languages
-    encoded = folder / "encoded"
-    subwords = system / MODEL_FILE
-    if not subwords.is_file():
-        raise InputError(f"{subwords}: not found; new text can only be added to a system with subwords")
-    processors = {lang: load_subwords(model_of(system, lang)) for lang in languages}
-    tags = [piece for piece in dictionary_pieces(processors[languages[0]]) if is_domain_tag(piece)]
-    files = []
+    """Segment and binarise the texts of some domains, ``TRAIN`` and ``VALID`` of each, into a data directory."""
+    if not (system / MODEL_FILE).is_file():
+        raise InputError(f"{system / MODEL_FILE}: not found; new text can only be added to a system with subwords")
+    langs, plain, encoded = manifest.languages, folder / "text", folder / "encoded"
     for name, parts in texts.items():
         for part, pairs in parts.items():
-            kept = normalise_pairs(pairs, languages, manifest.text)
-            for side, lang in enumerate(languages):
-                lines = encode_lines(processors[lang], (pair[side] for pair in kept))
-                lines = refuse_tags(lines, tags, Path(name) / part)
-                write_lines(encoded / name / f"{part}.{lang}", lines)
-                files.append((f"{name}/{part}.{lang}", f"{name}/{part}.{'-'.join(languages)}.{lang}"))
-    copy_subwords(system, folder, languages)
-    dictionaries = [folder / f"dict.{lang}.txt" for lang in languages] * (len(files) // len(languages))
-    binarise_files(folder, encoded, dictionaries, files, Engine(workers=1))
+            files = [plain / name / f"{part}.{lang}" for lang in langs]
+            write_parallel(files[0], files[1], normalise_pairs(pairs, langs, manifest.text))
+    write_lines(plain / DOMAINS_FILE, sorted(texts))
+    encode_splits(encoded, plain, system, langs, (TRAIN, VALID))
+    binarise(folder, encoded, system, langs, Engine(workers=1), (TRAIN, VALID))
     write_lines(folder / DOMAINS_FILE, domains)
-    shutil.rmtree(encoded)
+    for made in (plain, encoded):
+        shutil.rmtree(made)
 
 
 def split_pairs(name: str, pairs: Sequence[Pair], training: Training) -> dict[str, list[Pair]]:

@@ -14,8 +14,15 @@ from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import copy_subwords, dictionary_of
 
 
-def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str], engine: Engine) -> str:
-    """Write a data directory: the binarised splits, the dictionaries, the subword model and the domains.
+def binarise(
+    folder: Path,
+    encoded: Path,
+    subwords: Path,
+    langs: tuple[str, str],
+    engine: Engine,
+    roles: Sequence[str] = SPLITS,
+) -> str:
+    """Write a data directory: the binarised sets, the dictionaries, the subword model and the domains.
 
     ``encoded`` contains pieces from :func:`~fairseq_ext.text.subwords.encode_splits`. Returns a message about the
     rate of unknown pieces.
@@ -25,7 +32,7 @@ def binarise(folder: Path, encoded: Path, subwords: Path, langs: tuple[str, str]
     files = [
         (f"{name}/{role}.{lang}", f"{name}/{role}.{pair}.{lang}")
         for name in domains
-        for role in SPLITS
+        for role in roles
         for lang in langs
     ]
     dictionaries = [dictionary_of(subwords, lang) for lang in langs] * (len(files) // len(langs))

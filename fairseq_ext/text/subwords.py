@@ -160,15 +160,17 @@ def load_subwords(path: Path, remedy: str = "", data: bytes | None = None) -> se
         raise InputError(f"{path}: cannot be loaded as a SentencePiece model ({error}){more}") from None
 
 
-def encode_splits(folder: Path, splits: Path, subwords: Path, langs: tuple[str, str]) -> None:
-    """Write all sets as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and write ``domains.txt``."""
+def encode_splits(
+    folder: Path, splits: Path, subwords: Path, langs: tuple[str, str], roles: Sequence[str] = SPLITS
+) -> None:
+    """Write sets as space-separated pieces to ``DOMAIN/SPLIT.LANG``, and write ``domains.txt``."""
     domains = read_domain_names(splits / DOMAINS_FILE)
-    files = [(Path(name) / f"{role}.{lang}", lang) for name in domains for role in SPLITS for lang in langs]
+    files = [(Path(name) / f"{role}.{lang}", lang) for name in domains for role in roles for lang in langs]
     processors = {lang: load_subwords(model_of(subwords, lang)) for lang in langs}
     tags = [piece for piece in dictionary_pieces(processors[langs[0]]) if is_domain_tag(piece)]
     for file, lang in tqdm(files, desc="encode", unit="file", disable=None):
         lines = encode_lines(processors[lang], stream_lines(splits / file))
-        write_lines(folder / file, refuse_tags(lines, tags, splits / file))
+        write_lines(folder / file, _refuse_tags(lines, tags, splits / file))
     write_lines(folder / DOMAINS_FILE, domains)
 
 
@@ -187,7 +189,7 @@ def encode_in_blocks(encode: Callable[[list[str]], Iterable[_T]], lines: Iterabl
         yield from encode(block)
 
 
-def refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
+def _refuse_tags(lines: Iterable[str], tags: Sequence[str], where: Path) -> Iterator[str]:
     """Yield encoded lines unchanged; raise InputError if one contains a domain tag.
 
     Pieces are checked instead of text, since the text of a tag can be written in several ways, e.g. in full-width
