@@ -19,6 +19,7 @@ from fairseq_ext.text.text_files import read_lines, write_lines
 
 VOCAB_FILE, MERGES_FILE, TOKENIZER_FILE, DICT_FILE = "vocab.json", "merges.txt", "tokenizer.json", "dict.txt"
 FIRST, LAST = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)  # RoBERTa's symbols with fairseq's roles
+_REMEDY = "give the folder of a Hugging Face model"
 
 
 @dataclass(frozen=True)
@@ -55,20 +56,16 @@ def byte_symbols() -> list[str]:
     return [chr(byte if byte in printable else next(others)) for byte in range(0x100)]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return read_json(path, "give the folder of a Hugging Face model")
-
-
 def read_bpe(folder: Path) -> ByteLevelBpe:
     """Read ``vocab.json`` and ``merges.txt`` or, without ``vocab.json``, ``tokenizer.json``."""
     where = folder / VOCAB_FILE
     if where.is_file() or not (folder / TOKENIZER_FILE).is_file():
-        ids, lines = _read(where), read_lines(folder / MERGES_FILE)
+        ids, lines = read_json(where, _REMEDY), read_lines(folder / MERGES_FILE)
         has_header = lines[0].startswith("#version")
         bpe = ByteLevelBpe(ids, [line for line in lines[has_header:] if line])
     else:
         where = folder / TOKENIZER_FILE
-        bpe = _from_tokenizer(_read(where), where)
+        bpe = _from_tokenizer(read_json(where, _REMEDY), where)
     _check_ids(bpe, where)
     return bpe
 
