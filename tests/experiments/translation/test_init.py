@@ -9,9 +9,8 @@ import yaml
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.experiments.translation import init
-from fairseq_ext.experiments.translation.chosen_base import ChosenBase
 from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.init import plan_for, plan_with_base
+from fairseq_ext.experiments.translation.init import ChosenBase, plan_for
 from fairseq_ext.text.entries import Corpora, find_corpora
 from fairseq_ext.text.text_files import write_lines
 from tests.text.test_entries import zipped
@@ -162,8 +161,8 @@ def test_unusable_bases_are_refused(folder: Path, base: str, said: str) -> None:
 
 def test_minutes_shorten_the_training_on_a_base() -> None:
     base = ChosenBase({"import": "x"}, 17e6)
-    free, short = (plan_with_base(corpora(20_000), base, 2, minutes=minutes) for minutes in (None, 5))
+    free, short = (plan_for(corpora(20_000), 2, 0, minutes, base) for minutes in (None, 5))
     assert short.size.updates < free.size.updates
     assert 4 < short.minutes <= 5
     with pytest.raises(InputError, match=r"--minutes: 1 .* at least \d+ "):
-        plan_with_base(corpora(20_000), base, 2, minutes=1)
+        plan_for(corpora(20_000), 2, 0, 1, base)
