@@ -173,8 +173,10 @@ def scoring_step(config: Translation) -> Step:
         metrics, counts = _count(config, files, texts, tests, of_text, checkpoint)
         columns: RunColumns = {}
         for name, metric in metrics.items():
-            of_run = (score_columns(c, metric, tests, config.evaluate.resamples, config.seed) for c in counts[name])
-            columns[name] = {output: [next(of_run) for _ in units] for output, units in runs.items()}
+            score = partial(
+                score_columns, metric=metric, tests=tests, resamples=config.evaluate.resamples, seed=config.seed
+            )
+            columns[name] = {output: [score(counts[name][run.name]) for run in units] for output, units in runs.items()}
         sentences = _sentences(runs, texts, counts, tests)
         base = sentences.pop(config.reference, None)
         compared = [(name, run, base) for name, run in sentences.items()] if base else []
@@ -208,39 +210,27 @@ def _count(
     tests: TestSets,
     of_text: Mapping[str, SacrebleuMetric],
     checkpoint: Path | None,
-) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
-    """Return metrics by name, and the sentence statistics of each run by metric."""
-    counts = count_text(of_text, list(texts.values()), tests)
+) -> tuple[dict[str, CorpusMetric], dict[str, dict[str, Counts]]]:
+    """Return metrics by name, and sentence statistics by metric and run."""
+    counts = count_text(of_text, texts, tests)
     if checkpoint is None:
         return {**of_text}, counts
     version = ""
     for run, paths in files.items():
-        samples = {
-            name: [
-                {"src": source, "mt": translation, "ref": reference}
-                for source, translation, reference in zip(
-                    tests.sources[name], lines, tests.references[name], strict=True
-                )
-            ]
-            for name, lines in texts[run].items()
-        }
-        scores, version = comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, samples)
-        counted = {name: CometMetric.count(values) for name, values in scores.items()}
-        counts.setdefault("COMET", []).append(counted)
+        scores, version = comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, texts[run], tests)
+        counts.setdefault("COMET", {})[run] = {name: CometMetric.count(values) for name, values in scores.items()}
     return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), version)}, counts
 
 
 def _sentences(
     runs: Mapping[str, Sequence[ScoredRun]],
     texts: Mapping[str, Mapping[str, Sequence[str]]],
-    counts: Mapping[str, list[Counts]],
+    counts: Mapping[str, Mapping[str, Counts]],
     tests: TestSets,
 ) -> dict[str, Translated]:
     """Return the first run of each output that translates all domains, for sentence-level comparisons."""
     metric = text_metrics([METRIC])
-    by_run = dict(
-        zip(texts, counts.get(METRIC) or count_text(metric, list(texts.values()), tests)[METRIC], strict=True)
-    )
+    by_run = counts.get(METRIC) or count_text(metric, texts, tests)[METRIC]
     first = {output: units[0].name for output, units in runs.items()}
     return {
         output: Translated.of({name: texts[run][name] for name in tests.domains}, by_run[run], metric[METRIC])
