@@ -17,7 +17,7 @@ from fairseq_ext.experiments.metrics.records import Mean, Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.report import domain_column, metric_column, tuning_tables
-from fairseq_ext.experiments.translation import analyses, convergence, gates, measure
+from fairseq_ext.experiments.translation import analyses, convergence, measure
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.examples import Example, examples_table
 from fairseq_ext.experiments.translation.extra_sets import OOD, TEST
@@ -39,7 +39,7 @@ def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
     """
     config, records = standing.config, standing.records
     advice = recommend(standing)
-    gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
+    gated = [name for name in config.outputs if name in records.systems(analyses.AGREES)]
     shown = [example for example in examples if example.system == advice.compared]
     sections: Sections = {
         "At a glance": [*gains_plot(standing, advice.compared), at_a_glance(standing)],
@@ -172,11 +172,11 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 
 def agreement(records: Records, output: str) -> Table:
     """Make a table of how often the largest gate of a layer is the classifier's choice or the true domain."""
-    layers = dict.fromkeys(str(record.dims["layer"]) for record in records.select(gates.AGREES, output))
-    alone: dict[str, dict[str, str]] = {"": {}, **{f", {name} alone": {"alone": name} for name in gates.ALONE}}
+    layers = dict.fromkeys(str(record.dims["layer"]) for record in records.select(analyses.AGREES, output))
+    alone: dict[str, dict[str, str]] = {"": {}, **{f", {name} alone": {"alone": name} for name in analyses.ALONE}}
     rows = {
         f"{metric}{suffix}": (metric, dims)
-        for metric in (gates.AGREES, gates.CORRECT)
+        for metric in (analyses.AGREES, analyses.CORRECT)
         for suffix, dims in alone.items()
         if records.select(metric, output, **dims)
     }
@@ -185,11 +185,11 @@ def agreement(records: Records, output: str) -> Table:
         metric, dims = rows[row]
         return records.mean(output, metric, layer=layer, **dims)
 
-    ordered = sorted(layers, key=lambda layer: layer == gates.OVER_LAYERS)
+    ordered = sorted(layers, key=lambda layer: layer == analyses.OVER_LAYERS)
     columns = [Column(layer, partial(mean, layer), ".1f") for layer in ordered]
-    share = records.value(output, gates.CLASSIFIER_CORRECT)
+    share = records.value(output, analyses.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
-    notes += [f"{gates.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
+    notes += [f"{analyses.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice from the layer's states only, or from the source words only.")
     return Table(f"Largest gate by layer: {output}", "In percent", list(rows), columns, notes)
@@ -198,7 +198,7 @@ def agreement(records: Records, output: str) -> Table:
 def mean_gates(records: Records, output: str) -> Plot:
     """Plot the mean gate weights by true domain, over layers and runs."""
     domains = domains_of(records)
-    svg = heat_map(_matrix(records, output, gates.WEIGHT, domains, "gate"), domains, domains, "gate", "true domain")
+    svg = heat_map(_matrix(records, output, analyses.WEIGHT, domains, "gate"), domains, domains, "gate", "true domain")
     note = (
         "Rows are true domains of the test sentences, columns are gates. Weights are in percent, averaged over layers."
     )
