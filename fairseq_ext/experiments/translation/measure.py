@@ -80,10 +80,6 @@ class ScoredRun(NamedTuple):
         extra = [extra_dir(config, part.name) for part in self.parts if sets_for(config, part)]
         return [*(translation_dir(config, part.name) for part in self.parts), *extra]
 
-    def exists(self, config: Translation) -> bool:
-        """Return whether there are any translations."""
-        return any(path.is_dir() for path in self.folders(config))
-
     def files(self, config: Translation, tests: TestSets) -> dict[str, Path]:
         """Return the existing translations by test set."""
         files: dict[str, Path] = {}
@@ -140,7 +136,8 @@ def scoring_step(config: Translation) -> Step:
     folders = dict.fromkeys(path for runs in units.values() for run in runs for path in run.folders(config))
     translated = [path for path in folders if path.is_dir()]
     missing = [f"{path.parent.name}/{path.name}" for path in folders if path not in translated]
-    runs = {output: [run for run in runs if run.exists(config)] for output, runs in units.items()}
+    existing = {run.name for runs in units.values() for run in runs if any(map(Path.is_dir, run.folders(config)))}
+    runs = {output: [run for run in runs if run.name in existing] for output, runs in units.items()}
     runs = {output: existing for output, existing in runs.items() if existing}
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     of_text, pairs = text_metrics(config.evaluate.metrics, config.target_lang), tested_pairs(config)

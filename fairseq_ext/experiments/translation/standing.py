@@ -35,9 +35,14 @@ class Standing:
     comparisons: Sequence[Comparison]
 
     @cached_property
+    def metrics(self) -> list[str]:
+        """The metrics of translation quality that were measured, most trusted first."""
+        return [metric for metric in METRICS if self.records.systems(metric)]
+
+    @property
     def metric(self) -> str:
         """The most trusted metric that was measured; empty if there is none."""
-        return next((metric for metric in METRICS if self.records.systems(metric)), "")
+        return next(iter(self.metrics), "")
 
     @cached_property
     def averages(self) -> dict[str, float]:

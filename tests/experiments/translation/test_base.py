@@ -13,7 +13,6 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.origin import Origin, read_origin
 from fairseq_ext.convert.experiment_base import write_base
 from fairseq_ext.convert.steps import base_files
-from fairseq_ext.experiments.translation.config import load_config
 from tests.convert import tiny_translation as tiny
 from tests.convert.tiny_marian import make_marian_folder
 from tests.small_corpus import NOUNS, write_config, write_corpora
@@ -127,14 +126,6 @@ def test_added_tags_leave_the_model_as_it_was(tmp_path: Path) -> None:
     pairs = list(combinations(tables, 2))
     ties = [[model[one].data_ptr() == model[other].data_ptr() for one, other in pairs] for model in models]
     assert ties[0] == ties[1]
-
-
-def test_gates_that_choose_the_base_need_general_text(tmp_path: Path) -> None:
-    gad = {**GATED, "from": "base", "uses_teacher": True, "gate-base": True}
-    path = write_experiment(tmp_path, {"import": "opus"}, {"gad": gad})
-    path.write_text(path.read_text().replace("base_text", "# base_text"))
-    with pytest.raises(InputError, match="gad: gate-base needs .* set base and teacher: base_text"):
-        load_config(path)
 
 
 def test_a_missing_base_is_named(tmp_path: Path) -> None:
