@@ -21,7 +21,6 @@ from fairseq_ext.base.hashing import hash_file
 from fairseq_ext.base.processes import cores
 from fairseq_ext.base.steps import atomic_write
 from fairseq_ext.convert.steps import WEIGHTS, base_files
-from fairseq_ext.experiments.base import BASE
 from fairseq_ext.text.cleaning.language_id import SAMPLE, check_sides
 from fairseq_ext.text.downloads import fetch_packages, is_requirement
 from fairseq_ext.text.entries import Corpora, find_corpora
@@ -226,29 +225,13 @@ def write_experiment(
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    environment.filters |= {"pad": lambda value, width: f"{value:<{width - 1}} ", "quoted": _quoted}
-    domain_updates = max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES)
+    environment.filters |= {"pad": lambda value, width: f"{value:<{width - 1}} ", "quoted": _quoted, "time": _time}
     values = {
         **vars(plan.size),
         **vars(plan),
-        "base_warmup": min(plan.size.warmup[0], plan.base_updates // 4),
-        "domain_updates": domain_updates,
-        "domain_warmup": min(plan.size.warmup[1] // 2, domain_updates // 4),
-        "is_good": plan.is_good,
-        "domains": list(corpora.pairs),
-        "pairs": corpora.total,
+        **{"plan": plan, "corpora": corpora, "work_dir": work_dir, "is_paper": is_paper, "base": base},
         "spaces": all(map(has_spaces, corpora.langs)),
-        "source": corpora.langs[0],
-        "target": corpora.langs[1],
-        "folder": _quoted(corpora.folder),
-        "entries": {_quoted(domain): list(map(_quoted, entries)) for domain, entries in corpora.entries.items()},
-        "work_dir": _quoted(work_dir),
-        "estimate": plan.estimate,
-        "is_paper": is_paper,
-        "good": _time(plan.good_minutes),
-        "base": base,
-        "start": BASE if base else "mix",
-        "baseline": BASE if base else "mix-continued",
+        "domain_updates": max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES),
         "adapter_lr": _LR_ON_BASE if base else 0.004 if plan.size.arch else 0.0005,
     }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
