@@ -112,21 +112,7 @@ class Advice(NamedTuple):
 
 
 def recommend(standing: Standing) -> Advice:
-    """Recommend a decoding run to deploy, or none yet.
-
-    1. The candidates are the decoding runs of the main tables that need no true domain, the base among them. The best
-       is the one with the highest mean over domains, in the most trusted metric.
-    2. Nothing is deployed if the best is useless (chrF below 30, or BLEU below 10), or if a base that was trained from
-       random weights here has not converged: the gains over it are overestimated. Bases that were trained elsewhere
-       are not judged.
-    3. A candidate is better than another if its gain in the domains is significant (p < 0.05) and above the standard
-       deviation over training runs. If the best is not better than the base, or else than the best of the base's
-       controls (all weights trained further on all domains), these simpler ones take its place.
-    4. By this rule the system is chosen among the candidates without a significant loss of more than 0.3 points on
-       general text, the mean over the sets of ``evaluate: ood``. Sets that were not measured exclude nobody, but the
-       advice says so. The interval shows what small sets leave open.
-    5. If this leaves the base, although candidates that lose more on general text are better in the domains, the best
-       of them is advised for text of the domains only.
+    """Recommend a decoding run to deploy, or none yet, by the rule in docs/experiment.md, "What to deploy".
 
     Candidates with a higher mean that lose on general text, and a better system that needs the true domain, are named
     beside it with their numbers.
