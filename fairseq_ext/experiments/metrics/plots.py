@@ -42,21 +42,18 @@ def line_panels(panels: Mapping[str, Mapping[str, Line]], x_label: str, y_label:
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
 
-    def draw_panel(axes: Axes, title: str) -> None:
-        for name, line in panels[title].items():
-            number = names.index(name)
-            style = "--" if number >= len(COLOURS) else "-"
-            colour = COLOURS[number % len(COLOURS)]
-            axes.plot(list(line), list(line.values()), style, color=colour, marker="o", markersize=3, label=name)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_title(title, loc="left")
-        axes.legend(fontsize=8)
-
     def draw(figure: Figure) -> None:
-        axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
-        for place, title in zip(axes, panels, strict=False):
-            draw_panel(place, title)
-        for unused in axes[len(panels) :]:
+        places = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
+        for axes, (title, lines) in zip(places, panels.items(), strict=False):
+            for name, line in lines.items():
+                number = names.index(name)
+                style = "--" if number >= len(COLOURS) else "-"
+                colour = COLOURS[number % len(COLOURS)]
+                axes.plot(list(line), list(line.values()), style, color=colour, marker="o", markersize=3, label=name)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.set_title(title, loc="left")
+            axes.legend(fontsize=8)
+        for unused in places[len(panels) :]:
             unused.set_visible(False)
         figure.supxlabel(x_label, fontsize=9)
         figure.supylabel(y_label, fontsize=9)

@@ -106,8 +106,6 @@ def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> t
     if result.returncode:
         raise InputError(f"{checkpoint}: COMET failed; it {how_it_ended(result.returncode)}")
     printed = [json.loads(line) for line in result.stdout.splitlines()]
-    if len(printed) != len(samples) + 1:
-        raise InputError(f"{checkpoint}: COMET failed; its messages are above")
     return printed[1:], printed[0]["version"]
 
 

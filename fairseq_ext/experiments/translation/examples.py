@@ -11,10 +11,9 @@ from operator import attrgetter
 
 import numpy as np
 
-from fairseq_ext.experiments.metrics.corpus_metrics import SacrebleuMetric
 from fairseq_ext.experiments.metrics.records import Record, Records, Row
 from fairseq_ext.experiments.metrics.tables import Column, Table, escape
-from fairseq_ext.experiments.translation.set_scores import Counts, TestSets
+from fairseq_ext.experiments.translation.set_scores import TestSets
 from fairseq_ext.text.languages import has_spaces
 
 EXAMPLES_FILE = "examples.jsonl"
@@ -46,11 +45,6 @@ class Translated:
 
     texts: Mapping[str, Sequence[str]]  # N lines by domain
     scores: Mapping[str, np.ndarray]  # sentence-level chrF by domain: N
-
-    @classmethod
-    def of(cls, texts: Mapping[str, Sequence[str]], counts: Counts, metric: SacrebleuMetric) -> Translated:
-        """Score each sentence by its counts."""
-        return cls(texts, {name: np.array([metric.score(row) for row in counts[name].tolist()]) for name in texts})
 
 
 def examples_of(system: str, run: Translated, base: Translated, tests: TestSets) -> Iterator[Example]:

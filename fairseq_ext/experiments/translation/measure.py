@@ -226,14 +226,14 @@ def _sentences(
     tests: TestSets,
 ) -> dict[str, Translated]:
     """Return the first run of each output that translates all domains, for sentence-level comparisons."""
-    metric = text_metrics([METRIC])
+    metric, translated = text_metrics([METRIC]), dict[str, Translated]()
     by_run = counts.get(METRIC) or count_text(metric, texts, tests)[METRIC]
-    first = {output: units[0].name for output, units in runs.items()}
-    return {
-        output: Translated.of({name: texts[run][name] for name in tests.domains}, by_run[run], metric[METRIC])
-        for output, run in first.items()
-        if all(name in texts[run] for name in tests.domains)
-    }
+    for output, (first, *_) in runs.items():
+        sets = by_run[first.name]
+        if all(name in sets for name in tests.domains):
+            scores = {name: np.array([*map(metric[METRIC].score, sets[name].tolist())]) for name in tests.domains}
+            translated[output] = Translated(texts[first.name], scores)
+    return translated
 
 
 RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each run
