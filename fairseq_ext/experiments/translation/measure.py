@@ -121,13 +121,12 @@ def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
         for name, stem in stems.items()
     }
     train_sizes = {name: count_lines(splits / name / f"train.{target}") for name in domains}
-    errors: dict[str, np.ndarray] | None = {} if teacher.exists() else None
-    if errors is not None:
-        for number, name in enumerate(domains):
-            guesses = read_teacher_probs(teacher, name, "test", domains, len(lines[name])).best()
-            errors[name] = guesses != number
+    errors = {
+        name: read_teacher_probs(teacher, name, "test", domains, len(lines[name])).best() != number
+        for number, name in enumerate(domains if teacher.exists() else [])
+    }
     general = [column_of(config, name) for name in extra if name in config.evaluate.ood]
-    return TestSets(domains, sources, lines, files, train_sizes, errors, general)
+    return TestSets(domains, sources, lines, files, train_sizes, errors or None, general)
 
 
 def scoring_step(config: Translation) -> Step:

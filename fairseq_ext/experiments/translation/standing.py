@@ -205,10 +205,8 @@ def at_a_glance(standing: Standing) -> Table:
     def need(name: str) -> str:
         return "yes" if name in told else "no: classifier" if outputs[name].uses_classifier else "no"
 
-    columns = [
-        *columns_of("Domains", AVERAGE),
-        *(columns_of("General text", GENERAL) if standing.has_general_text else []),
-    ]
+    columns = columns_of("Domains", AVERAGE)
+    columns += columns_of("General text", GENERAL) if standing.has_general_text else []
     notes = ["Means over domains" + (", and over the sets of general text." if standing.has_general_text else ".")]
     notes += ["In brackets: the 95 % interval, from a paired bootstrap over sentences."] if base else []
     rows = [name for name in standing.config.main if name in standing.averages]
