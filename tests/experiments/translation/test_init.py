@@ -100,6 +100,7 @@ def test_minutes_shorten_the_training_of_the_base_or_on_it() -> None:
     free, short = (plan_for(text, 2, 0, minutes, base) for minutes in (None, 5))
     assert short.size.updates < free.size.updates
     assert 4 < short.minutes <= 5
+    assert free.gigabytes == pytest.approx(2 * (1 + 16 * 0.017))
     for minutes, given in ((2, None), (1, base)):
         with pytest.raises(InputError, match=rf"--minutes: {minutes} .* at least \d+ "):
             plan_for(text, 2, 0, minutes, given)
