@@ -141,8 +141,7 @@ def load_experiment(path: Path) -> Recipe[Any]:
 
 def load_recipe(name: str) -> type[Recipe[Any]]:
     """Import the kind with this name."""
-    recipe: type[Recipe[Any]] = importlib.import_module(f"{experiments.__name__}.{name}.stages").RECIPE
-    return recipe
+    return importlib.import_module(f"{experiments.__name__}.{name}.stages").RECIPE
 
 
 def schemas() -> dict[str, dict[str, Any]]:

@@ -111,8 +111,7 @@ def embed_with_tfidf(texts: Sequence[str]) -> np.ndarray:
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, _LONGEST_NGRAM), min_df=2, sublinear_tf=True)
     features = vectorizer.fit_transform(texts)
     dimensions = min(_DIMENSIONS, *features.shape)
-    vectors: np.ndarray = TruncatedSVD(dimensions, random_state=0).fit_transform(features)
-    return vectors
+    return TruncatedSVD(dimensions, random_state=0).fit_transform(features)
 
 
 def pairwise_distances(vectors: np.ndarray) -> np.ndarray:

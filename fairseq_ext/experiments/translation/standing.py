@@ -76,8 +76,7 @@ class Standing:
 
     def best(self, names: Collection[str]) -> str:
         """Return the decoding run with the best mean over domains."""
-        best: str = METRICS[self.metric].best(names, key=self.averages.__getitem__)
-        return best
+        return METRICS[self.metric].best(names, key=self.averages.__getitem__)
 
     def change(self, name: str, domain: str = AVERAGE, over: str = "") -> Comparison | None:
         """Return the difference of a decoding run to another, by default the base; None if it was not measured."""
