@@ -66,6 +66,7 @@ def score_run(
         checkpoint: checkpoint of the COMET model.
         files: files of translations by test set.
         texts: the lines of these files.
+        tests: sources and references of the sets.
 
     Returns:
         sentence scores by test set, and COMET's version.
