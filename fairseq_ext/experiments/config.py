@@ -49,7 +49,7 @@ def _option_value(value: Any) -> Any:
 
 
 OptionName = Annotated[str, AfterValidator(_option_name)]
-OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
+OPTION_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean", "null", "array"]}
 OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(OPTION_SCHEMA)]
 Tune = Annotated[
     Mapping[OptionName, Any],
