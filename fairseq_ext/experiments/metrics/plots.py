@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 # Contrast with white and with black is at least 4.5 for grey and at least 3 for the colours.
@@ -73,7 +72,11 @@ def heat_map(
     shown = texts or [[f"{100 * share:.0f}" if share >= _SHOWN else "" for share in line] for line in shares]
 
     def draw(axes: Axes) -> None:
-        axes.imshow(shares, cmap=_shades(), vmin=0, vmax=1, aspect="auto")
+        from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+        # From transparent to a shade of the first colour on which text is readable.
+        shades = LinearSegmentedColormap.from_list("shades", [to_rgba(COLOURS[0], alpha) for alpha in (0, 0.35)])
+        axes.imshow(shares, cmap=shades, vmin=0, vmax=1, aspect="auto")
         axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
         axes.set_yticks(range(len(rows)), rows)
         axes.set_xlabel(x_label)
@@ -147,10 +150,3 @@ def _to_svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
         draw(figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return buffer.getvalue()
-
-
-def _shades() -> Colormap:
-    """Create a colour map from transparent to a shade of the first colour on which text is readable."""
-    from matplotlib.colors import LinearSegmentedColormap, to_rgba
-
-    return LinearSegmentedColormap.from_list("shades", [to_rgba(COLOURS[0], alpha) for alpha in (0, 0.35)])
