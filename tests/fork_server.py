@@ -175,7 +175,7 @@ def preload_project() -> None:
     """Import what the verbs import, and let Hydra parse the values that fairseq's options have by default."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     importlib.import_module("fairseq_ext").install()
-    registry = importlib.import_module("fairseq_ext.experiments.recipe")
+    registry = importlib.import_module("fairseq_ext.experiments.registry")
     for name in registry.recipe_names():
         registry.load_recipe(name)
     for name in ("cli.main", "base.executors"):  # not the runtime: ONNX Runtime starts a thread

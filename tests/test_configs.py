@@ -17,7 +17,7 @@ from fairseq_ext.experiments.config import expand
 from fairseq_ext.experiments.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.experiments.dagru import combination_of
 from fairseq_ext.experiments.hierarchy.config import Hierarchy, HierarchyModel
-from fairseq_ext.experiments.recipe import load_experiment
+from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.decoding import decoding
 from fairseq_ext.experiments.translation.sections import Corpora

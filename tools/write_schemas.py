@@ -19,7 +19,7 @@ from fairseq_ext.base.own_python import use_own_python
 use_own_python()
 
 from fairseq_ext.base.errors import run_command
-from fairseq_ext.experiments.recipe import schemas
+from fairseq_ext.experiments.registry import schemas
 
 
 def main() -> None:

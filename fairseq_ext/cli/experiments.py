@@ -60,7 +60,7 @@ def _run_options(parser: ArgumentParser) -> None:
 
 def _run(options: Namespace) -> None:
     from fairseq_ext.base.stages import run_chosen
-    from fairseq_ext.experiments.recipe import load_experiment
+    from fairseq_ext.experiments.registry import load_experiment
 
     run_chosen(
         load_experiment(options.config).stages(),
@@ -86,7 +86,7 @@ def _prepare_options(parser: ArgumentParser) -> None:
 
 def _prepare(options: Namespace) -> None:
     from fairseq_ext.base.steps import run_steps
-    from fairseq_ext.experiments.recipe import load_experiment
+    from fairseq_ext.experiments.registry import load_experiment
 
     steps = load_experiment(options.config).prepare(engine_of(options))
     names = [step.output.name for step in steps]
@@ -197,7 +197,7 @@ def _score(options: Namespace) -> None:
 
 def _report(options: Namespace) -> None:
     from fairseq_ext.base.steps import run_steps
-    from fairseq_ext.experiments.recipe import load_experiment
+    from fairseq_ext.experiments.registry import load_experiment
 
     step = load_experiment(options.config).report()
     run_steps([step], dry_run=options.dry_run)

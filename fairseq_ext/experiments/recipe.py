@@ -1,31 +1,21 @@
-"""Kinds of experiments: how data are prepared, systems trained and measured, and the page made.
-
-A kind is a folder whose module ``stages`` defines ``RECIPE``. ``kind:`` in a file names the folder.
-"""
+"""A kind of experiment: how its data are prepared, its systems trained and measured, and its page made."""
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from fairseq_ext import experiments
-from fairseq_ext.base.errors import check_choice
 from fairseq_ext.base.jobs import THIS_MACHINE, Engine
-from fairseq_ext.base.stages import Stage, check_stage_names
+from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step
-from fairseq_ext.base.yaml_file import load_yaml
-from fairseq_ext.experiments.config import Experiment, Run, read_experiment
+from fairseq_ext.experiments.config import Experiment, Run
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, Records, read_records
 from fairseq_ext.experiments.metrics.render import Page, write_report
 from fairseq_ext.experiments.report import training_files, training_records
 from fairseq_ext.experiments.tune import steps_of_runs
-
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-DEFAULT = "translation"  # for files without ``kind``
 
 ExperimentT = TypeVar("ExperimentT", bound=Experiment)
 
@@ -121,36 +111,3 @@ class Recipe(ABC, Generic[ExperimentT]):
             write_report(folder, self.page(records), records)
 
         return Step(work_dir / "report", files, {**options, **self.page_options()}, build)
-
-
-def recipe_names() -> list[str]:
-    """Return the names of all kinds, in alphabetical order."""
-    return sorted(path.parent.name for folder in experiments.__path__ for path in Path(folder).glob("*/stages.py"))
-
-
-def load_experiment(path: Path) -> Recipe[Any]:
-    """Read an experiment file of any kind. A file without ``kind`` is read as ``translation``."""
-    content = dict(load_yaml(path))
-    name = content.pop("kind", None) or DEFAULT
-    check_choice(name, recipe_names(), f"{path}: kind")
-    kind = load_recipe(name)
-    recipe = kind(read_experiment(kind.experiment_type, content, path))
-    check_stage_names(recipe.stages(), f"{path}: train: systems")
-    return recipe
-
-
-def load_recipe(name: str) -> type[Recipe[Any]]:
-    """Import the kind with this name."""
-    return importlib.import_module(f"{experiments.__name__}.{name}.stages").RECIPE
-
-
-def schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON schema of the files of each kind, for completion and validation in editors."""
-    return {name: _schema_of(name) for name in recipe_names()}
-
-
-def _schema_of(name: str) -> dict[str, Any]:
-    schema = load_recipe(name).experiment_type.json_schema()
-    properties = {"kind": {"enum": [name]}, **schema.pop("properties")}
-    required = ([] if name == DEFAULT else ["kind"]) + schema.pop("required")
-    return {"$schema": DIALECT, **schema, "title": f"kind: {name}", "properties": properties, "required": required}

@@ -21,7 +21,7 @@ import yaml
 
 from fairseq_ext.base.fairseq_options import first_mistake
 from fairseq_ext.cli.main import VERBS, run_verb
-from fairseq_ext.experiments.recipe import schemas
+from fairseq_ext.experiments.registry import schemas
 from tests.documents.blocks import LANGUAGES, PAGES, REASONS, ROOT, Block, blocks_in, commands_in
 from tests.documents.project import make_project, run_block
 from tests.experiments.test_schema import unknown_keys

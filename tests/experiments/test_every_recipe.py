@@ -13,7 +13,7 @@ import pytest
 
 from fairseq_ext.base.steps import Step, run_steps
 from fairseq_ext.experiments.metrics.records import read_records
-from fairseq_ext.experiments.recipe import load_experiment
+from fairseq_ext.experiments.registry import load_experiment
 from tests.experiments.reranking.small_experiment import write_file, write_made_up_lists
 from tests.recorded import restore
 from tests.recorded.record import WRITERS

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.recipe import load_experiment
+from fairseq_ext.experiments.registry import load_experiment
 from tests.experiments.reranking.small_experiment import write_file
 from tests.recorded.record import WRITERS
 
@@ -23,7 +23,7 @@ CASES = [(kind, changes, key) for kind, rows in MISTAKES.items() for changes, ke
 def test_reading_a_file_loads_no_torch() -> None:
     code = (
         "import sys, pathlib\n"
-        "from fairseq_ext.experiments.recipe import load_experiment\n"
+        "from fairseq_ext.experiments.registry import load_experiment\n"
         "for name in sys.argv[1:]:\n"
         "    recipe = load_experiment(pathlib.Path(name))\n"
         "    assert recipe.stages()\n"

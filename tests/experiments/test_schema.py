@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairseq_ext.experiments.recipe import recipe_names, schemas
+from fairseq_ext.experiments.registry import recipe_names, schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fairseq_ext.experiments.recipe import Recipe, load_experiment
+from fairseq_ext.experiments.recipe import Recipe
+from fairseq_ext.experiments.registry import load_experiment
 
 HERE = Path(__file__).parent
 TIMINGS = "speed"  # the folder of timings

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from fairseq_ext.experiments.classification.config import Classification
-from fairseq_ext.experiments.recipe import load_experiment
+from fairseq_ext.experiments.registry import load_experiment
 from tests.experiments.small_lm_experiment import NOUNS, VERBS, write_texts
 
 ADAPTERS = {"from": "base", "arch": "roberta_houlsby_adapter_tiny", "lr": 0.01, "max-epoch": 2, "batch-size": 8}

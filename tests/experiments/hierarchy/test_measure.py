@@ -22,7 +22,7 @@ from fairseq_ext.experiments.hierarchy.metric_names import (
 )
 from fairseq_ext.experiments.metrics.records import Record, Records
 from fairseq_ext.experiments.perplexity import LanguageModelScorer, Likelihood
-from fairseq_ext.experiments.recipe import load_experiment
+from fairseq_ext.experiments.registry import load_experiment
 from tests import toy_text
 from tests.experiments.small_lm import make_checkpoint
 from tests.experiments.small_lm_experiment import write_lm_experiment

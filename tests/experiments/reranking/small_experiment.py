@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from fairseq_ext.experiments.recipe import load_experiment
+from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.experiments.reranking.config import Reranking
 from fairseq_ext.text.subwords import MODEL_FILE, SentencePiece, encode_lines, load_subwords, train_sentencepiece
 from fairseq_ext.text.text_files import read_lines, write_lines

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from fairseq_ext.experiments.recipe import load_experiment
+from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.experiments.topics.config import Topics
 from tests.experiments.small_lm_experiment import DOMAINS, NOUNS, VERBS
 
