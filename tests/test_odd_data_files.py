@@ -14,7 +14,7 @@ import pytest
 
 from fairseq_ext.base.domain_tree import names_of_paths, read_tree, single_tree
 from fairseq_ext.base.errors import InputError, line_of
-from fairseq_ext.classifiers.task_data import read_task_facts
+from fairseq_ext.classifiers.task_split import read_task_facts
 from fairseq_ext.data.word_vectors import read_word_vectors
 from fairseq_ext.experiments.hierarchy.induce_tree import read_record
 from fairseq_ext.experiments.metrics.comparison import read_comparisons

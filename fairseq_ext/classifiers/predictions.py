@@ -25,7 +25,7 @@ from fairseq_ext import install
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.classifiers.task_adapters import load_task_model
-from fairseq_ext.classifiers.task_data import FIRST, SECOND, TaskFacts, read_task_facts
+from fairseq_ext.classifiers.task_split import FIRST, SECOND, TaskFacts, read_task_facts
 from fairseq_ext.modules.autocast import chosen_device
 from fairseq_ext.modules.task_parameters import HEADS
 from fairseq_ext.text.raw_text import canonical

@@ -10,8 +10,7 @@ from typing import Any
 from fairseq_ext.base.fairseq_cli import as_arguments, option_of
 from fairseq_ext.base.jobs import THIS_MACHINE
 from fairseq_ext.base.processes import this_process
-from fairseq_ext.classifiers.task_data import FIRST, SECOND, TASK_FILE, TaskFacts, read_task_facts
-from fairseq_ext.classifiers.task_split import LABEL, set_path
+from fairseq_ext.classifiers.task_split import FIRST, LABEL, SECOND, TASK_FILE, TaskFacts, read_task_facts, set_path
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.text.encoders import encode_texts
 from fairseq_ext.text.subwords import DICT_FILE

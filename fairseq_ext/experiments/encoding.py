@@ -1,7 +1,8 @@
-"""Encode blocks of text from a data directory with a language model."""
+"""Encode blocks of text, or score lines, with a language model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary, TokenBlockDataset, data_utils
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from tqdm import tqdm
 
 from fairseq_ext import install
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.experiments.perplexity import token_losses
 from fairseq_ext.models.base_layout import BASE_MODEL
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.states import base_states
@@ -29,7 +33,7 @@ _SYMBOLS = ("decoder.embed_tokens.weight", "decoder.output.weight")
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model that encodes text."""
+    """A language model that encodes and scores text."""
 
     model: Any  # fairseq model, in evaluation mode, on its device
     dictionary: Dictionary
@@ -89,6 +93,27 @@ class LanguageModel:
         generator = np.random.default_rng(stable_hash(seed, "blocks", domain))
         rows = np.sort(generator.permutation(available)[:count])
         return torch.stack([blocks[row] for row in rows.tolist()])
+
+    def score_lines(self, lines: Iterable[str], max_tokens: int) -> np.ndarray:
+        """Compute natural log probabilities of N lines of subwords, including their ends, given an initial ``</s>``: N.
+
+        ``max_tokens`` is the maximum number of tokens in a batch; single lines may be longer.
+        """
+        pad, device = self.dictionary.pad(), next(self.model.parameters()).device
+        targets = [self.dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        lengths, scores = np.array([len(target) for target in targets]), np.zeros(len(targets))
+        # Batches of lines with similar length need less padding.
+        order, limit = np.argsort(lengths, kind="stable"), max(max_tokens, lengths.max())
+        batches = data_utils.batch_by_size(order, None, lengths[order], max_tokens=limit)
+        for rows in tqdm(batches, desc="score", unit=" batches", disable=None):
+            batch = [targets[row] for row in rows]
+            target = pad_sequence(batch, batch_first=True, padding_value=pad).to(device)  # B×T
+            source = target.roll(1, dims=1)
+            source[:, 0] = self.dictionary.eos()
+            with torch.inference_mode():
+                losses = token_losses(self.model(source)[0], target).double()
+            scores[rows] = -losses.mul(target.ne(pad)).sum(1).cpu().numpy()
+        return scores
 
 
 def _check_checkpoint(state: dict[str, Any], num_symbols: int, checkpoint: Path, dictionary: Path) -> None:

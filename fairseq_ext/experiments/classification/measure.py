@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.base.steps import Step
-from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts
-from fairseq_ext.classifiers.task_split import LABEL, set_path
+from fairseq_ext.classifiers.task_split import LABEL, TaskFacts, read_task_facts, set_path
 from fairseq_ext.experiments.classification.config import Classification
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import checkpoint_of

@@ -25,20 +25,21 @@ from fairseq_ext.experiments.classification.config import Classification
 from fairseq_ext.experiments.classification.measure import comparison_steps, comparisons_file, measure_run
 from fairseq_ext.experiments.classification.report import page
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.language_models import checkpoint_of, is_given
-from fairseq_ext.experiments.metrics.comparison import read_comparisons
-from fairseq_ext.experiments.metrics.records import Records
-from fairseq_ext.experiments.metrics.render import Page
-from fairseq_ext.experiments.recipe import Recipe
-from fairseq_ext.experiments.text_steps import (
+from fairseq_ext.experiments.language_models import (
     TextFolder,
+    checkpoint_of,
     copy_files,
     encode_step,
     import_text_step,
+    is_given,
     sentencepiece_step,
     split_step,
     text_files,
 )
+from fairseq_ext.experiments.metrics.comparison import read_comparisons
+from fairseq_ext.experiments.metrics.records import Records
+from fairseq_ext.experiments.metrics.render import Page
+from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.train import train_step
 from fairseq_ext.text.encoders import subword_files
 from fairseq_ext.text.line_split import LanguageModelSplit, text_path

@@ -15,8 +15,7 @@ from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.base.domain_tree import DomainTree, Paths
 from fairseq_ext.base.json_file import read_json
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.hierarchy.config import PATHS_FILE, TREE, UNIFORM, Hierarchy
-from fairseq_ext.experiments.hierarchy.metric_names import (
+from fairseq_ext.experiments.hierarchy.config import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
@@ -25,7 +24,11 @@ from fairseq_ext.experiments.hierarchy.metric_names import (
     MEAN_PATH,
     NONE,
     OWN,
+    PATHS_FILE,
+    TREE,
+    UNIFORM,
     WORD_LOSS,
+    Hierarchy,
     Routing,
     chosen,
 )

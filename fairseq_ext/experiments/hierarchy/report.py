@@ -15,17 +15,22 @@ from typing import Any
 
 from fairseq_ext.base.domain_tree import DomainTree, read_tree
 from fairseq_ext.base.json_file import read_json
-from fairseq_ext.experiments.hierarchy.config import MULTI, RECORD_FILE, SINGLE, TREE, UNIFORM, Hierarchy
-from fairseq_ext.experiments.hierarchy.metric_names import (
+from fairseq_ext.experiments.hierarchy.config import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
     FLOPS,
     LOSS,
     MEAN_PATH,
+    MULTI,
     NONE,
     OWN,
+    RECORD_FILE,
+    SINGLE,
+    TREE,
+    UNIFORM,
     VOTES,
+    Hierarchy,
     Routing,
     chosen,
 )

@@ -181,11 +181,10 @@ def _models(config: Reranking, domain: str) -> list[SentenceModel]:
     def load_fairseq(checkpoint: Path) -> Scores:
         # Imported here because this loads torch, which cached scores do not need.
         from fairseq_ext.experiments.encoding import LanguageModel
-        from fairseq_ext.experiments.reranking.fairseq_scores import score_lines
 
         quieten_fairseq()
         model, processor = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu), load_subwords(subwords)
-        return lambda texts: score_lines(model, encode_lines(processor, texts), config.rerank.max_tokens)
+        return lambda texts: model.score_lines(encode_lines(processor, texts), config.rerank.max_tokens)
 
     return [
         *([SentenceModel(KNESER_NEY, [ngrams, subwords], load_ngrams)] if config.kneser_ney else []),

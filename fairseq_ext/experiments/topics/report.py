@@ -14,8 +14,7 @@ from fairseq_ext.experiments.metrics.records import Dimension, Records
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.report import compare_systems, metric_column, tuning_tables
-from fairseq_ext.experiments.topics.config import Topics
-from fairseq_ext.experiments.topics.metric_names import (
+from fairseq_ext.experiments.topics.config import (
     BASE_TEXT,
     COHERENCE,
     DEAD,
@@ -25,7 +24,7 @@ from fairseq_ext.experiments.topics.metric_names import (
     TEXT_METRICS,
     TOPIC_0,
     USED,
-    topics_file,
+    Topics,
 )
 
 _PAPER = "{} in the paper on the Topic Aware Transformer."
@@ -119,7 +118,7 @@ def topic_tables(config: Topics, domain: str) -> list[Table]:
     """Create a table of the topics of each system's first run."""
     systems = [system.name for system in config.adapted if system.domains == [domain] and system.has_topics]
     runs = [config.runs[name][0] for name in systems]
-    files = {run.name: topics_file(config, run) for run in runs}
+    files = {run.name: config.topics_file(run) for run in runs}
     return [
         _topic_table(name, read_json(path, "measure again")["topics"]) for name, path in files.items() if path.is_file()
     ]

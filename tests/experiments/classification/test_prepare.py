@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.classifiers.predictions import ExampleSet
-from fairseq_ext.classifiers.task_data import read_task_facts
-from fairseq_ext.classifiers.task_split import held_out_texts, set_path
+from fairseq_ext.classifiers.task_split import held_out_texts, read_task_facts, set_path
 from fairseq_ext.experiments.classification.stages import ClassificationRecipe
 from fairseq_ext.text.folded_text import fold
 from fairseq_ext.text.split import SPLITS

@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import Step
-from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
+from fairseq_ext.classifiers.task_split import TaskFacts, write_task_facts
 from fairseq_ext.classifiers.training import num_updates
 from fairseq_ext.experiments import train as training
 from fairseq_ext.experiments.classification.config import Classification

@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from fairseq_ext.base.domain_tree import Paths, single_tree, tree_from_json
-from fairseq_ext.experiments.hierarchy.config import Hierarchy, InducedTree
-from fairseq_ext.experiments.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
-from fairseq_ext.experiments.hierarchy.metric_names import (
+from fairseq_ext.experiments.hierarchy.config import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
@@ -18,8 +16,11 @@ from fairseq_ext.experiments.hierarchy.metric_names import (
     MEAN_PATH,
     OWN,
     WORD_LOSS,
+    Hierarchy,
+    InducedTree,
     chosen,
 )
+from fairseq_ext.experiments.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
 from fairseq_ext.experiments.metrics.records import Record, Records
 from fairseq_ext.experiments.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.experiments.registry import load_experiment

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from fairseq_ext.experiments.encoding import LanguageModel
-from fairseq_ext.experiments.reranking.fairseq_scores import score_lines
 from fairseq_ext.experiments.reranking.measure import SentenceModel, score_texts
 from tests.experiments import small_lm
 
@@ -36,7 +35,7 @@ def by_hand(lm: LanguageModel, text: str) -> float:
 def test_score_is_the_sum_over_words_and_end(lm: LanguageModel, max_tokens: int) -> None:
     with torch.inference_mode():
         expected = [by_hand(lm, text) for text in TEXTS]
-    assert score_lines(lm, TEXTS, max_tokens).tolist() == pytest.approx(expected, rel=1e-5)
+    assert lm.score_lines(TEXTS, max_tokens).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_scores_are_kept_by_content(tmp_path: Path) -> None:

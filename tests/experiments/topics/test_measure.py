@@ -13,9 +13,8 @@ from fairseq_ext.base.jobs import Engine
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.experiments.metrics.records import Records, read_records
 from fairseq_ext.experiments.perplexity import LanguageModelScorer
-from fairseq_ext.experiments.topics.config import Topics
+from fairseq_ext.experiments.topics.config import BASE_TEXT, COHERENCE, PERPLEXITY, TOPIC_0, Topics
 from fairseq_ext.experiments.topics.measure import word_corpus
-from fairseq_ext.experiments.topics.metric_names import BASE_TEXT, COHERENCE, PERPLEXITY, TOPIC_0
 from fairseq_ext.experiments.topics.stages import TopicsRecipe
 from fairseq_ext.experiments.topics.texts import continue_prompts
 from fairseq_ext.experiments.topics.words import u_mass
