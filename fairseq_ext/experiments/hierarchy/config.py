@@ -170,9 +170,8 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
     def clusters_of(self, name: str) -> Path | None:
         """Return the directory of the clusters that choose paths of a system's tree; None if there are none."""
         system = self.systems[name]
-        if system.tree is None or system.adapters != TREE or system.tree not in self.induced_trees:
-            return None
-        return self.tree_dir(system.tree)
+        is_induced = system.adapters == TREE and system.tree in self.induced_trees
+        return self.tree_dir(str(system.tree)) if is_induced else None
 
     def has_every_path(self, name: str) -> bool:
         """Return whether each path of a system's tree is measured on unseen domains."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.base.domain_tree import DomainTree, read_tree
@@ -39,18 +38,6 @@ from fairseq_ext.experiments.hierarchy.config import (
     PathChoice,
 )
 from fairseq_ext.experiments.hierarchy.pictures import draw_domains_by_cluster, others_on
-
-
-class InductionRecord(BaseModel):
-    """The part of ``clusters.json`` that is read."""
-
-    options: Induction
-
-
-def read_record(directory: Path) -> InductionRecord:
-    """Read the record of an induced tree."""
-    path = directory / RECORD_FILE
-    return read_model(InductionRecord, read_json(path, "induce the tree again"), str(path), {})
 
 
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
@@ -124,10 +111,11 @@ def write_paths(
     from fairseq_ext.experiments.encoding import LanguageModel
 
     quieten_fairseq()
-    record, chooser = read_record(tree), PathChooser.load(tree)
+    record, chooser = read_json(tree / RECORD_FILE, "induce the tree again"), PathChooser.load(tree)
+    induction = read_model(Induction, record.get("options"), str(tree / RECORD_FILE), {})
     chooser.check_number(options.num_paths)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
-    length = model.block_length(record.options.tokens)
+    length = model.block_length(induction.tokens)
     paths, votes = {}, {}
     for name in read_domain_names(data / DOMAINS_FILE):
         tell(f"choosing paths for {name}")

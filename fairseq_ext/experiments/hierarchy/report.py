@@ -106,39 +106,37 @@ class Setup:
         """Unseen domains: the only domains with scores over all paths."""
         return self.records.domains(LOSS, **ALL)
 
-    def rows_in_domain(self) -> Rows:
-        """Return the rows of tables on the domains of the tree."""
-        return {self.base: (self.base, NONE), **{name: (name, OWN) for name in self.systems}}
+    def compared(self) -> Mapping[str, tuple[Rows, Sequence[str]]]:
+        """Return the rows and domains that systems are compared on, by metric: those of the tree, and unseen ones."""
+        of_base: Rows = {self.base: (self.base, NONE)}
+        in_domain = {**of_base, **{name: (name, OWN) for name in self.systems}}
+        unseen = {**of_base, **{row: routed for name in self.systems for row, routed in self._rows_unseen(name)}}
+        return {IN_DOMAIN: (in_domain, sorted(self.tree.domains)), ON_UNSEEN: (unseen, self.unseen)}
 
-    def rows_unseen(self) -> Rows:
-        """Return the rows of tables on unseen domains."""
-        rows: dict[str, tuple[str, Routing]] = {self.base: (self.base, NONE)}
-        counts = self.experiment.evaluate.num_paths
-        for name, adapters in self.systems.items():
-            if adapters == SINGLE:
-                rows[f"{name}: mean"] = name, MEAN_PATH
-                continue
-            if adapters == MULTI:
-                rows[name] = name, ALL
-                continue
-            for count in counts:
+    def _rows_unseen(self, name: str) -> Iterator[tuple[str, tuple[str, Routing]]]:
+        """Yield the rows of a system in tables on unseen domains."""
+        if self.systems[name] == SINGLE:
+            yield f"{name}: mean", (name, MEAN_PATH)
+        elif self.systems[name] == MULTI:
+            yield name, (name, ALL)
+        else:
+            for count in self.experiment.evaluate.num_paths:
                 for weights in self.experiment.path_weights(self.name, count):
-                    rows[f"{name}: {_paths(count, weights)}"] = name, chosen(count, weights)
-            rows[f"{name}: all paths"] = name, ALL
-        return rows
+                    yield f"{name}: {_paths(count, weights)}", (name, chosen(count, weights))
+            yield f"{name}: all paths", (name, ALL)
 
     def blocks(self) -> list[Table | Plot]:
         """Return the tables and figures of the tree."""
-        in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
-        title, title_unseen = (f"{metric.capitalize()}: {self.name}" for metric in (IN_DOMAIN, ON_UNSEEN))
-        note, note_unseen = (_PAPER.format(f"Table {number}") for number in (in_domain, unseen))
-        every_path = self.experiment.evaluate.every_path
+        numbers = (7, 5) if self.is_induced else (2, 3)
+        compared = zip(self.compared().items(), numbers, strict=True)
         return [
             tree_figure(self.name, self.tree, self.is_induced),
             *([self._clusters()] if self.is_induced else []),
-            self._perplexities(title, self.rows_in_domain(), sorted(self.tree.domains), note),
-            self._perplexities(title_unseen, self.rows_unseen(), self.unseen, note_unseen),
-            *(self._every_path(name) for name, kind in self.systems.items() if name in every_path or kind == SINGLE),
+            *(
+                self._perplexities(f"{metric.capitalize()}: {self.name}", *rows, _PAPER.format(f"Table {number}"))
+                for (metric, rows), number in compared
+            ),
+            *(self._every_path(name) for name in self.systems if self.experiment.has_every_path(name)),
             *self._chosen_paths(),
         ]
 
@@ -180,8 +178,7 @@ class Setup:
 
     def perplexities(self) -> Iterator[Record]:
         """Yield the perplexities of the tables on the tree's domains and on unseen domains, by row and run."""
-        in_domain, unseen = (self.rows_in_domain(), sorted(self.tree.domains)), (self.rows_unseen(), self.unseen)
-        for metric, (rows, domains) in {IN_DOMAIN: in_domain, ON_UNSEEN: unseen}.items():
+        for metric, (rows, domains) in self.compared().items():
             of_column = {**{domain: [domain] for domain in domains}, f"{_AVERAGE} of {len(domains)}": domains}
             for row, (column, averaged) in product(rows, of_column.items()):
                 yield from self._records({row: rows[row]}, averaged, column, metric)
@@ -220,8 +217,8 @@ class Setup:
 
     def comparisons(self) -> list[Comparison]:
         """Compare the perplexity of each row, averaged over domains, with that of its baselines."""
-        in_domain = self._compare(self.rows_in_domain(), sorted(self.tree.domains), f"in domain: {self.name}")
-        return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
+        in_domain, unseen = self.compared().values()
+        return [*self._compare(*in_domain, f"in domain: {self.name}"), *self._compare(*unseen, "unseen")]
 
     def _compare(self, rows: Rows, domains: Sequence[str], where: str) -> list[Comparison]:
         averages = list(self._records(rows, domains, where, PERPLEXITY))

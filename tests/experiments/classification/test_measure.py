@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.base.steps import run_steps
-from fairseq_ext.classifiers.predictions import ExampleSet
+from fairseq_ext.classifiers.predictions import read_set
 from fairseq_ext.experiments.classification.measure import compare_accuracies, measure_run
 from fairseq_ext.experiments.config import named_run
 from fairseq_ext.experiments.metrics.classification import measure
@@ -25,7 +25,7 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
     for split in ("valid", "test"):
         logits = np.load(step.output / f"{split}.npy")
         assert logits.shape == (COUNTS[split], 3)
-        targets = ExampleSet.load(data, split, toy_tasks.POSITIONS).targets
+        _, targets = read_set(data, split, toy_tasks.POSITIONS)
         accuracy = 100 * measure(["accuracy"], logits, targets, toy_tasks.LABELS)["accuracy"]
         for metric in ("accuracy", "main metric"):
             [record] = records.of("adapters", metric, "place", split=split)

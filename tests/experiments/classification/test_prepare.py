@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.classifiers.predictions import ExampleSet
+from fairseq_ext.classifiers.predictions import read_set
 from fairseq_ext.classifiers.task_split import held_out_texts, read_task_facts, set_path
 from fairseq_ext.experiments.classification.stages import ClassificationRecipe
 from fairseq_ext.text.folded_text import fold
@@ -37,9 +37,9 @@ def test_fairseq_reads_what_was_written(experiment: Path) -> None:
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
     facts = read_task_facts(config.task_data("same"))
     for role in SPLITS:
-        examples = ExampleSet.load(config.task_data("same"), role, 64)
+        texts, targets = read_set(config.task_data("same"), role, 64)
         parts = (read_lines(set_path(config.raw_task("same"), part, role)) for part in ("label", "input0", "input1"))
-        for label, one, other, target, text in zip(*parts, examples.targets, examples.texts, strict=True):
+        for label, one, other, target, text in zip(*parts, targets, texts, strict=True):
             assert facts.labels[target] == label
             # A piece's number in the model is its number in the dictionary; <s> is 0, </s> is 2.
             expected = [0, *processor.encode(one), 2, 2, *processor.encode(other), 2]
