@@ -31,11 +31,6 @@ def _read_fields(options: Namespace, model: type[_Section]) -> _Section:
 def _induce_options(parser: ArgumentParser) -> None:
     from fairseq_ext.experiments.hierarchy.config import Induction
 
-    parser.description = (
-        "Induce a domain tree from text: a language model encodes sequences of each domain, a Gaussian mixture "
-        "clusters them, and the nearest clusters are merged into a binary tree. Writes tree.json, clusters.npz (for "
-        "fairseq-ext paths), clusters.json and a figure."
-    )
     add = parser.add_argument
     add("checkpoint", type=Path, help="fairseq checkpoint of a language model (transformer_lm)")
     add("data", type=Path, help="data directory with domains.txt, dict.txt, DOMAIN/train.{bin,idx}")
@@ -45,6 +40,10 @@ def _induce_options(parser: ArgumentParser) -> None:
 
 
 def _induce(options: Namespace) -> None:
+    """Induce a domain tree from text: a language model encodes sequences of each domain, a Gaussian mixture clusters
+    them, and the nearest clusters are merged into a binary tree. Writes tree.json, clusters.npz (for fairseq-ext
+    paths), clusters.json and a figure.
+    """
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.hierarchy.config import Induction
     from fairseq_ext.experiments.hierarchy.induce_tree import describe_tree
@@ -58,11 +57,6 @@ def _induce(options: Namespace) -> None:
 def _paths_options(parser: ArgumentParser) -> None:
     from fairseq_ext.experiments.hierarchy.config import PathChoice
 
-    parser.description = (
-        "Choose paths of an induced tree for the domains of a data directory. Sequences of each domain vote for "
-        "leaves, and the paths to the chosen leaves are averaged. Prints the paths and writes paths.json (for --paths) "
-        "and votes.json."
-    )
     add = parser.add_argument
     add("checkpoint", type=Path, help="language model that the tree was induced with, or an adapted one")
     add("tree", type=Path, help="output directory of fairseq-ext induce")
@@ -73,6 +67,10 @@ def _paths_options(parser: ArgumentParser) -> None:
 
 
 def _paths(options: Namespace) -> None:
+    """Choose paths of an induced tree for the domains of a data directory. Sequences of each domain vote for leaves,
+    and the paths to the chosen leaves are averaged. Prints the paths and writes paths.json (for --paths) and
+    votes.json.
+    """
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.hierarchy.config import PathChoice
     from fairseq_ext.experiments.hierarchy.induce_tree import describe_paths
@@ -84,6 +82,6 @@ def _paths(options: Namespace) -> None:
 
 
 VERBS = {
-    "induce": Verb("induce a domain tree from text", _induce_options, _induce),
-    "paths": Verb("choose paths of an induced tree for domains", _paths_options, _paths),
+    "induce": Verb("induce a domain tree from text", [_induce_options], _induce),
+    "paths": Verb("choose paths of an induced tree for domains", [_paths_options], _paths),
 }
