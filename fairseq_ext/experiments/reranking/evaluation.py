@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -12,18 +12,11 @@ from sacrebleu.metrics.chrf import CHRF
 from fairseq_ext.experiments.metrics.bootstrap import resampled_sums
 from fairseq_ext.experiments.metrics.comparison import Comparison, compare_resamples
 from fairseq_ext.experiments.metrics.corpus_metrics import SacrebleuMetric, bleu_metric
-from fairseq_ext.experiments.metrics.records import Record, Records
-from fairseq_ext.experiments.metrics.tables import Table
-from fairseq_ext.experiments.report import metric_column
+from fairseq_ext.experiments.metrics.records import Record
 from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, ORACLE, NBest
 
 ALL = "all"  # set of all sentences
 _ORDERS = 4  # longest n-grams of BLEU
-_NOTES = (
-    f"{FIRST_BEST}: the first hypothesis. {ORACLE}: chosen with the references, by changing one sentence at a time "
-    "until corpus BLEU no longer improves; it starts from the hypotheses with the highest sentence BLEU, or from the "
-    "best of the other rows if that is better."
-)
 
 
 def choose(nbest: NBest, counts: np.ndarray, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -61,7 +54,7 @@ def evaluate(
     sets = {ALL: np.arange(len(references)), **groups}
     records: list[Record] = []
     scores: dict[tuple[str, str, str], np.ndarray] = {}  # by metric, row and set: the score, then R resamples (1+R)
-    for metric_name, metric in _metrics(tokenizer).items():
+    for metric_name, metric in score_metrics(tokenizer).items():
         for row, counts in zip(texts, metric.count(list(texts.values()), references), strict=True):
             for name, rows in sets.items():
                 # The same seed draws the same sentences, so resamples are paired.
@@ -74,27 +67,14 @@ def evaluate(
             row, baseline, metric, name, scores[metric, row, name] - scores[metric, baseline, name], len(rows)
         )
         for row, baseline in pairs
-        for metric in _metrics(tokenizer)
+        for metric in score_metrics(tokenizer)
         for name, rows in sets.items()
     ]
     return records, comparisons
 
 
-def score_tables(records: Records, tokenizer: str, notes: Iterable[str]) -> list[Table]:
-    """Create a table for each metric, with choices in rows and test sets in columns."""
-    return [
-        Table(
-            f"{name} of translations, first-best and re-ranked",
-            "Chosen by",
-            records.systems(name),
-            [metric_column(records, group, name, group, best=max, beside=[ORACLE]) for group in records.domains(name)],
-            [_NOTES, *notes, f"{name}: {metric.signature}."],
-        )
-        for name, metric in _metrics(tokenizer).items()
-    ]
-
-
-def _metrics(tokenizer: str) -> dict[str, SacrebleuMetric]:
+def score_metrics(tokenizer: str) -> dict[str, SacrebleuMetric]:
+    """Return the metrics of translations, BLEU with a tokeniser of sacrebleu."""
     return {"BLEU": bleu_metric(tokenizer), "chrF": SacrebleuMetric(CHRF)}
 
 
