@@ -125,8 +125,16 @@ def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path:
 
 
 @pytest.mark.slow
-def test_labels_lie_in_the_order_of_the_text(tmp_path: Path) -> None:
-    verb("teacher")([str(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))])
+def test_labels_lie_in_the_order_of_the_text_of_domains_and_of_none(tmp_path: Path) -> None:
+    general = tmp_path / "general.en"
+    write_lines(general, [f"“Weather”  {letter}" for letter in LETTERS] + [""])
+    config = write_config(
+        tmp_path / "c.yaml",
+        write_corpora(tmp_path / "corpora"),
+        teacher={"folds": 4, "base_text": str(general)},
+        clean={"normalise": {}},
+    )
+    verb("teacher")([str(config)])
     work, teacher = tmp_path / "work", tmp_path / "work/teacher"
     for number, domain in enumerate(DOMAINS):
         for split in SPLITS:
@@ -137,23 +145,9 @@ def test_labels_lie_in_the_order_of_the_text(tmp_path: Path) -> None:
     verb("label")(["--teacher", str(teacher), "--input", str(text), "--output", str(again)])
     assert again.read_bytes() == (teacher / "bank/test.npy").read_bytes()
     record = json.loads((teacher / "teacher.json").read_text())
-    assert np.sum(record["metrics"]["train"]["confusion"]) == 160
-    assert record["sentences"] == {"all": 160, "trained_on": 160}
+    assert np.sum(record["metrics"]["train"]["confusion"]) == 180
+    assert record["sentences"] == {"all": 180, "trained_on": 180}
     assert not (teacher / ".jobs").exists()
-
-
-@pytest.mark.slow
-def test_an_experiment_names_text_of_no_domain(tmp_path: Path) -> None:
-    general = tmp_path / "general.en"
-    write_lines(general, [f"“Weather”  {letter}" for letter in LETTERS] + [""])
-    config = write_config(
-        tmp_path / "c.yaml",
-        write_corpora(tmp_path / "corpora"),
-        teacher={"folds": 2, "base_text": str(general)},
-        clean={"normalise": {}},
-    )
-    verb("teacher")([str(config)])
-    teacher = tmp_path / "work/teacher"
     assert (teacher / "base/train.en").read_text().splitlines()[0] == '"Weather" a'
     assert classes_of(read_teacher_record(teacher)) == [*DOMAINS, "base"]
     records = Records(list(teacher_records(load_config(config))))

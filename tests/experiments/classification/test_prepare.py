@@ -7,11 +7,12 @@ import pytest
 from fairseq_ext.classifiers.predictions import read_set
 from fairseq_ext.classifiers.task_split import held_out_texts, read_task_facts, set_path
 from fairseq_ext.experiments.classification.stages import ClassificationRecipe
+from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.text.folded_text import fold
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import load_subwords
 from fairseq_ext.text.text_files import read_lines
-from tests.experiments.classification.small_experiment import load, write_short_classification_experiment
+from tests.experiments.classification.small_experiment import write_short_classification_experiment
 from tests.verbs import verb
 
 # Workers load fairseq for every set.
@@ -33,7 +34,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_fairseq_reads_what_was_written(experiment: Path) -> None:
-    config = load(experiment)
+    config = load_experiment(experiment).experiment
     processor = load_subwords(config.work_dir / "subwords/sentencepiece.model")
     facts = read_task_facts(config.task_data("same"))
     for role in SPLITS:
@@ -63,7 +64,7 @@ def test_imported_subwords_take_the_place_of_text(experiment: Path, tmp_path: Pa
     subwords = experiment.parent / "work/subwords"
     path = write_short_classification_experiment(tmp_path, subwords={"imported": str(subwords)}, corpora=None)
     path.write_text(path.read_text().replace("corpora: null\n", ""))
-    steps = ClassificationRecipe(load(path)).prepare()
+    steps = ClassificationRecipe(load_experiment(path).experiment).prepare()
     assert [step.output.name for step in steps] == [*TASKS, "subwords", *TASKS]
     verb("prepare")([str(path), "--workers", "1"])
     for name in ("dict.txt", "sentencepiece.model"):

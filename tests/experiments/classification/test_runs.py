@@ -14,16 +14,16 @@ from fairseq_ext.experiments.classification.config import Classification
 from fairseq_ext.experiments.classification.stages import ClassificationRecipe
 from fairseq_ext.experiments.config import named_run
 from fairseq_ext.experiments.language_models import checkpoint_of
-from tests.experiments.classification.small_experiment import ADAPTERS, load, write_short_classification_experiment
+from fairseq_ext.experiments.registry import load_experiment
+from tests.experiments.classification.small_experiment import ADAPTERS, write_short_classification_experiment
 
 CLASSES = TaskFacts("classification", ["a", "b", "c"], 1, {"train": 81, "valid": 5, "test": 5}, {})
 NUMBERS = TaskFacts("regression", [], 2, {"train": 80, "valid": 5, "test": 5}, {})
 
 
 def config_of(folder: Path, **systems: Any) -> Classification:
-    return load(
-        write_short_classification_experiment(folder, train={"systems": {"base": {"arch": "roberta_tiny"}, **systems}})
-    )
+    train = {"systems": {"base": {"arch": "roberta_tiny"}, **systems}}
+    return load_experiment(write_short_classification_experiment(folder, train=train)).experiment
 
 
 def step_of(config: Classification, name: str) -> Step:

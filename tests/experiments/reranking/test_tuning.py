@@ -9,7 +9,6 @@ from fairseq_ext.experiments.reranking.tuning import (
     ascend,
     best_weight,
     feature_spread,
-    find_weights,
     upper_envelopes,
 )
 from tests.experiments.reranking.made_up import make_list
@@ -42,18 +41,6 @@ def test_an_ascent_ends_where_no_single_weight_gains(seed: int) -> None:
         for value in np.linspace(-10.01, 10.02, 81):
             changed = np.where(np.arange(3) == index, value, weights)
             assert bleu_of_choice(counts, nbest.best(changed)) <= score + 1e-9
-
-
-def test_a_feature_that_knows_the_best_is_found() -> None:
-    nbest, _, counts = make_list(seed=4, sentences=30)
-    matches = counts[..., 2:6].sum(axis=2)[nbest.is_hypothesis].astype(float)
-    told = nbest.with_features({"told": 1e-4 * matches})  # of another size than the others
-    start = np.array([1.0, 0.0, 0.0, 0.0])
-    weights = find_weights(told, counts, restarts=3, seed=1)
-    found = bleu_of_choice(counts, told.best(weights))
-    assert found >= bleu_of_choice(counts, told.best(np.array([0.0, 0.0, 0.0, 1.0])))
-    assert found > bleu_of_choice(counts, told.best(start)) + 5
-    assert np.abs(weights * feature_spread(told)).sum() == pytest.approx(1)
 
 
 def test_spread_is_that_within_sentences() -> None:
