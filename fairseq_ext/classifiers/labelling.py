@@ -100,7 +100,8 @@ class Labelling:
             return rows
         rng, share = np.random.default_rng([self.seed, number]), self.options.max_sentences / len(rows)
         by_domain = np.split(rows, np.searchsorted(rows, self.sets["train"].bounds[1:-1]))
-        return np.concatenate([_draw(each, max(1, int(len(each) * share)), rng) for each in by_domain])
+        drawn = [rng.choice(each, max(1, int(len(each) * share)), replace=False, shuffle=False) for each in by_domain]
+        return np.sort(np.concatenate(drawn))
 
     def fit(self, number: int, output: Path) -> None:
         """Run the task that trains a model."""
@@ -205,11 +206,6 @@ def _write_folds(work: Labelling, domains: Sequence[str]) -> None:
         if not counts[:, fold].any() or not seen[:, fold].all():
             missing = domains[int(np.argmin(seen[:, fold]))]
             raise InputError(f"{missing}: has too few sentences for {num_folds} folds; lower teacher.folds or add text")
-
-
-def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw at most ``count`` rows without replacement, and return them in order."""
-    return np.sort(rng.choice(rows, min(count, len(rows)), replace=False, shuffle=False))
 
 
 def label_file(teacher: Path, text: Path, output: Path) -> None:

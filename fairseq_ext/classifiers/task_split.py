@@ -186,7 +186,9 @@ def write_task_splits(
         removed=removed,
     )
     for role in SPLITS:
-        _write_set(folder, role, examples[role], facts.inputs)
+        write_lines(set_path(folder, LABEL, role), (example.label for example in examples[role]))
+        for number, part in enumerate(facts.inputs):
+            write_lines(set_path(folder, part, role), (example.texts[number] for example in examples[role]))
     write_task_facts(folder, facts)
     sizes = ", ".join(f"{facts.counts[role]} {role}" for role in SPLITS)
     taken = " and ".join(f"{count} of {role}" for role, count in removed.items())
@@ -260,12 +262,6 @@ def _labels(name: str, sets: Mapping[str, Sequence[LabelledExample]]) -> list[st
     if len(labels["train"]) < 2:
         raise InputError(f"{name}: all training examples have the label {min(labels['train'])!r}; add other labels")
     return sorted(labels["train"])
-
-
-def _write_set(folder: Path, role: str, examples: Sequence[LabelledExample], inputs: Sequence[str]) -> None:
-    write_lines(set_path(folder, LABEL, role), (example.label for example in examples))
-    for number, part in enumerate(inputs):
-        write_lines(set_path(folder, part, role), (example.texts[number] for example in examples))
 
 
 def _key(example: LabelledExample) -> str:

@@ -95,11 +95,6 @@ class LanguageModelScorer:
         tree: DomainTree | None = self.task.tree
         return tree
 
-    def over(self, paths: Paths) -> Tensor:
-        """Return the N routing weights that average these paths."""
-        assert self.tree is not None
-        return torch.from_numpy(self.tree.path_weights(paths))
-
     def batches(self, domain: str, split: str) -> list[Batch]:
         """Return all blocks of a domain's set, in the batches of the task."""
         limits = {"max_tokens": self.max_tokens, "max_positions": self.model.max_positions()}
@@ -126,10 +121,11 @@ class LanguageModelScorer:
         parts = [numbers[start : start + size].tolist() for start in range(0, len(numbers), size)]
         return [dataset.collater([dataset[index] for index in part]) for part in parts]
 
-    def score(self, batches: Sequence[Batch], weights: Tensor | None = None) -> Likelihood:
-        """Compute the likelihood of blocks; ``weights`` are N routing weights, None for a model without adapters."""
+    def score(self, batches: Sequence[Batch], paths: Paths = ()) -> Likelihood:
+        """Compute the likelihood of blocks, averaged over paths of the tree if the model has adapters."""
         likelihood = Likelihood()
         pad, device = self.task.target_dictionary.pad(), next(self.model.parameters()).device
+        weights = torch.from_numpy(self.tree.path_weights(paths)) if self.tree else None
         for batch in batches:
             tokens, target = batch["net_input"]["src_tokens"].to(device), batch["target"].to(device)
             routed = {} if weights is None else {"node_weights": weights.to(device).expand(len(tokens), -1)}

@@ -41,13 +41,13 @@ def eval_lm(checkpoint: Path, text: Path, *extra: str) -> float:
 
 @pytest.mark.parametrize(
     ("model", "paths", "routing"),
-    [("tree", ["law"], []), ("tree", ["med", "sub"], ["--paths", "med,sub"]), ("plain", None, [])],
+    [("tree", ["law"], []), ("tree", ["med", "sub"], ["--paths", "med,sub"]), ("plain", [], [])],
 )
 def test_agrees_with_fairseq_eval_lm(
-    models: dict[str, Path], text: Path, model: str, paths: list[str] | None, routing: list[str]
+    models: dict[str, Path], text: Path, model: str, paths: list[str], routing: list[str]
 ) -> None:
     scorer = load_scorer(models[model], text, max_tokens=32)
-    found = scorer.score(scorer.batches("law", "test"), scorer.over(paths) if paths else None)
+    found = scorer.score(scorer.batches("law", "test"), paths)
     theirs = eval_lm(models[model], text, "--gen-subset", "test:law", *routing)
     assert math.exp(found.nats / found.tokens) == pytest.approx(theirs, rel=1e-4)
 
@@ -56,7 +56,7 @@ def test_every_token_counts_once_in_batches_of_any_size(models: dict[str, Path],
     results = []
     for size in (3, 256):  # the smaller has no room for a block
         scorer = load_scorer(models["tree"], text, max_tokens=size)
-        results.append(scorer.score(scorer.batches("law", "test"), scorer.over(["law"])))
+        results.append(scorer.score(scorer.batches("law", "test"), ["law"]))
     small, large = results
     sizes = scorer.task.dataset("test:law").sizes
     assert small.tokens == large.tokens == sizes.sum()
