@@ -100,8 +100,9 @@ class Labelling:
             return rows
         rng, share = np.random.default_rng([self.seed, number]), self.options.max_sentences / len(rows)
         by_domain = np.split(rows, np.searchsorted(rows, self.sets["train"].bounds[1:-1]))
-        drawn = [rng.choice(each, max(1, int(len(each) * share)), replace=False, shuffle=False) for each in by_domain]
-        return np.sort(np.concatenate(drawn))
+        sizes = [min(len(each), max(1, int(len(each) * share))) for each in by_domain]
+        drawn = (rng.choice(*each, replace=False, shuffle=False) for each in zip(by_domain, sizes, strict=True))
+        return np.sort(np.concatenate([*drawn]))
 
     def fit(self, number: int, output: Path) -> None:
         """Run the task that trains a model."""
