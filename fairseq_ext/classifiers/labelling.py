@@ -150,7 +150,10 @@ def train_and_label(
         The number of training sentences (``all``), and of those that the last model was trained on (``trained_on``).
     """
     domains = read_domain_names(splits / DOMAINS_FILE)
-    sets = {split: _find_text(splits.resolve(), domains, split, lang) for split in SPLITS}
+    sets = {}
+    for split in SPLITS:
+        files = tuple(splits.resolve() / domain / f"{split}.{lang}" for domain in domains)
+        sets[split] = TextFiles(files, tuple(map(count_lines, files)))
     if options.base_text:
         text, base = sets["train"], base_path(teacher.resolve(), lang)
         sets["train"] = TextFiles((*text.files, base), (*text.counts, count_lines(base)))
@@ -187,11 +190,6 @@ def assign_folds(texts: Iterable[str], num_folds: int, seed: int) -> np.ndarray:
     keys = (normalise_source(text) for text in texts)
     folds = (stable_hash(seed, "fold", key) % num_folds for key in keys)
     return np.fromiter(folds, dtype=np.min_scalar_type(num_folds))
-
-
-def _find_text(splits: Path, domains: Sequence[str], split: str, lang: str) -> TextFiles:
-    files = tuple(splits / domain / f"{split}.{lang}" for domain in domains)
-    return TextFiles(files, tuple(map(count_lines, files)))
 
 
 def _write_folds(work: Labelling, domains: Sequence[str]) -> None:

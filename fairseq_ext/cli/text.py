@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairseq_ext.base.domain_names import count_domain_tags
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.cli.verbs import Verb, add_config
+from fairseq_ext.cli.verbs import Verb, add_config, argument
 
 
 def _corpora_options(parser: ArgumentParser) -> None:
@@ -90,11 +90,6 @@ def _label(options: Namespace) -> None:
     label_file(options.teacher, options.input, options.output)
 
 
-def _normalise_options(parser: ArgumentParser) -> None:
-    add_config(parser)
-    parser.add_argument("--lang", help="language of the text (default: the experiment's source_lang)")
-
-
 def _normalise(options: Namespace) -> None:
     """Normalise lines from standard input as set by clean: normalise in the experiment file."""
     from fairseq_ext.experiments.translation.config import load_config
@@ -116,8 +111,9 @@ def _normalise(options: Namespace) -> None:
         print(line, flush=True)
 
 
+_LANG = argument("--lang", help="language of the text (default: the experiment's source_lang)")
 VERBS = {
     "corpora": Verb("convert corpora of any supported form to parallel text", [_corpora_options], _corpora),
     "label": Verb("label text with a trained domain classifier", [_label_options], _label),
-    "normalise": Verb("normalise text like the training text of an experiment", [_normalise_options], _normalise),
+    "normalise": Verb("normalise text like the training text of an experiment", [add_config, _LANG], _normalise),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,14 +89,14 @@ def argument(*names: str, **settings: Any) -> Option:
     return lambda parser: parser.add_argument(*names, **settings)
 
 
-def add_config(parser: ArgumentParser) -> None:
-    """Add the experiment file as ``config``."""
-    parser.add_argument("config", type=Path, help=CONFIG)
-
-
-def add_dry_run(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Add ``--dry-run`` for :func:`~fairseq_ext.base.steps.run_steps`."""
-    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
+add_config = argument("config", type=Path, help=CONFIG)
+# For :func:`~fairseq_ext.base.steps.run_steps`.
+add_dry_run = argument("--dry-run", action="store_true", help="only print which steps would run")
+_add_scheduler = argument(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="run on a Dask cluster: address or file of its scheduler (see docs/experiment.md)",
+)
 
 
 def add_jobs(parser: ArgumentParser) -> None:
@@ -116,14 +116,6 @@ def add_engine(parser: ArgumentParser) -> None:
     """Add ``--workers`` and ``--scheduler`` for :func:`engine_of`."""
     parser.add_argument("--workers", type=number(0), default=0, metavar="N", help="processes; 0: one per core")
     _add_scheduler(parser)
-
-
-def _add_scheduler(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="run on a Dask cluster: address or file of its scheduler (see docs/experiment.md)",
-    )
 
 
 def engine_of(options: Namespace) -> Engine:

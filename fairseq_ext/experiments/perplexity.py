@@ -77,7 +77,14 @@ class LanguageModelScorer:
     ) -> LanguageModelScorer:
         """Load a checkpoint and a data directory. With ``by_line``, each line is a block, truncated if too long."""
         install()
-        task = MultiDomainLanguageModelingTask.setup_task(_task_options(data, tokens_per_sample, by_line))
+        options = MultiDomainLanguageModelingConfig(
+            data=str(data),
+            tokens_per_sample=tokens_per_sample,
+            sample_break_mode="eos" if by_line else "none",
+            shorten_method="truncate" if by_line else "none",
+            **_OF_OTHER_GROUPS,
+        )
+        task = MultiDomainLanguageModelingTask.setup_task(options)
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], task=task)
         if tokens_per_sample > model.max_positions():
             raise InputError(
@@ -135,51 +142,33 @@ class LanguageModelScorer:
         return likelihood
 
 
-@dataclass(frozen=True)
-class ContiguousScorer:
-    """A recurrent model, and contiguous text that it reads from beginning to end."""
+def score_contiguous(
+    checkpoint: Path, data: Path, splits: Sequence[str], *, cpu: bool = False
+) -> tuple[dict[str, Likelihood], int]:
+    """Score sets of contiguous text, each from its beginning to its end, with a recurrent model.
 
-    model: Any  # fairseq model, in evaluation mode, on its device
-    task: Any  # ``contiguous_language_modeling`` with the data, in one row
-
-    @classmethod
-    def load(cls, checkpoint: Path, data: Path, *, cpu: bool = False) -> ContiguousScorer:
-        """Load a checkpoint and a data directory, on the GPU if there is one and ``cpu`` is false."""
-        install()
-        # With one row, all text but the very first has its preceding context.
-        one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
-        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)
-        return cls(model.to(chosen_device(cpu)).eval(), task)
-
-    @property
-    def num_parameters(self) -> int:
-        """Number of trained parameters, without general-domain word vectors."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
-
-    def score(self, split: str) -> Likelihood:
-        """Return the likelihood of a set."""
-        likelihood, segments = Likelihood(), self.task.load_dataset(split)
-        device = next(self.model.parameters()).device
+    Returns:
+        The likelihood of each set, and the number of trained parameters, without general-domain word vectors.
+    """
+    install()
+    # With one row, all text but the very first has its preceding context.
+    one_row = {"data": str(data), "batch_size": 1, "batch_size_valid": 1}
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], one_row)
+    model.to(chosen_device(cpu)).eval()
+    device = next(model.parameters()).device
+    likelihoods = {split: Likelihood() for split in splits}
+    for split, likelihood in likelihoods.items():
+        segments = task.load_dataset(split)
         for index in tqdm(range(len(segments)), desc=split, unit="segment", disable=None):
             batch = utils.move_to_cuda(segments[index], device) if device.type == "cuda" else segments[index]
             with torch.inference_mode():
-                logits, _ = self.model(**batch["net_input"])
+                logits, _ = model(**batch["net_input"])
                 losses = token_losses(logits, batch["target"])
-            likelihood.add(losses[batch["target"].ne(self.task.dictionary.pad())])
-        return likelihood
+            likelihood.add(losses[batch["target"].ne(task.dictionary.pad())])
+    return likelihoods, sum(parameter.numel() for parameter in model.parameters())
 
 
 def token_losses(logits: Tensor, target: Tensor) -> Tensor:
     """Return ``−log softmax(logits)[target]`` in nats, including padding: B×T×V, B×T → B×T."""
     # Flattened, because a softmax over any dimension but the last is slow.
     return F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
-
-
-def _task_options(data: Path, tokens_per_sample: int, by_line: bool) -> MultiDomainLanguageModelingConfig:
-    return MultiDomainLanguageModelingConfig(
-        data=str(data),
-        tokens_per_sample=tokens_per_sample,
-        sample_break_mode="eos" if by_line else "none",
-        shorten_method="truncate" if by_line else "none",
-        **_OF_OTHER_GROUPS,
-    )

@@ -114,13 +114,12 @@ class RecurrentRecipe(Recipe[Recurrent]):
 
         def measure() -> Iterator[Record]:
             # Loads fairseq.
-            from fairseq_ext.experiments.perplexity import ContiguousScorer
+            from fairseq_ext.experiments.perplexity import score_contiguous
 
-            scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
-            likelihoods = {split: scorer.score(split) for split in HELD_OUT}
+            likelihoods, parameters = score_contiguous(checkpoint, data, HELD_OUT, cpu=config.evaluate.cpu)
             sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in likelihoods.items()}
             of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
-            return records_of(of, sets, scorer.num_parameters)
+            return records_of(of, sets, parameters)
 
         return measure_step(work_dir / "perplexity" / run.name, [checkpoint, data], _MEASUREMENT, measure)
 
