@@ -42,8 +42,6 @@ _SCORES_FILE = "scores.npy"
 
 # Lines of a split by domain.
 References = Mapping[str, Sequence[str]]
-# N texts → N natural logarithms of their probabilities.
-Scores = Callable[[Sequence[str]], np.ndarray]
 
 
 def rerank_step(config: Reranking) -> Step:
@@ -166,7 +164,7 @@ class SentenceModel(NamedTuple):
 
     name: str  # of its row
     files: Sequence[Path]
-    load: Callable[[], Scores]  # slow
+    score: Callable[[Sequence[str]], np.ndarray]  # N texts → N natural logarithms of their probabilities
 
 
 def _models(config: Reranking, domain: str) -> list[SentenceModel]:
@@ -174,22 +172,21 @@ def _models(config: Reranking, domain: str) -> list[SentenceModel]:
     subwords, data, ngrams = config.translation.data / MODEL_FILE, config.lm_data(domain), config.ngram_file(domain)
     checkpoints = {name: best_checkpoint(config, f"{name}@{domain}") for name in config.systems}
 
-    def load_ngrams() -> Scores:
-        model, processor = NgramModel.load(ngrams), load_subwords(subwords)
-        return lambda texts: model.score(list(encode_lines(processor, texts)))
+    def by_ngrams(texts: Sequence[str]) -> np.ndarray:
+        return NgramModel.load(ngrams).score(list(encode_lines(load_subwords(subwords), texts)))
 
-    def load_fairseq(checkpoint: Path) -> Scores:
+    def by_fairseq(checkpoint: Path, texts: Sequence[str]) -> np.ndarray:
         # Imported here because this loads torch, which cached scores do not need.
         from fairseq_ext.experiments.encoding import LanguageModel
 
         quieten_fairseq()
-        model, processor = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu), load_subwords(subwords)
-        return lambda texts: model.score_lines(encode_lines(processor, texts), config.rerank.max_tokens)
+        model = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu)
+        return model.score_lines(encode_lines(load_subwords(subwords), texts), config.rerank.max_tokens)
 
     return [
-        *([SentenceModel(KNESER_NEY, [ngrams, subwords], load_ngrams)] if config.kneser_ney else []),
+        *([SentenceModel(KNESER_NEY, [ngrams, subwords], by_ngrams)] if config.kneser_ney else []),
         *(
-            SentenceModel(name, [path, data / DICT_FILE, subwords], partial(load_fairseq, path))
+            SentenceModel(name, [path, data / DICT_FILE, subwords], partial(by_fairseq, path))
             for name, path in checkpoints.items()
         ),
     ]
@@ -209,6 +206,6 @@ def score_texts(model: SentenceModel, texts: Sequence[str], folder: Path) -> np.
     distinct = list(dict.fromkeys(texts))
     options = {"version": _SCORES_VERSION, "texts": hashlib.sha256("\n".join(distinct).encode()).hexdigest()}
     output = folder / f"{model.name}-{provenance_of(model.name, model.files, options).fingerprint[:16]}"
-    run_step(Step(output, model.files, options, lambda made: np.save(made / _SCORES_FILE, model.load()(distinct))))
+    run_step(Step(output, model.files, options, lambda made: np.save(made / _SCORES_FILE, model.score(distinct))))
     scores = dict(zip(distinct, np.load(output / _SCORES_FILE), strict=True))
     return np.array([scores[text] for text in texts])

@@ -46,7 +46,7 @@ def test_scores_are_kept_by_content(tmp_path: Path) -> None:
         scored.append(list(texts))
         return np.array([float(len(text)) for text in texts])
 
-    model = SentenceModel("kn", [path], lambda: score)
+    model = SentenceModel("kn", [path], score)
     assert score_texts(model, ["aa", "b", "aa", "cccc"], folder).tolist() == [2, 1, 2, 4]
     assert score_texts(model, ["b", "b"], folder).tolist() == [1, 1]  # another list
     assert score_texts(model, ["aa", "b", "cccc", "aa"], folder).tolist() == [2, 1, 4, 2]  # the same texts
