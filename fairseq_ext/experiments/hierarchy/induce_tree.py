@@ -40,6 +40,12 @@ from fairseq_ext.experiments.hierarchy.config import (
 from fairseq_ext.experiments.hierarchy.pictures import draw_domains_by_cluster, others_on
 
 
+def read_induction(directory: Path) -> Induction:
+    """Read the options that a tree was induced with."""
+    path = directory / RECORD_FILE
+    return read_model(Induction, read_json(path, "induce the tree again").get("options"), str(path), {})
+
+
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
     """Induce a tree and write it with its clusters, record and figure."""
     # Loads fairseq.
@@ -111,8 +117,7 @@ def write_paths(
     from fairseq_ext.experiments.encoding import LanguageModel
 
     quieten_fairseq()
-    record, chooser = read_json(tree / RECORD_FILE, "induce the tree again"), PathChooser.load(tree)
-    induction = read_model(Induction, record.get("options"), str(tree / RECORD_FILE), {})
+    induction, chooser = read_induction(tree), PathChooser.load(tree)
     chooser.check_number(options.num_paths)
     model = LanguageModel.load(checkpoint, data, cpu=cpu)
     length = model.block_length(induction.tokens)
