@@ -8,10 +8,9 @@ import pytest
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import Step
 from fairseq_ext.classifiers.task_split import TaskFacts, write_task_facts
-from fairseq_ext.classifiers.training import num_updates
 from fairseq_ext.experiments import train as training
 from fairseq_ext.experiments.classification.config import Classification
-from fairseq_ext.experiments.classification.stages import ClassificationRecipe
+from fairseq_ext.experiments.classification.stages import ClassificationRecipe, num_updates
 from fairseq_ext.experiments.config import named_run
 from fairseq_ext.experiments.language_models import checkpoint_of
 from fairseq_ext.experiments.registry import load_experiment
