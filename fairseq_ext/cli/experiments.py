@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, add_jobs, engine_of, number
+from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, add_jobs, argument, engine_of, number
 
 
 def _init_options(parser: ArgumentParser) -> None:
@@ -71,13 +71,6 @@ def _run(options: Namespace) -> None:
     )
 
 
-def _prepare_options(parser: ArgumentParser) -> None:
-    add_config(parser)
-    parser.add_argument("--to", metavar="STEP", help="last step to run, such as splits (default: the last)")
-    add_dry_run(parser)
-    add_engine(parser)
-
-
 def _prepare(options: Namespace) -> None:
     """Prepare an experiment's data: import, cleaning, held-out sets, subwords, binarised data. Finished steps are
     skipped.
@@ -100,13 +93,6 @@ def _teacher(options: Namespace) -> None:
     run_steps(teacher_steps(load_config(options.config), engine_of(options)), dry_run=options.dry_run)
 
 
-def _train_options(parser: ArgumentParser) -> None:
-    add_config(parser)
-    parser.add_argument("system", help="name under train: systems, or one of its runs, such as gad@2 or ft@LAW")
-    add_dry_run(parser)
-    add_jobs(parser)
-
-
 def _train(options: Namespace) -> None:
     """Train a system of an experiment, after the system it starts from. Finished systems are skipped, and interrupted
     training is resumed. Further options, such as --fp16, --bf16 or --update-freq 2, are passed to fairseq-train and
@@ -118,17 +104,6 @@ def _train(options: Namespace) -> None:
 
     steps = TranslationRecipe(load_config(options.config)).train_from_start(options.system, options.extra)
     run_steps(steps, dry_run=options.dry_run, jobs=options.jobs, scheduler=options.scheduler)
-
-
-def _decode_options(parser: ArgumentParser) -> None:
-    add_config(parser)
-    parser.add_argument(
-        "outputs",
-        nargs="?",
-        metavar="OUTPUT",
-        help="name under translate: outputs, or one of its runs, such as gad@2 or ft@LAW (default: all trained ones)",
-    )
-    add_dry_run(parser)
 
 
 def _decode(options: Namespace) -> None:
@@ -183,15 +158,25 @@ def _report(options: Namespace) -> None:
         print(step.output / "report.html")
 
 
+_TO_STEP = argument("--to", metavar="STEP", help="last step to run, such as splits (default: the last)")
+_SYSTEM = argument("system", help="name under train: systems, or one of its runs, such as gad@2 or ft@LAW")
+_OUTPUTS = argument(
+    "outputs",
+    nargs="?",
+    metavar="OUTPUT",
+    help="name under translate: outputs, or one of its runs, such as gad@2 or ft@LAW (default: all trained ones)",
+)
 VERBS = {
     "init": Verb("write an experiment file for a folder of corpora", [_init_options], _init),
     "run": Verb("run an experiment, or some of its stages", [_run_options], _run),
-    "prepare": Verb("prepare an experiment's data", [_prepare_options], _prepare),
+    "prepare": Verb("prepare an experiment's data", [add_config, _TO_STEP, add_dry_run, add_engine], _prepare),
     "teacher": Verb(
         "train an experiment's domain classifier and label its data", [add_config, add_dry_run, add_engine], _teacher
     ),
-    "train": Verb("train a system of an experiment", [_train_options], _train, passes_on=True),
-    "decode": Verb("translate an experiment's test sets", [_decode_options], _decode, passes_on=True),
+    "train": Verb(
+        "train a system of an experiment", [add_config, _SYSTEM, add_dry_run, add_jobs], _train, passes_on=True
+    ),
+    "decode": Verb("translate an experiment's test sets", [add_config, _OUTPUTS, add_dry_run], _decode, passes_on=True),
     "score": Verb("score an experiment's translations and print the table", [add_config, add_dry_run], _score),
     "report": Verb("write an experiment's report: HTML page, Markdown, figures", [add_config, add_dry_run], _report),
 }
