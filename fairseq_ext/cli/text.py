@@ -85,7 +85,7 @@ def _label(options: Namespace) -> None:
         raise InputError("--input and --output: give both, or --check")
     if options.output.suffix != ".npy":
         raise InputError(f"--output {options.output}: must end in .npy")
-    from fairseq_ext.classifiers.labelling import label_file
+    from fairseq_ext.classifiers.teacher import label_file
 
     label_file(options.teacher, options.input, options.output)
 

@@ -10,10 +10,19 @@ import numpy as np
 import pytest
 
 from fairseq_ext.base.jobs import Engine
-from fairseq_ext.classifiers import labelling
+from fairseq_ext.classifiers import teacher as teacher_module
 from fairseq_ext.classifiers.classifier import TfidfTeacher
-from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, label_file, train_and_label
-from fairseq_ext.classifiers.teacher import summarise, train_teacher, with_noise, write_changed_labels
+from fairseq_ext.classifiers.teacher import (
+    Labelling,
+    TextFiles,
+    assign_folds,
+    label_file,
+    summarise,
+    train_and_label,
+    train_teacher,
+    with_noise,
+    write_changed_labels,
+)
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     as_labels,
@@ -67,9 +76,9 @@ def write_splits(folder: Path, train_texts: dict[str, list[str]]) -> Path:
 
 
 def test_no_sentence_is_labelled_by_a_model_that_saw_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labelling, "train_classifier", memorise)
-    monkeypatch.setattr(labelling, "load_classifier", lambda folder, backend: Memory(folder))
-    monkeypatch.setattr(labelling, "_BLOCK_SENTENCES", 5)
+    monkeypatch.setattr(teacher_module, "train_classifier", memorise)
+    monkeypatch.setattr(teacher_module, "load_classifier", lambda folder, backend: Memory(folder))
+    monkeypatch.setattr(teacher_module, "_BLOCK_SENTENCES", 5)
     # Every sentence also has a copy in capitals with the same label, which would give it away.
     forms = [form for word in map(chr, range(97, 123)) for form in (f"{word} text", f"{word} TEXT")]
     splits = write_splits(tmp_path / "splits", {"bank": forms[:26], "garden": forms[26:]})
