@@ -52,7 +52,7 @@ def read_induction(directory: Path) -> Induction:
 def write_tree(folder: Path, checkpoint: Path, data: Path, options: Induction, *, cpu: bool = False) -> None:
     """Induce a tree and write it with its clusters, record and figure."""
     # Loads fairseq.
-    from fairseq_ext.experiments.encoding import LanguageModel
+    from fairseq_ext.experiments.scoring import LanguageModel
 
     quieten_fairseq()
     domains = read_domain_names(data / DOMAINS_FILE)
@@ -117,7 +117,7 @@ def write_paths(
 ) -> None:
     """Choose paths and write ``paths.json`` and ``votes.json``. The arguments are those of ``paths_step``."""
     # Loads fairseq.
-    from fairseq_ext.experiments.encoding import LanguageModel
+    from fairseq_ext.experiments.scoring import LanguageModel
 
     quieten_fairseq()
     induction, chooser = read_induction(tree), PathChooser.load(tree)

@@ -34,7 +34,7 @@ from fairseq_ext.experiments.hierarchy.config import (
 )
 from fairseq_ext.experiments.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.experiments.metrics.records import Record
-from fairseq_ext.experiments.perplexity import LanguageModelScorer, Likelihood
+from fairseq_ext.experiments.scoring import LanguageModelScorer, Likelihood
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.text_files import stream_lines

@@ -114,7 +114,7 @@ class RecurrentRecipe(Recipe[Recurrent]):
 
         def measure() -> Iterator[Record]:
             # Loads fairseq.
-            from fairseq_ext.experiments.perplexity import score_contiguous
+            from fairseq_ext.experiments.scoring import score_contiguous
 
             likelihoods, parameters = score_contiguous(checkpoint, data, HELD_OUT, cpu=config.evaluate.cpu)
             sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in likelihoods.items()}

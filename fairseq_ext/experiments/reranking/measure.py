@@ -177,7 +177,7 @@ def _models(config: Reranking, domain: str) -> list[SentenceModel]:
 
     def by_fairseq(checkpoint: Path, texts: Sequence[str]) -> np.ndarray:
         # Imported here because this loads torch, which cached scores do not need.
-        from fairseq_ext.experiments.encoding import LanguageModel
+        from fairseq_ext.experiments.scoring import LanguageModel
 
         quieten_fairseq()
         model = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu)

@@ -19,7 +19,7 @@ from fairseq_ext.criterions.topic_language_modeling import count_dead_topics, to
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
-from fairseq_ext.experiments.perplexity import Batch, LanguageModelScorer, Likelihood
+from fairseq_ext.experiments.scoring import Batch, LanguageModelScorer, Likelihood
 from fairseq_ext.experiments.topics.config import (
     BASE_TEXT,
     COHERENCE,

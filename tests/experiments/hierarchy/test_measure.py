@@ -22,8 +22,8 @@ from fairseq_ext.experiments.hierarchy.config import (
 )
 from fairseq_ext.experiments.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
 from fairseq_ext.experiments.metrics.records import Record, Records
-from fairseq_ext.experiments.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.experiments.registry import load_experiment
+from fairseq_ext.experiments.scoring import LanguageModelScorer, Likelihood
 from tests import toy_text
 from tests.experiments.small_lm import make_checkpoint
 from tests.experiments.small_lm_experiment import write_lm_experiment

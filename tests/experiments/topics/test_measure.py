@@ -12,8 +12,8 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.jobs import Engine
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.experiments.metrics.records import Records, read_records
-from fairseq_ext.experiments.perplexity import LanguageModelScorer
 from fairseq_ext.experiments.registry import load_experiment
+from fairseq_ext.experiments.scoring import LanguageModelScorer
 from fairseq_ext.experiments.topics.config import BASE_TEXT, COHERENCE, PERPLEXITY, TOPIC_0, Topics
 from fairseq_ext.experiments.topics.measure import word_corpus
 from fairseq_ext.experiments.topics.stages import TopicsRecipe
