@@ -14,8 +14,7 @@ from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.metrics.tables import Table
 from fairseq_ext.experiments.report import metric_column
 from fairseq_ext.experiments.reranking.config import LIST, Reranking
-from fairseq_ext.experiments.reranking.evaluation import score_metrics
-from fairseq_ext.experiments.reranking.measure import PERPLEXITY
+from fairseq_ext.experiments.reranking.measure import PERPLEXITY, score_metrics
 from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, ORACLE
 
 

@@ -1,8 +1,10 @@
 """Made-up lists are re-ranked by n-grams of each domain: golden records, one rendered page, and the comparisons."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fairseq_ext.base.errors import InputError
@@ -10,6 +12,7 @@ from fairseq_ext.base.steps import run_steps
 from fairseq_ext.experiments.metrics.records import read_records
 from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.experiments.reranking.config import Reranking
+from fairseq_ext.experiments.reranking.measure import SentenceModel, score_texts
 from fairseq_ext.experiments.reranking.stages import RerankingRecipe
 from fairseq_ext.text.text_files import write_lines
 from tests.experiments.reranking.small_experiment import TRANSLATION, write_file, write_made_up_lists
@@ -67,3 +70,20 @@ def test_without_the_translation_experiment_the_file_and_key_are_named(tmp_path:
     [translate] = [stage for stage in RerankingRecipe(config).stages() if stage.name == "translate"]
     with pytest.raises(InputError, match=r"reranking\.yaml: translation: run: 'mix'"):
         translate.steps()
+
+
+def test_scores_are_kept_by_content(tmp_path: Path) -> None:
+    path, folder, scored = tmp_path / "model", tmp_path / "scores", list[list[str]]()
+    path.write_text("one")
+
+    def score(texts: Sequence[str]) -> np.ndarray:
+        scored.append(list(texts))
+        return np.array([float(len(text)) for text in texts])
+
+    model = SentenceModel("kn", [path], score)
+    assert score_texts(model, ["aa", "b", "aa", "cccc"], folder).tolist() == [2, 1, 2, 4]
+    assert score_texts(model, ["b", "b"], folder).tolist() == [1, 1]  # another list
+    assert score_texts(model, ["aa", "b", "cccc", "aa"], folder).tolist() == [2, 1, 4, 2]  # the same texts
+    path.write_text("two")
+    score_texts(model, ["b"], folder)
+    assert scored == [["aa", "b", "cccc"], ["b"], ["b"]]
