@@ -35,7 +35,7 @@ from fairseq_ext.experiments.hierarchy.config import (
     Induction,
     PathChoice,
 )
-from fairseq_ext.experiments.hierarchy.pictures import draw_domains_by_cluster, others_on
+from fairseq_ext.experiments.metrics.plots import heat_map
 
 _ROOT = "root"
 _LONGEST_FIT = 300  # iterations
@@ -101,6 +101,20 @@ def induce(
     return tree, PathChooser(kept, tuple(leaves.values())), record
 
 
+def draw_domains_by_cluster(tree: DomainTree, record: Mapping[str, Any]) -> str:
+    """Draw the percentage of each domain's sequences by cluster, in the order of the tree, as SVG.
+
+    ``record`` is the content of ``clusters.json``.
+    """
+    counts = dict(zip(record["domains"], record["counts"], strict=True))
+    number_of = {cluster["leaf"]: cluster["number"] for cluster in record["clusters"]}
+    leaves = [leaf for leaf in tree.drawn_leaves if leaf in number_of]
+    rows = sorted(counts, key=lambda name: (leaves.index(tree.names[tree.domains[name]]), name))
+    columns = [number_of[leaf] for leaf in leaves] + list(record["empty"])
+    shares = [[counts[name][number] / max(sum(counts[name]), 1) for number in columns] for name in rows]
+    return heat_map(shares, rows, [*leaves, *("(dropped)" for _ in record["empty"])], "cluster", "domain")
+
+
 def describe_tree(directory: Path) -> str:
     """Format an induced tree as indented lines, with the domains of its leaves."""
     tree = read_tree(directory / TREE_FILE)
@@ -146,6 +160,12 @@ def describe_paths(directory: Path, tree: Path) -> str:
         total = sum(votes[domain].values())
         lines += [f"{domain}  {votes[domain][leaf] / total:6.1%}  {leaf}{others_on(induced, leaf)}" for leaf in leaves]
     return "\n".join(lines)
+
+
+def others_on(tree: DomainTree, node: str) -> str:
+    """Format the domains of a node as a suffix for its name; empty if the name is that of its only domain."""
+    domains = sorted(domain for domain, row in tree.domains.items() if tree.names[row] == node)
+    return "" if domains in ([], [node]) else f": {', '.join(domains)}"
 
 
 # Clusters

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.base.domain_tree import DomainTree, read_tree
 from fairseq_ext.base.json_file import read_json
@@ -34,12 +34,16 @@ from fairseq_ext.experiments.hierarchy.config import (
     Routing,
     chosen,
 )
-from fairseq_ext.experiments.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
+from fairseq_ext.experiments.hierarchy.induce_tree import draw_domains_by_cluster, others_on
 from fairseq_ext.experiments.metrics.comparison import Comparison
+from fairseq_ext.experiments.metrics.plots import COLOURS, GREY, draw_figure
 from fairseq_ext.experiments.metrics.records import Mean, Record, Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.report import compare_systems, tuning_tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _PAPER = "{} in Chronopoulou et al. (2022)."
 PERPLEXITY = "perplexity"  # metric of comparisons
@@ -238,7 +242,7 @@ class Setup:
         return [self.base, *(others if self.systems[system] == TREE else [])]
 
 
-# Tables
+# Tables and figures
 
 
 def costs(records: Records, systems: Sequence[str]) -> Table:
@@ -271,3 +275,36 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
 def _paths(count: int, weights: str) -> str:
     number = "1 path" if count == 1 else f"{count} paths"
     return f"{number}, uniform" if weights == UNIFORM else number
+
+
+def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
+    """Create Figure 1 (hand-made tree) or 2 (induced tree)."""
+    note = (
+        f"{len(tree.names)} nodes, {len(tree.leaves)} leaves; a domain's path has {tree.mean_path_length:.1f} nodes on "
+        "average."
+    )
+    svg = draw_figure(8, 0.6 + 0.25 * len(tree.leaves), partial(_draw_tree, tree))
+    return Plot(f"tree-{name}", f"Figure {2 if is_induced else 1}. The tree {name}", svg, note)
+
+
+def _draw_tree(tree: DomainTree, axes: Axes) -> None:
+    """Draw the root on the left, leaves on the right, and each inner node centred between its children."""
+
+    def draw(row: int) -> tuple[float, float]:
+        """Draw a node and its descendants. Return its position; x is minus the longest distance to a leaf below."""
+        name, below = tree.names[row], [draw(child) for child in tree.children[row]]
+        if below:
+            x, y = min(x for x, _ in below) - 1, (below[0][1] + below[-1][1]) / 2
+        else:
+            x, y = 0.0, float(tree.drawn_leaves.index(name))
+        for to_x, to_y in below:
+            axes.plot([x, x, to_x], [y, to_y, to_y], color=GREY, linewidth=1)
+        offset, side = ((-3, 3), "right") if below else ((6, -3), "left")
+        label, size = name + others_on(tree, name), 7 if below else 9
+        axes.annotate(label, (x, y), offset, textcoords="offset points", ha=side, fontsize=size)
+        axes.plot(x, y, "o", color=COLOURS[0 if below else 2], markersize=4)
+        return x, y
+
+    draw(tree.parents.index(None))
+    axes.set_ylim(len(tree.leaves) - 0.5, -0.5)
+    axes.set_axis_off()
