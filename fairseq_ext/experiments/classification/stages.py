@@ -187,33 +187,31 @@ def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engin
 def _binarise_step(config: Classification, name: str) -> Step:
     texts, subwords = config.raw_task(name), config.work_dir / "subwords"
     options = {"with": versions("sentencepiece", "tokenizers")}
-    build = partial(binarise_task, texts=texts, subwords=subwords, splits=SPLITS)
+    build = partial(_binarise_task, texts=texts, subwords=subwords)
     return Step(config.task_data(name), [texts, subwords], options, build)
 
 
-def binarise_task(folder: Path, texts: Path, subwords: Path, splits: Sequence[str]) -> None:
+def _binarise_task(folder: Path, texts: Path, subwords: Path) -> None:
     """Binarise a task's sets to a data directory of fairseq's ``sentence_prediction``."""
     facts = read_task_facts(texts)
-    pieces, dictionary = folder / _PIECES, subwords / DICT_FILE
-    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in splits], THIS_MACHINE)
-    for part in facts.inputs:
-        _binarise_part(folder, part, pieces, dictionary, splits)
+    pieces, dictionary, labels = folder / _PIECES, subwords / DICT_FILE, folder / LABEL / DICT_FILE
+
+    def binarise(source: Path, dictionary: Path, parts: Sequence[str]) -> None:
+        files = [(f"{part}/{role}.txt", f"{part}/{role}") for part in parts for role in SPLITS]
+        binarise_files(folder, source, [dictionary], files, THIS_MACHINE)
+
+    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in SPLITS], THIS_MACHINE)
+    binarise(pieces, dictionary, facts.inputs)
     shutil.rmtree(pieces)
+    for part in facts.inputs:
+        shutil.copyfile(dictionary, folder / part / DICT_FILE)
     if facts.labels:
-        write_lines(folder / LABEL / DICT_FILE, (f"{label} 1" for label in facts.labels))
-        _binarise_part(folder, LABEL, texts, folder / LABEL / DICT_FILE, splits)
+        write_lines(labels, (f"{label} 1" for label in facts.labels))
+        binarise(texts, labels, [LABEL])
     else:
-        for role in splits:
+        for role in SPLITS:
             write_lines(folder / LABEL / f"{role}.label", stream_lines(set_path(texts, LABEL, role)))
     shutil.copyfile(texts / TASK_FILE, folder / TASK_FILE)
-
-
-def _binarise_part(folder: Path, part: str, texts: Path, dictionary: Path, splits: Sequence[str]) -> None:
-    files = [(f"{part}/{role}.txt", f"{part}/{role}") for role in splits]
-    binarise_files(folder, texts, [dictionary], files, THIS_MACHINE)
-    target = folder / part / DICT_FILE
-    if target != dictionary:
-        shutil.copyfile(dictionary, target)
 
 
 # Training
@@ -251,7 +249,7 @@ def task_arguments(data: Path, name: str, chosen: Mapping[str, Any]) -> list[str
 
 def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int | None = None) -> int:
     """Return the number of updates of a training run."""
-    workers = num_workers or _num_workers(option_of(options, "cpu"), int(option_of(options, "cpu-processes") or 1))
+    workers = num_workers or _num_workers(options)
     per_update = int(option_of(options, "batch-size")) * int(option_of(options, "update-freq") or 1) * workers
     per_epoch = -(-facts.counts["train"] // per_update)
     epochs, most = option_of(options, "max-epoch"), option_of(options, "max-update")
@@ -259,11 +257,11 @@ def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int |
     return min([*limits, int(most)] if most is not None else limits)
 
 
-def _num_workers(cpu: bool | None, cpu_processes: int) -> int:
+def _num_workers(options: Mapping[str, Any]) -> int:
     """Return the number of processes that fairseq starts or is started in."""
     import torch
 
     started, num_gpus = this_process().count, torch.cuda.device_count()
-    if started > 1:
-        return started
-    return cpu_processes if cpu or not num_gpus else num_gpus
+    if started == 1 and (option_of(options, "cpu") or not num_gpus):
+        return int(option_of(options, "cpu-processes") or 1)
+    return started if started > 1 else num_gpus
