@@ -221,8 +221,7 @@ class LanguageModelRecipe(Recipe[ExperimentT]):
         if config.base is not None:
             files = [work_dir / BASE / name for name in TOKENIZER_FILES]
             return Step(work_dir / "subwords", files, {"kind": CAUSAL_LM}, partial(copy_files, files))
-        texts = [text_path(work_dir / "splits", name, "train") for name in names]
-        return sentencepiece_step(work_dir / "subwords", texts, config.subwords, config.seed)
+        return sentencepiece_step(work_dir, names, config.subwords, config.seed)
 
     def _binarise_step(self, output: str, names: Sequence[str], engine: Engine) -> Step:
         encoded, subwords = self.experiment.work_dir / "encoded", self.experiment.work_dir / "subwords"
@@ -311,12 +310,13 @@ def split_step(
     return Step(work_dir / "splits", [*texts.values(), *held_out], recorded, build)
 
 
-def sentencepiece_step(output: Path, texts: Sequence[Path], options: SentencePiece, seed: int) -> Step:
-    """Return the step that trains a SentencePiece model on the lines of texts."""
+def sentencepiece_step(work_dir: Path, names: Iterable[str], options: SentencePiece, seed: int) -> Step:
+    """Return the step ``subwords``: a SentencePiece model, trained on the training sets of domains."""
+    texts = [text_path(work_dir / "splits", name, "train") for name in names]
     counted = options.model_dump(include={"vocab_size", "character_coverage", "max_sentences"})
     recorded = {**counted, "seed": seed, "with": versions("sentencepiece")}
     train = partial(train_sentencepiece, files=[[path] for path in texts], tags=[], options=options, seed=seed)
-    return Step(output, texts, recorded, train)
+    return Step(work_dir / "subwords", texts, recorded, train)
 
 
 def encode_step(work_dir: Path, files: Sequence[tuple[str, str]], engine: Engine) -> Step:

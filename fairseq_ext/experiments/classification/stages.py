@@ -154,12 +154,12 @@ def _text_steps(config: Classification, corpora: TextFolder, engine: Engine) -> 
 
 
 def _subword_step(config: Classification, names: Sequence[str]) -> Step:
-    output, imported = config.work_dir / "subwords", config.subwords.imported
+    imported = config.subwords.imported
     if imported is None:
-        texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
-        return sentencepiece_step(output, texts, config.subwords, config.seed)
+        return sentencepiece_step(config.work_dir, names, config.subwords, config.seed)
     files = [imported / name for name in subword_files(imported)]
-    return Step(output, files, {"files": [file.name for file in files]}, partial(copy_files, files))
+    options = {"files": [file.name for file in files]}
+    return Step(config.work_dir / "subwords", files, options, partial(copy_files, files))
 
 
 def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engine) -> list[Step]:
