@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.base.origin import ORIGIN, Origin
-from fairseq_ext.convert.added_symbols import add_symbols
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
+from fairseq_ext.convert.embedding_tables import add_symbols
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, Imported, write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
 from fairseq_ext.convert.marian_folder import find_files

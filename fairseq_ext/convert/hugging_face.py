@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import struct
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError, shown
-from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, WEIGHT_FILES, parts_of, read_json, weight_file
+from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, parts_of, read_json, weight_file
 from fairseq_ext.text.text_files import read_lines
 
 _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
 )
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Prefix error messages with a file's name."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file with sorted keys."""
-    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
@@ -117,12 +101,6 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     for part in parts_of(weight_file(folder)):
         weights |= _load(part)
     return weights
-
-
-def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write ``model.safetensors``."""
-    named = {name: value.contiguous() for name, value in weights.items()}
-    save_file(named, folder / WEIGHT_FILES[0], metadata={"format": "pt"})
 
 
 def _load(path: Path) -> dict[str, Tensor]:

@@ -17,17 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.errors import InputError, naming, shown
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
-from fairseq_ext.convert.checkpoints import OPTIONS_FILE
 from fairseq_ext.convert.embedding_tables import EmbeddingTables
 from fairseq_ext.convert.fairseq_model import as_options, read_transformer
-from fairseq_ext.convert.hugging_face import naming
-from fairseq_ext.convert.marian_files import MarianModel, read_model
+from fairseq_ext.convert.marian_files import MarianModel, read_model, read_shortlist
 from fairseq_ext.convert.marian_folder import find_files, read_file
 from fairseq_ext.convert.marian_layout import MarianLayout, read_layout
-from fairseq_ext.convert.marian_shortlists import read_shortlist
-from fairseq_ext.convert.translation_models import GENERATION_FILE
+from fairseq_ext.convert.translation_models import write_base_model
 from fairseq_ext.text.lexicons import BASE, SHORTLIST_FILE, write_lexicons
 
 # Multipliers of activations, for Marian's integer products.
@@ -64,13 +61,10 @@ def import_marian_model(source: Path, folder: Path, languages: Sequence[str | No
         imported = read_transformer({**weights.layers(), **tables}, options)
         weights.check_all_used()
         imported.check_shapes()
-    vocabulary.write(folder)
-    imported.write(folder, vocabulary.languages)
+    write_base_model(folder, imported, vocabulary, generation)
     if files.shortlist is not None:
         lexicon = read_shortlist(read_file(files.shortlist), files.shortlist, vocabulary.source, vocabulary.target)
         write_lexicons(folder / SHORTLIST_FILE, {BASE: lexicon})
-    for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, generation)):
-        (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
 
 
 class _Weights:
