@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, parts_of, read_json, weight_file
 from fairseq_ext.text.text_files import read_lines
 
+_TOKENIZER = ("vocab.json", "target_vocab.json", "added_tokens.json", "tokenizer_config.json", "tokenizer.json")
 _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
@@ -30,39 +31,29 @@ def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
     Args:
         known: special tokens of such models.
     """
-    known = {*known, *_vocabulary(folder)}
-    for token in _added_tokens(folder):
-        if token not in known:
+    files: dict[str, Any] = {name: read_json(folder / name) for name in _TOKENIZER if (folder / name).is_file()}
+    model = files.get("tokenizer.json", {}).get("model")
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    symbols = {*known, *files.get("vocab.json", ()), *files.get("target_vocab.json", ())}
+    pieces = (str(entry[0]) for entry in _listed(vocab) if isinstance(entry, list) and entry)
+    symbols.update(vocab if isinstance(vocab, dict) else pieces)
+    if (folder / "vocab.txt").is_file():
+        symbols.update(read_lines(folder / "vocab.txt"))
+    added = [*files.get("added_tokens.json", ())]
+    for content in (files.get(name, {}) for name in ("tokenizer_config.json", "tokenizer.json")):
+        entries = _listed(content.get("added_tokens", content.get("added_tokens_decoder")))
+        added += [str(item.get("content")) for item in entries if isinstance(item, dict)]
+    for token in added:
+        if token not in symbols:
             raise InputError(
                 f"{folder}: the token {shown(token)} was added to the tokenizer, which is not supported; import a "
                 "model without added tokens"
             )
 
 
-def _added_tokens(folder: Path) -> Iterator[str]:
-    for name in ("added_tokens.json", "tokenizer_config.json", "tokenizer.json"):
-        content = read_json(folder / name) if (folder / name).is_file() else {}
-        entries = content.get("added_tokens", content.get("added_tokens_decoder"))
-        if name == "added_tokens.json":
-            yield from content
-        elif isinstance(entries, dict | list):
-            items = entries.values() if isinstance(entries, dict) else entries
-            yield from (str(item.get("content")) for item in items if isinstance(item, dict))
-
-
-def _vocabulary(folder: Path) -> set[str]:
-    """Return the symbols of the vocabulary files of a folder."""
-    found: set[str] = set()
-    for name in ("vocab.json", "target_vocab.json", "tokenizer.json"):
-        content: Any = read_json(folder / name) if (folder / name).is_file() else {}
-        if name == "tokenizer.json":
-            model = content.get("model")
-            content = model.get("vocab") if isinstance(model, dict) else None
-        if isinstance(content, dict):
-            found.update(content)
-        elif isinstance(content, list):
-            found.update(str(entry[0]) for entry in content if isinstance(entry, list) and entry)
-    return found.union(read_lines(folder / "vocab.txt") if (folder / "vocab.txt").is_file() else ())
+def _listed(value: Any) -> list[Any]:
+    """Return the values of an object or an array of JSON; none of anything else."""
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path) -> None:

@@ -51,6 +51,8 @@ def test_a_file_is_filled_or_refused(name: str) -> None:
     found.write([shout(text) for text, _ in found.texts()], file)
     before, after = decoded(path.read_bytes()), decoded(file.getvalue())
     assert (found.filled == 0, after == before) == (name in DONE, name in DONE)
+    if name in DONE:
+        return
     if path.suffix == ".po":
         check_catalogue(path, file.getvalue())
     elif before.lstrip("\ufeff").startswith("<?xml") and "html" not in path.suffix:
