@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from fairseq_ext.serve.runtime.mending import mended
 from fairseq_ext.serve.runtime.model import Model, Route
 from fairseq_ext.serve.runtime.next_tokens import Options
 from fairseq_ext.serve.runtime.placing import Marked, Placing
@@ -120,7 +121,7 @@ class Searches:
 
         found = self._in_batches(range(len(sentences)), sentences, search, options.beam)
         faults = [each.fault_of(found[row].hypotheses[0].tokens) for row, each in enumerate(sentences)]
-        spoilt = self._prefer_kept(sentences, found)
+        spoilt = [row for row in self._prefer_kept(sentences, found) if not self._mend(sentences[row], found[row])]
         lacking = [row for row, each in enumerate(sentences) if self._lacks(each.constraints, found[row])]
         again = self._in_batches(lacking, sentences, search_again, wide.beam)
         found |= again
@@ -220,6 +221,14 @@ class Searches:
         for row in others:
             found[row].hypotheses.sort(key=lambda each: not sentences[row].is_kept(self._text.decode(each.tokens)))  # noqa: B023
         return [row for row in others if not self._is_kept(sentences[row], found[row])]
+
+    def _mend(self, sentence: Sentence, found: Found) -> bool:
+        """Mend the placeholders of the best hypothesis, and return whether it keeps them then."""
+        best = mended(found.hypotheses[0], sentence.marked.kept, self._text)
+        if not self._is_kept(sentence, Found([best])):
+            return False
+        found.hypotheses[0] = best
+        return True
 
     def _without_placeholders(self, sentence: Sentence) -> Sentence:
         """Return the sentence with its placeholders hidden from the model."""
