@@ -59,7 +59,8 @@ def import_marian_model(source: Path, folder: Path, languages: Sequence[str | No
         tables, tied = weights.tables().for_fairseq(vocabulary)
         options = {**layout.options, **tied, **_dropouts(model, layout, files.training)}
         imported = read_transformer({**weights.layers(), **tables}, options)
-        weights.check_all_used()
+        if weights.unused:
+            raise InputError(f"has the unknown entry {min(weights.unused)}; models with such parts are not supported")
         imported.check_shapes()
     write_base_model(folder, imported, vocabulary, generation)
     if files.shortlist is not None:
@@ -100,10 +101,6 @@ class _Weights:
             output = self.matrix(f"{_OUTPUT}Wt") if f"{_OUTPUT}Wt" in self.arrays else self.matrix(f"{_OUTPUT}W").t()
         bias = self.vector(f"{_OUTPUT}b") if f"{_OUTPUT}b" in self.arrays else None
         return EmbeddingTables(encoder, decoder, output, torch.zeros(decoder.shape[1]), bias)
-
-    def check_all_used(self) -> None:
-        if self.unused:
-            raise InputError(f"has the unknown entry {min(self.unused)}; models with such parts are not supported")
 
     def take(self, name: str) -> Tensor:
         if name not in self.arrays:

@@ -86,7 +86,7 @@ class Glossary:
         for length in self._lengths.get(words[start].lower(), []):
             here = words[start : start + length]
             for own in self._by_lower.get(tuple(word.lower() for word in here), []):
-                if _are_alike(own, here):
+                if all(one.islower() or one == other for one, other in zip(own, here, strict=True)):
                     return own
         return ()
 
@@ -106,10 +106,6 @@ def make_term(source: str, targets: Iterable[str], where: str) -> Term:
     if not _WORD.search(source) or not targets:
         raise InputError(f"{where}: is not a term; give a source and at least one target")
     return Term(source, targets)
-
-
-def _are_alike(own: Sequence[str], words: Sequence[str]) -> bool:
-    return all(one == other or (one.islower() and one == other.lower()) for one, other in zip(own, words, strict=True))
 
 
 @dataclass(frozen=True)

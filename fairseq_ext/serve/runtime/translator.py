@@ -100,7 +100,7 @@ class SystemTranslator:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
         check_choice(shortlist, (SYSTEM, NONE), "shortlist")
         lexicons = read_shortlist(directory, text.vocabulary) if shortlist == SYSTEM else None
-        model = Model(directory, decoding_precision, 1, device)
+        model = Model(directory, decoding_precision, device)
         model.tables.check(len(text.vocabulary.source), len(text.vocabulary.target))
         if model.num_adapters not in (0, len(manifest.domains)):
             raise InputError(f"{directory}: has {model.num_adapters} adapters for {len(manifest.domains)} domains")
