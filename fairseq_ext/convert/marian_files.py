@@ -223,9 +223,5 @@ def read_shortlist(data: bytes, path: Path, source: Side, target: Side) -> Lexic
 
 def _numbers(side: Side) -> np.ndarray:
     """Return fairseq's number of each of the model's symbols."""
-    order = side.order()
-    numbers = np.zeros(len(side.symbols), np.int64)
-    for ours, theirs in enumerate(order):
-        if theirs is not None:
-            numbers[theirs] = ours
-    return numbers
+    ours = {theirs: number for number, theirs in enumerate(side.order())}
+    return np.array([ours[number] for number in range(len(side.symbols))])

@@ -155,6 +155,8 @@ def test_nothing_is_nothing(load: Load) -> None:
     for text in ("", "  \t", "\u2028", "\ufeff"):
         [empty, _] = load("gad").translate([Request(text), Request("w1")])
         assert [candidate.text for candidate in empty.candidates] == [text]
+    [mark] = load("gad").translate([Request("\U000f0001 ")])
+    assert mark.candidates[0].text == "\U000f0001"
 
 
 def test_text_is_normalised_as_in_training(load: Load) -> None:
