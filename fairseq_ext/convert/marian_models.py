@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError, naming, shown
-from fairseq_ext.base.fairseq_cli import quieten_fairseq
+from fairseq_ext.base.fairseq_cli import as_arguments, quieten_fairseq
 from fairseq_ext.convert.embedding_tables import EmbeddingTables
-from fairseq_ext.convert.fairseq_model import as_options, read_transformer
+from fairseq_ext.convert.fairseq_model import read_transformer
 from fairseq_ext.convert.marian_files import MarianModel, read_model, read_shortlist
 from fairseq_ext.convert.marian_folder import find_files, read_file
 from fairseq_ext.convert.marian_layout import MarianLayout, read_layout
@@ -179,4 +179,4 @@ def _generation(decoding: Mapping[str, Any], path: Path) -> list[str]:
     if values["word-penalty"]:
         print(f"word-penalty {values['word-penalty']} is left out: fairseq's search has none", file=sys.stderr)
     length = {"lenpen": values["normalize"] + 0, "max-len-a": values["max-length-factor"], "max-len-b": 0}
-    return as_options({"beam": values["beam-size"], **length, "unkpen": 0 if values["allow-unk"] else _NO_UNKNOWN})
+    return as_arguments({"beam": values["beam-size"], **length, "unkpen": 0 if values["allow-unk"] else _NO_UNKNOWN})

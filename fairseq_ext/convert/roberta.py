@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError, naming
-from fairseq_ext.convert.fairseq_model import as_options, check_shapes, write_checkpoint
+from fairseq_ext.base.fairseq_cli import as_arguments
+from fairseq_ext.convert.fairseq_model import check_shapes, write_checkpoint
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
     check_fixed,
@@ -176,7 +177,7 @@ def _arguments(config: Config, family: _Family) -> list[str]:
     values = {**config, _LENGTH: config[_LENGTH] - family.unused_positions}
     options = {"task": "masked_lm", "criterion": "masked_lm", "arch": family.arch}
     options |= {name: values[key] for key, names in _SIZES.items() for name in names}
-    return as_options(options | {name: values[key] for key, name in _RATES.items()})
+    return as_arguments(options | {name: values[key] for key, name in _RATES.items()})
 
 
 def _read_weights(folder: Path, family: _Family, layers: int) -> dict[str, Tensor]:

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError, naming, shown
-from fairseq_ext.base.fairseq_cli import quieten_fairseq
+from fairseq_ext.base.fairseq_cli import as_arguments, quieten_fairseq
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
 from fairseq_ext.convert.embedding_tables import EmbeddingTables
-from fairseq_ext.convert.fairseq_model import Imported, as_options, read_transformer
+from fairseq_ext.convert.fairseq_model import Imported, read_transformer
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
     load_weights,
@@ -146,7 +146,7 @@ def _generation(config: Mapping[str, Any]) -> list[str]:
     }
     if "max_length" in settings:
         options["max-len-b"] = settings["max_length"] - 2
-    return as_options(options)
+    return as_arguments(options)
 
 
 def _converted(

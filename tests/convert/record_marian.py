@@ -80,7 +80,7 @@ def sentences(count: int, seed: int) -> tuple[list[str], list[str]]:
     return sources, targets
 
 
-def writevocabularies(folder: Path, kind: str) -> list[str]:
+def write_vocabularies(folder: Path, kind: str) -> list[str]:
     """Write the vocabularies of both sides, and return the names of their files."""
     names = ("source", "target") if kind == "opus" else ("srcvocab.xxyy", "trgvocab.xxyy")
     texts = {name: [file] for name, file in zip(names, ("train.src", "train.tgt"), strict=True)}
@@ -123,7 +123,7 @@ def record(environment: Path, name: str) -> None:
         marian = Marian(environment, folder)
         for ending, lines in zip(("src", "tgt"), sentences(4000, seed=1), strict=True):
             (folder / f"train.{ending}").write_text("\n".join(lines) + "\n")
-        vocabularies = writevocabularies(folder, kind)
+        vocabularies = write_vocabularies(folder, kind)
         given = ["--vocabs", *vocabularies]
         pieces = [*(f"{side}.spm" for side in ("source", "target"))] if kind == "opus" else []
         encoders = [sentencepiece.SentencePieceProcessor(model_file=str(folder / piece)) for piece in pieces]
