@@ -276,6 +276,7 @@ def test_a_files_progress_comes_in_lines(client: TestClient) -> None:
     ("name", "data", "said"),
     [
         ("a.exe", b"MZ", "Invalid request: file format not supported"),
+        ("a.txt", b'{"a": "b"}', "Invalid request: file format not supported"),
         ("a.txt", b"\xff", "the file: is not valid utf-8"),
         ("a.xlf", b"<tmx/>", "the file: has no <xliff>"),
         ("a.txt", b"a" * 2000, "larger than 1500 bytes"),
