@@ -21,6 +21,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from fairseq_ext.base.errors import InputError, shown
 from fairseq_ext.base.fairseq_cli import check_option, option_of
@@ -48,7 +49,7 @@ def _option_value(value: Any) -> Any:
 
 
 OptionName = Annotated[str, AfterValidator(_option_name)]
-OPTION_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
+OPTION_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean", "null", "array"]}
 OptionValue = Annotated[Any, AfterValidator(_option_value), WithJsonSchema(OPTION_SCHEMA)]
 Tune = Annotated[
     Mapping[OptionName, Any],
@@ -77,14 +78,6 @@ class Place:
         return f"{self.where}: {option}" if option else self.where
 
 
-def _schema_of_entry(schema: dict[str, Any]) -> None:
-    for name in _NOT_IN_FILE:
-        schema["properties"].pop(name, None)
-    if required := [name for name in schema.pop("required", []) if name not in _NOT_IN_FILE]:
-        schema["required"] = required
-    schema["additionalProperties"] = OPTION_SCHEMA
-
-
 class Measuring(Section):
     """Measurement options. Recipes add fields."""
 
@@ -95,11 +88,11 @@ class Measuring(Section):
 class Entry(Section):
     """A named entry of a section, merged with ``common``. Further keys are fairseq options."""
 
-    model_config = ConfigDict(json_schema_extra=_schema_of_entry)
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": OPTION_SCHEMA})
 
-    name: str
-    options: dict[OptionName, OptionValue] = Field(default_factory=dict)
-    place: Place = Field(default_factory=Place, repr=False)
+    name: SkipJsonSchema[str]
+    options: SkipJsonSchema[dict[OptionName, OptionValue]] = Field(default_factory=dict)
+    place: SkipJsonSchema[Place] = Field(default_factory=Place, repr=False)
 
     @classmethod
     def merge_common(cls, section: Any, key: str, where: str) -> Any:

@@ -96,14 +96,10 @@ def _trial_records(experiment: Experiment) -> Iterator[Record]:
 def tuning_tables(records: Records) -> list[Table]:
     """Make a table of trials for each metric used to choose among them."""
     metrics = dict.fromkeys(record.metric for record in records if record.metric.startswith(_TRIAL))
-    return [_tuning_table(records, metric) for metric in metrics]
-
-
-def _tuning_table(records: Records, metric: str) -> Table:
-    columns = [
-        Column("System", attrgetter("system"), is_text=True),
-        Column(metric, attrgetter("value"), ".3f"),
-        Column("Chosen", lambda trial: "yes" if trial.n else None),
-    ]
+    system = Column("System", attrgetter("system"), is_text=True)
+    chosen = Column("Chosen", lambda trial: "yes" if trial.n else None)
+    columns = {metric: [system, Column(metric, attrgetter("value"), ".3f"), chosen] for metric in metrics}
     note = "A trial is one training run with the first seed of the system. Further seeds use the chosen values."
-    return Table("Trials", "Trial", records.select(metric), columns, [note], attrgetter("run"))
+    return [
+        Table("Trials", "Trial", records.select(name), columns[name], [note], attrgetter("run")) for name in metrics
+    ]

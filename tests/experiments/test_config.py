@@ -1,11 +1,8 @@
-"""What all recipes' files share: systems and their runs, and mistakes, each one line with file and key."""
+"""What all recipes' files share: systems and their runs."""
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from fairseq_ext.base.errors import InputError
 from fairseq_ext.experiments.config import Experiment, System, expand, read_experiment
 from fairseq_ext.experiments.grids import check_grid, combinations, name_of, with_values
 
@@ -55,47 +52,6 @@ def test_a_system_tunes_what_common_or_it_itself_says() -> None:
     where = "c.yaml: train: systems"
     assert found["ad"].place("lr") == f"{where}: ad (under common): tune: lr"
     assert found["gad"].place("clip-norm") == f"{where}: gad: tune: clip-norm"
-
-
-@pytest.mark.parametrize(
-    ("system", "place"),
-    [
-        ({"from": "max"}, "new: from"),
-        ({"per_domain": 1}, "new: per_domain"),
-        ({"seeds": [1, 1]}, "new: seeds"),
-        ({"seeds": [1, 2], "per_domain": True}, "new: seeds"),
-        ({"seeds": [1, 2], "seed": 3}, "new: seed"),
-        ({"per_domain": True, "train_domains": "bank"}, "new: train-domains"),
-        ({"tune": {"clip-norm": [1]}, "clip_norm": 2}, "new: clip_norm"),
-        ({"lr": {"a": 1}}, "new: lr"),
-        ({False: 1}, "new: the key False"),
-        ({"max-update": 1, "max_update": 2}, "new: max-update and max_update"),
-        (7, "new"),
-        ({"tune": {"lr": []}}, "new: tune: lr: "),
-        ({"tune": {"lr": [0.1, 0.2, "1e-1"]}}, "new: tune: lr: "),
-        ({"tune": {"lr": [float("nan")]}}, "new: tune: lr: "),
-        ({"tune": {"lr": ["../x"]}}, "new: tune: lr: "),
-        ({"tune": {"seed": [1, 2]}}, "new: tune: seed: "),
-        ({"tune": {"lr": list(range(101))}}, "new: tune: more than 100"),
-    ],
-)
-def test_mistakes_are_named(system: Any, place: str) -> None:
-    with pytest.raises(InputError, match=rf"^c\.yaml: train: systems: {place}.*$"):
-        read(systems={**SYSTEMS, "new": system})
-
-
-@pytest.mark.parametrize(
-    ("content", "place"),
-    [
-        ({"train": {"common": {"--lr": 1}}}, "train: common: --lr"),
-        ({"train": {"systems": {"a/b": {}}}}, "train: systems: a/b"),
-        ({"train": {"systems": {"a": {"from": "b"}, "b": {"from": "a"}}}}, "train: systems: b: from: 'a'"),
-        ({"train": {"systems": SYSTEMS}, "compare": {"gad": ["mxi"]}}, "compare: .*'mxi'.* mix, "),
-    ],
-)
-def test_mistakes_beside_systems_are_named(content: dict[str, Any], place: str) -> None:
-    with pytest.raises(InputError, match=rf"^c\.yaml: {place}"):
-        load(**content)
 
 
 def test_the_place_of_an_option_is_where_it_can_be_changed() -> None:

@@ -18,6 +18,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.hashing import hash_path
 from fairseq_ext.base.steps import Step, run_step
 from fairseq_ext.experiments.translation import comet_worker
+from fairseq_ext.experiments.translation.set_scores import TestSets
 
 SENTENCES_FILE = "sentences.json"
 _ROOT = Path(__file__).resolve().parents[3]
@@ -56,32 +57,38 @@ def model_digest(checkpoint: Path) -> str:
 
 
 def score_run(
-    output: Path, checkpoint: Path, files: Mapping[str, Path], samples: Mapping[str, Sequence[Mapping[str, str]]]
+    output: Path, checkpoint: Path, files: Mapping[str, Path], texts: Mapping[str, Sequence[str]], tests: TestSets
 ) -> tuple[dict[str, list[float]], str]:
     """Score the sentences of a run, or read their scores from the cache.
 
     Args:
         output: cache directory of the run.
         checkpoint: checkpoint of the COMET model.
-        files: translations by test set.
-        samples: mappings with ``src``, ``mt`` and ``ref``, by test set.
+        files: files of translations by test set.
+        texts: the lines of these files.
+        tests: sources and references of the sets.
 
     Returns:
         sentence scores by test set, and COMET's version.
     """
 
     def build(folder: Path) -> None:
-        scores, version = score_sentences(checkpoint, [sample for of_set in samples.values() for sample in of_set])
+        samples = [
+            {"src": source, "mt": line, "ref": reference}
+            for name, lines in texts.items()
+            for source, line, reference in zip(tests.sources[name], lines, tests.references[name], strict=True)
+        ]
+        scores, version = score_sentences(checkpoint, samples)
         rest = iter(scores)
-        by_set = {name: [next(rest) for _ in of_set] for name, of_set in samples.items()}
+        by_set = {name: [next(rest) for _ in lines] for name, lines in texts.items()}
         record = {"model": model_name(checkpoint), "version": version, "scores": by_set}
         (folder / SENTENCES_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
     options = {
         "version": 1,
         "model": model_digest(checkpoint),
-        "sources": {name: [sample["src"] for sample in samples[name]] for name in files},
-        "references": {name: [sample["ref"] for sample in samples[name]] for name in files},
+        "sources": {name: tests.sources[name] for name in files},
+        "references": {name: tests.references[name] for name in files},
     }
     run_step(Step(output, list(files.values()), options, build))
     record = json.loads((output / SENTENCES_FILE).read_text(encoding="utf-8"))
@@ -100,8 +107,6 @@ def score_sentences(checkpoint: Path, samples: Sequence[Mapping[str, str]]) -> t
     if result.returncode:
         raise InputError(f"{checkpoint}: COMET failed; it {how_it_ended(result.returncode)}")
     printed = [json.loads(line) for line in result.stdout.splitlines()]
-    if len(printed) != len(samples) + 1:
-        raise InputError(f"{checkpoint}: COMET failed; its messages are above")
     return printed[1:], printed[0]["version"]
 
 

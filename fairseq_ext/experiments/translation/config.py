@@ -84,13 +84,9 @@ class Translation(ExperimentOnBase[TranslationSystem]):
     # Systems and their runs
 
     @model_validator(mode="after")
-    def _check_subwords(self) -> Translation:
+    def _check_given_base(self) -> Translation:
         if self.base and self.subwords.model_fields_set:
             raise ValueError("subwords: the base has its own subwords; remove this section")
-        return self
-
-    @model_validator(mode="after")
-    def _check_general_text(self) -> Translation:
         for system in self.systems.values():
             if system.learns_base and (self.base is None or not self.teacher.base_text):
                 raise ValueError(

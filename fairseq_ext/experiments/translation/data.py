@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from fairseq_ext.base.domain_names import domain_tag
 from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, move_outputs, remove_jobs, run_jobs
@@ -29,7 +28,7 @@ from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.decoding import TASK, translate_file
 from fairseq_ext.experiments.translation.sections import Corpora
 from fairseq_ext.text.blocks import index_path
-from fairseq_ext.text.cleaning.clean import Cleaning, clean_corpora
+from fairseq_ext.text.cleaning.clean import clean_corpora
 from fairseq_ext.text.cleaning.dictionary import Dictionary
 from fairseq_ext.text.cleaning.language_id import SAMPLE, check_sides
 from fairseq_ext.text.cleaning.learn import has_to_learn, learn_from_corpora
@@ -102,6 +101,8 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
     imported, cleaned = ([folder / f"{name}.{lang}" for name in names for lang in langs] for folder in (corpora, clean))
     recorded = {"domains": names, "langs": langs, **cleaning.recorded}
     learns = [learned] if has_to_learn(cleaning.filters) else []
+    filters = cleaning.filters.values()
+    word_lists = [Path(each.word_list) for each in filters if isinstance(each, Dictionary) and each.word_list]
     learn = partial(learn_from_corpora, corpora=corpora, domains=names, langs=langs, cleaning=cleaning)
 
     def build_clean(folder: Path) -> str:
@@ -118,7 +119,7 @@ def corpus_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[Ste
     split = partial(write_splits, corpora=files, langs=langs, options=config.split, seed=config.seed)
     return [
         _import_step(config, domains, engine),
-        *([Step(learned, [*imported, *_word_lists(cleaning)], recorded, learn)] if learns else []),
+        *([Step(learned, [*imported, *word_lists], recorded, learn)] if learns else []),
         Step(clean, [*imported, *counts, *learns], with_versions, build_clean, resumable=True),
         Step(config.work_dir / "splits", cleaned, of_split, split),
     ]
@@ -162,12 +163,6 @@ def _import_one(
     check_sides([Pair(*pair) for pair in zip(*sides, strict=True)], langs, name)
 
 
-def _word_lists(clean: Cleaning) -> list[Path]:
-    dictionary = clean.filters.get("dictionary")
-    assert dictionary is None or isinstance(dictionary, Dictionary)
-    return [Path(dictionary.word_list)] if dictionary and dictionary.word_list else []
-
-
 def _subword_steps(config: Translation) -> list[Step]:
     """Return the steps that make the subwords; none if those of another experiment are reused."""
     langs, splits, output, options = config.langs, config.work_dir / "splits", config.subwords_dir, config.subwords
@@ -197,7 +192,8 @@ def teacher_steps(config: Translation, engine: Engine = THIS_MACHINE) -> list[St
         return train_teacher(folder, splits, config.source_lang, options=options, seed=config.seed, engine=engine)
 
     inputs = [splits, *input_files(options)]
-    recorded = {"lang": config.source_lang, "seed": config.seed, **_options_that_count(config.teacher)}
+    recorded = {"lang": config.source_lang, "seed": config.seed, **config.teacher.model_dump()}
+    recorded["base_text"] = tuple(path.name for path in config.teacher.base_text)  # its content is an input
     teacher = Step(config.work_dir / "teacher", inputs, recorded, build, resumable=True)
     needed = [] if options == config.teacher else _subword_steps(config)
     return [*corpus_steps(config, engine), *needed, teacher]
@@ -219,11 +215,6 @@ def _with_subwords(config: Translation) -> Teacher:
     return options
 
 
-def _options_that_count(options: Teacher) -> Mapping[str, Any]:
-    """Return the options; texts count by their content, as inputs."""
-    return options.model_dump() | {"base_text": tuple(path.name for path in options.base_text)}
-
-
 # General text
 
 
@@ -242,20 +233,15 @@ def general_step(config: Translation) -> Step:
         source = folder / f"{_GENERAL}.{config.source_lang}"
         write_lines(source, lines)
         translate_file(folder, source, [str(data), *arguments], {_GENERAL: len(lines)}, config.target_lang)
-        _binarise(folder, config)
+        # As fairseq names them: train.SRC-TGT.LANG.
+        files = [(f"{_GENERAL}.pieces.{lang}", f"{_GENERAL}.{'-'.join(config.langs)}.{lang}") for lang in config.langs]
+        for lang, (pieces, _) in zip(config.langs, files, strict=True):
+            processor = load_subwords(model_of(config.subwords_dir, lang))
+            write_lines(folder / pieces, encode_lines(processor, stream_lines(folder / f"{_GENERAL}.{lang}")))
+        dictionaries = [dictionary_of(config.subwords_dir, lang) for lang in config.langs]
+        binarise_files(folder, folder, dictionaries, files, THIS_MACHINE)
         return f"{len(lines):,} sentences"
 
     inputs = [data, checkpoint, *map(Path, config.teacher.base_text)]
     options = {"version": 1, "langs": config.langs, "max_words": config.split.max_words}
     return Step(config.work_dir / "general", inputs, options, build)
-
-
-def _binarise(folder: Path, config: Translation) -> None:
-    """Binarise ``train.LANG`` in ``folder`` as ``train.SRC-TGT.LANG``."""
-    vocabulary, pair = config.subwords_dir, "-".join(config.langs)
-    files = [(f"{_GENERAL}.pieces.{lang}", f"{_GENERAL}.{pair}.{lang}") for lang in config.langs]
-    for lang, (pieces, _) in zip(config.langs, files, strict=True):
-        processor = load_subwords(model_of(vocabulary, lang))
-        write_lines(folder / pieces, encode_lines(processor, stream_lines(folder / f"{_GENERAL}.{lang}")))
-    dictionaries = [dictionary_of(vocabulary, lang) for lang in config.langs]
-    binarise_files(folder, folder, dictionaries, files, THIS_MACHINE)

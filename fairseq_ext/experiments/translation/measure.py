@@ -80,10 +80,6 @@ class ScoredRun(NamedTuple):
         extra = [extra_dir(config, part.name) for part in self.parts if sets_for(config, part)]
         return [*(translation_dir(config, part.name) for part in self.parts), *extra]
 
-    def exists(self, config: Translation) -> bool:
-        """Return whether there are any translations."""
-        return any(path.is_dir() for path in self.folders(config))
-
     def files(self, config: Translation, tests: TestSets) -> dict[str, Path]:
         """Return the existing translations by test set."""
         files: dict[str, Path] = {}
@@ -125,13 +121,12 @@ def read_tests(config: Translation, extra: Sequence[str] = ()) -> TestSets:
         for name, stem in stems.items()
     }
     train_sizes = {name: count_lines(splits / name / f"train.{target}") for name in domains}
-    errors: dict[str, np.ndarray] | None = {} if teacher.exists() else None
-    if errors is not None:
-        for number, name in enumerate(domains):
-            guesses = read_teacher_probs(teacher, name, "test", domains, len(lines[name])).best()
-            errors[name] = guesses != number
+    errors = {
+        name: read_teacher_probs(teacher, name, "test", domains, len(lines[name])).best() != number
+        for number, name in enumerate(domains if teacher.exists() else [])
+    }
     general = [column_of(config, name) for name in extra if name in config.evaluate.ood]
-    return TestSets(domains, sources, lines, files, train_sizes, errors, general)
+    return TestSets(domains, sources, lines, files, train_sizes, errors or None, general)
 
 
 def scoring_step(config: Translation) -> Step:
@@ -140,7 +135,8 @@ def scoring_step(config: Translation) -> Step:
     folders = dict.fromkeys(path for runs in units.values() for run in runs for path in run.folders(config))
     translated = [path for path in folders if path.is_dir()]
     missing = [f"{path.parent.name}/{path.name}" for path in folders if path not in translated]
-    runs = {output: [run for run in runs if run.exists(config)] for output, runs in units.items()}
+    existing = {run.name for runs in units.values() for run in runs if any(map(Path.is_dir, run.folders(config)))}
+    runs = {output: [run for run in runs if run.name in existing] for output, runs in units.items()}
     runs = {output: existing for output, existing in runs.items() if existing}
     extra = [name for name in config.evaluate.sets if (sets_dir(config) / f"{name}.{config.target_lang}").is_file()]
     of_text, pairs = text_metrics(config.evaluate.metrics, config.target_lang), tested_pairs(config)
@@ -173,8 +169,10 @@ def scoring_step(config: Translation) -> Step:
         metrics, counts = _count(config, files, texts, tests, of_text, checkpoint)
         columns: RunColumns = {}
         for name, metric in metrics.items():
-            of_run = (score_columns(c, metric, tests, config.evaluate.resamples, config.seed) for c in counts[name])
-            columns[name] = {output: [next(of_run) for _ in units] for output, units in runs.items()}
+            score = partial(
+                score_columns, metric=metric, tests=tests, resamples=config.evaluate.resamples, seed=config.seed
+            )
+            columns[name] = {output: [score(counts[name][run.name]) for run in units] for output, units in runs.items()}
         sentences = _sentences(runs, texts, counts, tests)
         base = sentences.pop(config.reference, None)
         compared = [(name, run, base) for name, run in sentences.items()] if base else []
@@ -208,45 +206,33 @@ def _count(
     tests: TestSets,
     of_text: Mapping[str, SacrebleuMetric],
     checkpoint: Path | None,
-) -> tuple[dict[str, CorpusMetric], dict[str, list[Counts]]]:
-    """Return metrics by name, and the sentence statistics of each run by metric."""
-    counts = count_text(of_text, list(texts.values()), tests)
+) -> tuple[dict[str, CorpusMetric], dict[str, dict[str, Counts]]]:
+    """Return metrics by name, and sentence statistics by metric and run."""
+    counts = count_text(of_text, texts, tests)
     if checkpoint is None:
         return {**of_text}, counts
     version = ""
     for run, paths in files.items():
-        samples = {
-            name: [
-                {"src": source, "mt": translation, "ref": reference}
-                for source, translation, reference in zip(
-                    tests.sources[name], lines, tests.references[name], strict=True
-                )
-            ]
-            for name, lines in texts[run].items()
-        }
-        scores, version = comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, samples)
-        counted = {name: CometMetric.count(values) for name, values in scores.items()}
-        counts.setdefault("COMET", []).append(counted)
+        scores, version = comet.score_run(config.work_dir / "comet" / run, checkpoint, paths, texts[run], tests)
+        counts.setdefault("COMET", {})[run] = {name: CometMetric.count(values) for name, values in scores.items()}
     return {**of_text, "COMET": CometMetric(comet.model_name(checkpoint), version)}, counts
 
 
 def _sentences(
     runs: Mapping[str, Sequence[ScoredRun]],
     texts: Mapping[str, Mapping[str, Sequence[str]]],
-    counts: Mapping[str, list[Counts]],
+    counts: Mapping[str, Mapping[str, Counts]],
     tests: TestSets,
 ) -> dict[str, Translated]:
     """Return the first run of each output that translates all domains, for sentence-level comparisons."""
-    metric = text_metrics([METRIC])
-    by_run = dict(
-        zip(texts, counts.get(METRIC) or count_text(metric, list(texts.values()), tests)[METRIC], strict=True)
-    )
-    first = {output: units[0].name for output, units in runs.items()}
-    return {
-        output: Translated.of({name: texts[run][name] for name in tests.domains}, by_run[run], metric[METRIC])
-        for output, run in first.items()
-        if all(name in texts[run] for name in tests.domains)
-    }
+    metric, translated = text_metrics([METRIC]), dict[str, Translated]()
+    by_run = counts.get(METRIC) or count_text(metric, texts, tests)[METRIC]
+    for output, (first, *_) in runs.items():
+        sets = by_run[first.name]
+        if all(name in sets for name in tests.domains):
+            scores = {name: np.array([*map(metric[METRIC].score, sets[name].tolist())]) for name in tests.domains}
+            translated[output] = Translated(texts[first.name], scores)
+    return translated
 
 
 RunColumns = dict[str, dict[str, list[Columns]]]  # by metric and output, the columns of each run

@@ -17,7 +17,7 @@ from fairseq_ext.experiments.metrics.records import Mean, Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.report import domain_column, metric_column, tuning_tables
-from fairseq_ext.experiments.translation import analyses, convergence, gates, measure
+from fairseq_ext.experiments.translation import analyses, convergence, measure
 from fairseq_ext.experiments.translation.config import Translation
 from fairseq_ext.experiments.translation.examples import Example, examples_table
 from fairseq_ext.experiments.translation.extra_sets import OOD, TEST
@@ -39,18 +39,16 @@ def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
     """
     config, records = standing.config, standing.records
     advice = recommend(standing)
-    gated = [name for name in config.outputs if name in records.systems(gates.AGREES)]
+    gated = [name for name in config.outputs if name in records.systems(analyses.AGREES)]
     shown = [example for example in examples if example.system == advice.compared]
     sections: Sections = {
         "At a glance": [*gains_plot(standing, advice.compared), at_a_glance(standing)],
         "Side by side": [examples_table(shown, standing.base, records, config.target_lang)] if shown else [],
-        "Quality by domain": [quality(config, records, metric) for metric in metrics_of(records)],
-        "General text": _with_rows(
-            further_sets(config, records, "Quality on general text", OOD, _PAPER.format("Table 8"))
-        ),
+        "Quality by domain": [quality(standing, metric) for metric in standing.metrics],
+        "General text": _with_rows(further_sets(standing, "Quality on general text", OOD, _PAPER.format("Table 8"))),
         "Gains and forgetting": _with_rows(changes(standing)),
-        "Your test sets": _with_rows(further_sets(config, records, "Quality on your test sets", TEST)),
-        "Variants": _with_rows(ablation(config, records)),
+        "Your test sets": _with_rows(further_sets(standing, "Quality on your test sets", TEST)),
+        "Variants": _with_rows(ablation(standing)),
         "Speed": _with_rows(speed(config, records, machine)),
         "Gates": [*(agreement(records, name) for name in gated), *(mean_gates(records, name) for name in gated)],
         "Classifier": [*_with_rows(classifier(records)), *confusion(records)],
@@ -59,18 +57,13 @@ def page(standing: Standing, examples: Sequence[Example], machine: str) -> Page:
         "Tuning": tuning_tables(records),
     }
     source, target = config.langs
-    scored = {name for metric in metrics_of(records) for name in records.systems(metric)} & config.outputs.keys()
+    scored = {name for metric in standing.metrics for name in records.systems(metric)} & config.outputs.keys()
     summary = f"Translation from {source} to {target}: {len(scored)} decoding runs."
     if origin := read_origin(config.subwords_dir):
         summary += f" {BASE} is an unchanged model: {origin.text}."
     compared = chosen_comparisons(config, standing.comparisons)
     name = config.work_dir.name
     return Page(name, summary, sections, compared, list(sections).index("Variants"), advice.headline, advice.details)
-
-
-def metrics_of(records: Records) -> list[str]:
-    """Return the measured metrics of translation quality, most trusted first."""
-    return [metric for metric in METRICS if records.systems(metric)]
 
 
 def domains_of(records: Records) -> list[str]:
@@ -97,8 +90,9 @@ def chosen_comparisons(config: Translation, comparisons: Sequence[Comparison]) -
 # Scores
 
 
-def quality(config: Translation, records: Records, metric: str) -> Table:
+def quality(standing: Standing, metric: str) -> Table:
     """Make Table 4 (COMET), 10 (chrF) or 11 (BLEU), or one for another metric. Table 5 is the last column."""
+    records = standing.records
     columns = {name: (metric, name) for name in [*domains_of(records), AVERAGE, WEIGHTED_AVERAGE]}
     notes = [f"{AVERAGE} is the mean over domains, {WEIGHTED_AVERAGE} the mean weighted by training sentences."]
     if ERRORS in records.domains(metric):  # Table 5
@@ -106,36 +100,30 @@ def quality(config: Translation, records: Records, metric: str) -> Table:
         wrong = records.value("", measure.TEST_SENTENCES, ERRORS) or 0
         notes.append(f"Classifier errors are the {wrong:,.0f} sentences that it assigns to a wrong domain.")
     notes += [_PAPER.format(f"Table {_NUMBERS[metric]}")] if metric in _NUMBERS else []
-    return _scores(config, records, f"Quality by domain: {metric}", config.main, columns, notes)
+    return _scores(standing, f"Quality by domain: {metric}", standing.config.main, columns, notes)
 
 
-def further_sets(config: Translation, records: Records, title: str, prefix: str, *further_notes: str) -> Table:
+def further_sets(standing: Standing, title: str, prefix: str, *further_notes: str) -> Table:
     """Make Table 8 (out-of-domain sets), or the table of the user's sets; ``prefix`` is that of the set names."""
-    metrics = metrics_of(records)
-    sets = [name for name in dict.fromkeys(record.domain for record in records) if name.startswith(prefix)]
-    columns = {f"{name.removeprefix(prefix)}: {metric}": (metric, name) for name in sets for metric in metrics}
+    sets = [name for name in dict.fromkeys(record.domain for record in standing.records) if name.startswith(prefix)]
+    columns = {f"{name.removeprefix(prefix)}: {metric}": (metric, name) for name in sets for metric in standing.metrics}
     notes = ["Decoding runs with an oracle domain translate only sets of a known domain.", *further_notes]
-    return _scores(config, records, title, config.main, columns, notes)
+    return _scores(standing, title, standing.config.main, columns, notes)
 
 
-def ablation(config: Translation, records: Records) -> Table:
+def ablation(standing: Standing) -> Table:
     """Make Table 9: the full system and its variants."""
     sets = (AVERAGE, WEIGHTED_AVERAGE)
-    columns = {f"{metric}: {name}": (metric, name) for metric in metrics_of(records) for name in sets}
+    columns = {f"{metric}: {name}": (metric, name) for metric in standing.metrics for name in sets}
     notes = ["The first is the full system, the others are its variants.", _PAPER.format("Table 9")]
-    return _scores(config, records, "Variants", config.evaluate.report.ablation, columns, notes)
+    return _scores(standing, "Variants", standing.config.evaluate.report.ablation, columns, notes)
 
 
 def _scores(
-    config: Translation,
-    records: Records,
-    title: str,
-    outputs: Sequence[str],
-    columns: Mapping[str, tuple[str, str]],
-    notes: Sequence[str],
+    standing: Standing, title: str, outputs: Sequence[str], columns: Mapping[str, tuple[str, str]], notes: Sequence[str]
 ) -> Table:
     """Make a table of decoding runs. Columns are pairs of a metric and a set. Runs without any scores are left out."""
-    oracle = [name for name in outputs if config.outputs[name].uses_oracle]
+    records, oracle = standing.records, list(filter(standing.needs_domain, outputs))
     shown = [name for name in outputs if any(records.of(name, *column) for column in columns.values())]
     made = [
         metric_column(records, heading, metric, name, best=METRICS[metric].best, beside=oracle)
@@ -143,7 +131,7 @@ def _scores(
     ]
     if any(name in oracle for name in shown):
         notes = [*notes, "The best excludes decoding runs with an oracle domain."]
-    return Table(title, "Decoding run", shown, made, notes, _labels(config))
+    return Table(title, "Decoding run", shown, made, notes, _labels(standing.config))
 
 
 def _labels(config: Translation) -> Callable[[str], str]:
@@ -172,11 +160,11 @@ def speed(config: Translation, records: Records, machine: str) -> Table:
 
 def agreement(records: Records, output: str) -> Table:
     """Make a table of how often the largest gate of a layer is the classifier's choice or the true domain."""
-    layers = dict.fromkeys(str(record.dims["layer"]) for record in records.select(gates.AGREES, output))
-    alone: dict[str, dict[str, str]] = {"": {}, **{f", {name} alone": {"alone": name} for name in gates.ALONE}}
+    layers = dict.fromkeys(str(record.dims["layer"]) for record in records.select(analyses.AGREES, output))
+    alone: dict[str, dict[str, str]] = {"": {}, **{f", {name} alone": {"alone": name} for name in analyses.ALONE}}
     rows = {
         f"{metric}{suffix}": (metric, dims)
-        for metric in (gates.AGREES, gates.CORRECT)
+        for metric in (analyses.AGREES, analyses.CORRECT)
         for suffix, dims in alone.items()
         if records.select(metric, output, **dims)
     }
@@ -185,11 +173,11 @@ def agreement(records: Records, output: str) -> Table:
         metric, dims = rows[row]
         return records.mean(output, metric, layer=layer, **dims)
 
-    ordered = sorted(layers, key=lambda layer: layer == gates.OVER_LAYERS)
+    ordered = sorted(layers, key=lambda layer: layer == analyses.OVER_LAYERS)
     columns = [Column(layer, partial(mean, layer), ".1f") for layer in ordered]
-    share = records.value(output, gates.CLASSIFIER_CORRECT)
+    share = records.value(output, analyses.CLASSIFIER_CORRECT)
     notes = ["In percent of the test sentences. Gates of decoder layers are averaged over target tokens."]
-    notes += [f"{gates.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
+    notes += [f"{analyses.CLASSIFIER_CORRECT.capitalize()} in {share:.1f} %."] if share else []
     if len(rows) > 2:
         notes.append("Alone: the choice from the layer's states only, or from the source words only.")
     return Table(f"Largest gate by layer: {output}", "In percent", list(rows), columns, notes)
@@ -198,7 +186,7 @@ def agreement(records: Records, output: str) -> Table:
 def mean_gates(records: Records, output: str) -> Plot:
     """Plot the mean gate weights by true domain, over layers and runs."""
     domains = domains_of(records)
-    svg = heat_map(_matrix(records, output, gates.WEIGHT, domains, "gate"), domains, domains, "gate", "true domain")
+    svg = heat_map(_matrix(records, output, analyses.WEIGHT, domains, "gate"), domains, domains, "gate", "true domain")
     note = (
         "Rows are true domains of the test sentences, columns are gates. Weights are in percent, averaged over layers."
     )

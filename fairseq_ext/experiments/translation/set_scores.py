@@ -47,16 +47,15 @@ class TestSets:
 
 
 def count_text(
-    metrics: Mapping[str, SacrebleuMetric], translations: Sequence[Mapping[str, Sequence[str]]], tests: TestSets
-) -> dict[str, list[Counts]]:
+    metrics: Mapping[str, SacrebleuMetric], translations: Mapping[str, Mapping[str, Sequence[str]]], tests: TestSets
+) -> dict[str, dict[str, Counts]]:
     """Compute the sentence statistics of metrics, by metric, run and test set."""
-    counts: dict[str, list[Counts]] = {name: [{} for _ in translations] for name in metrics}
+    counts: dict[str, dict[str, Counts]] = {name: {run: {} for run in translations} for name in metrics}
     for name, references in tests.references.items():
-        having = [number for number, lines in enumerate(translations) if name in lines]
+        lines = {run: sets[name] for run, sets in translations.items() if name in sets}
         for metric_name, metric in metrics.items():
-            counted = metric.count([translations[number][name] for number in having], references)
-            for number, array in zip(having, counted, strict=True):
-                counts[metric_name][number][name] = array
+            for run, array in zip(lines, metric.count(list(lines.values()), references), strict=True):
+                counts[metric_name][run][name] = array
     return counts
 
 

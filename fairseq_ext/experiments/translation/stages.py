@@ -146,12 +146,9 @@ class TranslationRecipe(Recipe[Translation]):
         """Return the records of validation curves and of the classifier."""
         return [*curve_records(self.experiment), *teacher_records(self.experiment)]
 
-    def standing(self) -> Standing:
-        """Return how the decoding runs stand by the measurements so far."""
-        return self._standing(self.records())
-
-    def _standing(self, records: Records) -> Standing:
-        return Standing(self.experiment, records, read_comparisons(self._scored(COMPARISONS_FILE)))
+    def standing(self, records: Records | None = None) -> Standing:
+        """Return how the decoding runs stand by these records, by default those measured so far."""
+        return Standing(self.experiment, records or self.records(), read_comparisons(self._scored(COMPARISONS_FILE)))
 
     def page_files(self) -> Sequence[Path]:
         """Return the files of comparisons, examples, the classifier, the timed machine, and the base's origin."""
@@ -169,7 +166,7 @@ class TranslationRecipe(Recipe[Translation]):
         machine = self._machine_file.read_text(encoding="utf-8").strip() if self._machine_file.is_file() else ""
         path = self._scored(EXAMPLES_FILE)
         examples = read_rows(path, Example) if path.is_file() else []
-        return page(self._standing(records), examples, machine)
+        return page(self.standing(records), examples, machine)
 
     def _scored(self, name: str) -> Path:
         return self.experiment.work_dir / "scores" / name

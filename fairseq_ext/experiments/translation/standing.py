@@ -35,9 +35,14 @@ class Standing:
     comparisons: Sequence[Comparison]
 
     @cached_property
+    def metrics(self) -> list[str]:
+        """The metrics of translation quality that were measured, most trusted first."""
+        return [metric for metric in METRICS if self.records.systems(metric)]
+
+    @property
     def metric(self) -> str:
         """The most trusted metric that was measured; empty if there is none."""
-        return next((metric for metric in METRICS if self.records.systems(metric)), "")
+        return next(iter(self.metrics), "")
 
     @cached_property
     def averages(self) -> dict[str, float]:
@@ -71,8 +76,7 @@ class Standing:
 
     def best(self, names: Collection[str]) -> str:
         """Return the decoding run with the best mean over domains."""
-        best: str = METRICS[self.metric].best(names, key=self.averages.__getitem__)
-        return best
+        return METRICS[self.metric].best(names, key=self.averages.__getitem__)
 
     def change(self, name: str, domain: str = AVERAGE, over: str = "") -> Comparison | None:
         """Return the difference of a decoding run to another, by default the base; None if it was not measured."""
@@ -107,21 +111,7 @@ class Advice(NamedTuple):
 
 
 def recommend(standing: Standing) -> Advice:
-    """Recommend a decoding run to deploy, or none yet.
-
-    1. The candidates are the decoding runs of the main tables that need no true domain, the base among them. The best
-       is the one with the highest mean over domains, in the most trusted metric.
-    2. Nothing is deployed if the best is useless (chrF below 30, or BLEU below 10), or if a base that was trained from
-       random weights here has not converged: the gains over it are overestimated. Bases that were trained elsewhere
-       are not judged.
-    3. A candidate is better than another if its gain in the domains is significant (p < 0.05) and above the standard
-       deviation over training runs. If the best is not better than the base, or else than the best of the base's
-       controls (all weights trained further on all domains), these simpler ones take its place.
-    4. By this rule the system is chosen among the candidates without a significant loss of more than 0.3 points on
-       general text, the mean over the sets of ``evaluate: ood``. Sets that were not measured exclude nobody, but the
-       advice says so. The interval shows what small sets leave open.
-    5. If this leaves the base, although candidates that lose more on general text are better in the domains, the best
-       of them is advised for text of the domains only.
+    """Recommend a decoding run to deploy, or none yet, by the rule in docs/experiment.md, "What to deploy".
 
     Candidates with a higher mean that lose on general text, and a better system that needs the true domain, are named
     beside it with their numbers.
@@ -214,10 +204,8 @@ def at_a_glance(standing: Standing) -> Table:
     def need(name: str) -> str:
         return "yes" if name in told else "no: classifier" if outputs[name].uses_classifier else "no"
 
-    columns = [
-        *columns_of("Domains", AVERAGE),
-        *(columns_of("General text", GENERAL) if standing.has_general_text else []),
-    ]
+    columns = columns_of("Domains", AVERAGE)
+    columns += columns_of("General text", GENERAL) if standing.has_general_text else []
     notes = ["Means over domains" + (", and over the sets of general text." if standing.has_general_text else ".")]
     notes += ["In brackets: the 95 % interval, from a paired bootstrap over sentences."] if base else []
     rows = [name for name in standing.config.main if name in standing.averages]

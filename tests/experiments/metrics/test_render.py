@@ -4,9 +4,7 @@ import base64
 import re
 from pathlib import Path
 
-import pytest
-
-from fairseq_ext.experiments.metrics.plots import line_panels, moved_apart
+from fairseq_ext.experiments.metrics.plots import line_panels
 from fairseq_ext.experiments.metrics.records import Record, Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, write_report
 from fairseq_ext.experiments.metrics.tables import Column, Table
@@ -36,9 +34,3 @@ def test_a_figure_is_the_same_bytes_again_and_transparent() -> None:
     assert line_panels(PANELS, "x", "y") == SVG
     assert "fill: #ffffff" not in SVG
     assert SVG.count(">mix<") == 2
-
-
-def test_labels_stay_at_their_heights_unless_they_touch_a_neighbour_or_the_top() -> None:
-    assert moved_apart([0.1, 0.4], 0.1) == [0.1, 0.4]
-    assert moved_apart([0.1, 0.15, 0.5], 0.1) == pytest.approx([0.1, 0.2, 0.5])
-    assert moved_apart([0.2, 0.97, 0.98], 0.1) == pytest.approx([0.2, 0.9, 1.0])

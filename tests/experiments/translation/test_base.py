@@ -13,7 +13,6 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.origin import Origin, read_origin
 from fairseq_ext.convert.experiment_base import write_base
 from fairseq_ext.convert.steps import base_files
-from fairseq_ext.experiments.translation.config import load_config
 from tests.convert import tiny_translation as tiny
 from tests.convert.tiny_marian import make_marian_folder
 from tests.small_corpus import NOUNS, write_config, write_corpora
@@ -129,14 +128,6 @@ def test_added_tags_leave_the_model_as_it_was(tmp_path: Path) -> None:
     assert ties[0] == ties[1]
 
 
-def test_gates_that_choose_the_base_need_general_text(tmp_path: Path) -> None:
-    gad = {**GATED, "from": "base", "uses_teacher": True, "gate-base": True}
-    path = write_experiment(tmp_path, {"import": "opus"}, {"gad": gad})
-    path.write_text(path.read_text().replace("base_text", "# base_text"))
-    with pytest.raises(InputError, match="gad: gate-base needs .* set base and teacher: base_text"):
-        load_config(path)
-
-
 def test_a_missing_base_is_named(tmp_path: Path) -> None:
     write_corpora(tmp_path / "corpora")
     with pytest.raises(InputError, match="nowhere: has no base model"):
@@ -165,22 +156,15 @@ def test_a_marian_folder_or_file_is_a_base_for_its_languages(tmp_path: Path) -> 
     write_base(folder, tmp_path / "model.pt", tmp_path / "words", ("uk", "xx"), ("en", "pt"), Origin("x"))
 
 
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        ((), "has no base model; give the folder"),
-        (("notes.txt",), "has no base model; give the folder"),
-        (("one.npz", "two.npz"), r"has 2 models \(one.npz, two.npz\); give the file of one"),
-    ],
-)
-def test_folders_with_no_model_or_two_are_refused(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
-    for name in names:
-        (tmp_path / name).touch()
-    with pytest.raises(InputError, match=said):
-        base_files(tmp_path)
-
-
-def test_files_of_a_marian_base_are_those_that_are_read(tmp_path: Path) -> None:
+def test_a_base_is_one_model_and_the_files_that_are_read(tmp_path: Path) -> None:
+    for names, said in (
+        (["notes.txt"], "has no base model; give the folder"),
+        (["one.npz", "two.npz"], r"has 2 models \(one.npz, two.npz\); give the file of one"),
+    ):
+        for name in names:
+            (tmp_path / name).touch()
+        with pytest.raises(InputError, match=said):
+            base_files(tmp_path)
     folder = make_marian_folder(tmp_path / "enpt", "enpt")
     (folder / "lex.50.50.enpt.s2t.bin").touch()
     names = ["lex.50.50.enpt.s2t.bin", "model.enpt.npz", "vocab.enpt.spm"]

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from fairseq_ext.experiments.metrics.corpus_metrics import METRICS
-from fairseq_ext.experiments.metrics.records import Records
 from fairseq_ext.experiments.translation.examples import (
     Example,
     Translated,
     examples_of,
-    examples_table,
     mark_differences,
     shares_of,
 )
@@ -60,16 +57,6 @@ def test_equal_translations_are_left_out_and_few_are_shown_once() -> None:
     }
 
 
-def test_sentences_are_scored_one_by_one() -> None:
-    metric = METRICS["chrF"].text
-    assert metric
-    [counts] = metric.count([["ein Satz", "kein Satz", "x"]], ["ein Satz", "ein Satz", "ein Satz"])
-    found = Translated.of({"law": ["ein Satz", "kein Satz", "x"]}, {"law": counts}, metric)
-    first, second, third = found.scores["law"]
-    assert (first, third) == (100, 0)
-    assert 0 < second < 100
-
-
 @pytest.mark.parametrize(
     ("lang", "one", "other", "marked"),
     [
@@ -85,13 +72,3 @@ def test_differing_words_are_marked(lang: str, one: str, other: str, marked: tup
     assert mark_differences(one, other, lang) == marked
     for text in marked:
         assert "*" not in MarkdownIt().render(text).replace("a*b", "")
-
-
-def test_the_table_marks_words_and_tells_the_rule() -> None:
-    run, base = translated("b", {"law": [60, 40]}), translated("a", {"law": [50, 50]})
-    examples = list(examples_of("gad", run, base, sets(law=2)))
-    text = examples_table(examples, "mix", Records(list(shares_of("gad", run, base))), "de").markdown()
-    assert "| Domain | chrF | Source | Reference | mix | gad |\n| :- | -: | :- | :- | :- | :- |\n" in text
-    assert "\n| law | +10.0 | law 0 | law 0 | **a** law 0 | **b** law 0 |\n| law | −10.0 | law 1 " in text
-    assert "Of 2 test sentences, gad translates 1 better and 1 worse than mix, by chrF." in text
-    assert "in bold" not in text

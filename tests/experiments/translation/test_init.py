@@ -9,9 +9,8 @@ import yaml
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.experiments.translation import init
-from fairseq_ext.experiments.translation.chosen_base import ChosenBase
 from fairseq_ext.experiments.translation.config import load_config
-from fairseq_ext.experiments.translation.init import plan_for, plan_with_base
+from fairseq_ext.experiments.translation.init import ChosenBase, plan_for
 from fairseq_ext.text.entries import Corpora, find_corpora
 from fairseq_ext.text.text_files import write_lines
 from tests.text.test_entries import zipped
@@ -89,7 +88,7 @@ def test_swapped_or_unknown_languages_are_refused(folder: Path) -> None:
         verb("init")([str(folder)])
 
 
-def test_minutes_shorten_the_base_alone() -> None:
+def test_minutes_shorten_the_training_of_the_base_or_on_it() -> None:
     text = corpora(20_000)
     good = plan_for(text, cores=2)
     short = plan_for(text, cores=2, minutes=30)
@@ -97,8 +96,14 @@ def test_minutes_shorten_the_base_alone() -> None:
     assert short.passes < good.passes == short.good_passes
     assert (short.good_minutes, short.size, short.is_good) == (good.minutes, good.size, False)
     assert plan_for(text, cores=2, minutes=10_000) == good
-    with pytest.raises(InputError, match=r"--minutes: 2 .* at least \d+ "):
-        plan_for(text, cores=2, minutes=2)
+    base = ChosenBase({"import": "x"}, 17e6)
+    free, short = (plan_for(text, 2, 0, minutes, base) for minutes in (None, 5))
+    assert short.size.updates < free.size.updates
+    assert 4 < short.minutes <= 5
+    assert free.gigabytes == pytest.approx(2 * (1 + 16 * 0.017))
+    for minutes, given in ((2, None), (1, base)):
+        with pytest.raises(InputError, match=rf"--minutes: {minutes} .* at least \d+ "):
+            plan_for(text, 2, 0, minutes, given)
 
 
 def test_one_domain_has_neither_gates_nor_a_classifier(folder: Path) -> None:
@@ -139,8 +144,12 @@ def test_on_a_base_from_a_package(folder: Path) -> None:
     wheel = Path("runs/my/downloads/fast-1.0-py3-none-any.whl")
     wheel.parent.mkdir(parents=True)
     wheel.write_bytes(zipped({f"fast/{name}/model.intgemm.bin": b"0" * 1000 for name in ("enpt", "pten")}))
-    with pytest.raises(InputError, match=r"--base fast==1\.0: add one of its folders .*: fast/enpt, fast/pten"):
-        verb("init")([str(folder), "--base", "fast==1.0"])
+    for name, said in (
+        ("nowhere", "--base nowhere: not found; give"),
+        ("fast==1.0", r"--base fast==1\.0: add one of its folders .*: fast/enpt, fast/pten"),
+    ):
+        with pytest.raises(InputError, match=said):
+            verb("init")([str(folder), "--base", name])
     assert not Path("my.yaml").exists()
     verb("init")([str(folder), "--base", "fast==1.0:fast/pten"])
     base = load_config(Path("my.yaml")).base
@@ -148,22 +157,3 @@ def test_on_a_base_from_a_package(folder: Path) -> None:
     found = base.recorded
     assert (found["package"], found["folder"]) == ("fast==1.0", "fast/pten")
     assert found["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
-
-
-@pytest.mark.parametrize(
-    ("base", "said"),
-    [("nowhere", "--base nowhere: not found; give"), (".", r"\.: has no base model")],
-)
-def test_unusable_bases_are_refused(folder: Path, base: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        verb("init")([str(folder), "--base", base])
-    assert not Path("my.yaml").exists()
-
-
-def test_minutes_shorten_the_training_on_a_base() -> None:
-    base = ChosenBase({"import": "x"}, 17e6)
-    free, short = (plan_with_base(corpora(20_000), base, 2, minutes=minutes) for minutes in (None, 5))
-    assert short.size.updates < free.size.updates
-    assert 4 < short.minutes <= 5
-    with pytest.raises(InputError, match=r"--minutes: 1 .* at least \d+ "):
-        plan_with_base(corpora(20_000), base, 2, minutes=1)

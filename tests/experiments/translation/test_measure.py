@@ -52,13 +52,6 @@ def test_general_text_is_the_mean_over_sets_of_no_domain() -> None:
 EVALUATE = {"resamples": 50}
 
 
-def test_own_test_sets_are_not_general_text(tmp_path: Path) -> None:
-    sets = {"ood": {"NEWS": "news.tsv"}, "tests": {"MINE": "mine.tsv"}}
-    found = read_tests(write_experiment(tmp_path, {}, {**EVALUATE, **sets}), ["NEWS", "MINE"])
-    assert set(found.references) == {"law", "med", "ood:NEWS", "test:MINE"}
-    assert found.general == ["ood:NEWS"]
-
-
 def score(config: Translation) -> Records:
     run_steps([scoring_step(config)])
     return read_records(config.work_dir / "scores/records.jsonl")
@@ -73,11 +66,12 @@ def test_records_have_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
         "translations/gad@2": REFERENCES,
         "translations/ft@law": {"law": REFERENCES["law"]},
         "translations/ft@med": {"med": ["zwei", "von"]},
-        "extra/mix": {"NEWS": NEWS},
-        "extra/gad@1": {"NEWS": ["x", "y"]},
-        "extra/gad@2": {"NEWS": NEWS},
+        "extra/mix": {"NEWS": NEWS, "MINE": NEWS},
+        "extra/gad@1": {"NEWS": ["x", "y"], "MINE": NEWS},
+        "extra/gad@2": {"NEWS": NEWS, "MINE": NEWS},
     }
-    config = write_experiment(tmp_path, translations, {**EVALUATE, "ood": {"NEWS": "news.tsv"}})
+    sets = {"ood": {"NEWS": "news.tsv"}, "tests": {"MINE": "mine.tsv"}}
+    config = write_experiment(tmp_path, translations, {**EVALUATE, **sets})
     records = score(config)
     exact = sacrebleu.corpus_chrf(changed["law"], [REFERENCES["law"]]).score
     assert records.by_run("gad", "chrF", "law") == {"gad@1": exact, "gad@2": 100}
@@ -97,13 +91,15 @@ def test_records_have_all_runs_domains_and_sets(tmp_path: Path, monkeypatch: pyt
     [gad] = [each for each in compared if (each.system, each.metric, each.domain) == ("gad", "chrF", "AVG")]
     assert gad.baseline == "mix"
     assert gad.difference == pytest.approx((100 - exact) / 4)
-    sets = {each.domain for each in compared if each.system == "gad"}
-    assert sets == {"law", "med", "AVG", "classifier errors", "ood:NEWS", "general text"}
+    found = {each.domain for each in compared if each.system == "gad"}
+    assert found == {"law", "med", "AVG", "classifier errors", "ood:NEWS", "test:MINE", "general text"}
     examples = read_rows(config.work_dir / "scores/examples.jsonl", Example)
     assert {each.system for each in examples} == {"ft"}  # the first run of gad translates as the base does
     assert records.by_run("gad", WORSE) == {"": 0}
     assert records.by_run("ft", BETTER) == {"": 1}
-    assert records.value("gad", "chrF", "general text") == records.value("gad", "chrF", "ood:NEWS")
+    # The user's sets are not general text.
+    assert records.value("gad", "chrF", "general text") == records.value("gad", "chrF", "ood:NEWS") == 50
+    assert records.value("gad", "chrF", "test:MINE") == 100
 
 
 def test_what_a_model_of_one_domain_forgets_is_scored_beside_the_models_of_all(tmp_path: Path) -> None:

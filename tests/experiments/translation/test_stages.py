@@ -1,5 +1,7 @@
-"""Stages and steps of an experiment: which there are, with which options, and what translations are made of."""
+"""Stages, steps and verbs of an experiment: which there are, with which options, and what they make."""
 
+import io
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from fairseq_ext.base.steps import print_plan, run_step
 from fairseq_ext.experiments.translation.config import load_config
 from fairseq_ext.experiments.translation.decoding import write_hypotheses
 from fairseq_ext.experiments.translation.stages import TranslationRecipe
+from fairseq_ext.text.text_files import read_lines, write_lines
 from tests.small_corpus import write_config, write_corpora
 from tests.verbs import verb
 
@@ -85,3 +88,38 @@ def test_hypotheses_are_split_by_domain_and_an_untranslated_sentence_is_named(tm
     assert (tmp_path / "med.pl").read_text() == "B.\n\n"
     with pytest.raises(InputError, match="sentence 3 of med was not translated"):
         write_hypotheses(tmp_path, printed, {"law": 1, "med": 3}, "pl")
+
+
+def test_subwords_of_others_are_taken_as_they_are(tmp_path: Path) -> None:
+    def prepare(name: str, corpora: Path, **sections: Any) -> Path:
+        (tmp_path / name).mkdir()
+        verb("prepare")([str(write_config(tmp_path / name / "c.yaml", corpora, **sections)), "--workers", "1"])
+        return tmp_path / name / "work"
+
+    original, general = prepare("original", write_corpora(tmp_path / "corpora")), tmp_path / "general"
+    for lang in ("en", "de"):
+        write_lines(general / f"general.{lang}", read_lines(original / f"splits/bank/train.{lang}"))
+    for key, taken in (("reuse", original / "subwords"), ("from", original / "subwords/sentencepiece.model")):
+        work = prepare(key, general, subwords={key: str(taken)})
+        assert (work / "subwords").exists() == (key == "from")
+        for name in ("dict.en.txt", "dict.de.txt", "sentencepiece.model"):
+            assert (work / "data-bin" / name).read_bytes() == (original / "data-bin" / name).read_bytes()
+        assert (work / "data-bin/domains.txt").read_text() == "general\n"
+
+
+def test_text_is_normalised_as_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def normalised(text: str, clean: dict[str, Any], *options: str) -> str:
+        path, printed = experiment_file(tmp_path, clean=clean), io.BytesIO()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8", newline="", write_through=True))
+        verb("normalise")([str(path), *options])
+        return printed.getvalue().decode()
+
+    text, clean = "„a“,  5 % …\n\nb\n", {"normalise": {}}
+    assert normalised(text, {}) == "„a“, 5 % …\n\nb\n"
+    assert normalised(text, clean) == '"a," 5% ...\n\nb\n'
+    assert normalised(text, clean, "--lang", "de") == '"a", 5% ...\n\nb\n'
+    # Text must not become a tag.
+    clean = {"normalise": {"unicode": "NFKC", "punctuation": None}}
+    with pytest.raises(InputError, match="^standard input, line 2: "):
+        normalised("<domain:a> as it is\n＜domain:a＞ b\n", clean)

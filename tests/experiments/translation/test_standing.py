@@ -122,29 +122,28 @@ def test_a_base_trained_here_that_has_not_converged_is_not_deployed(experiment: 
     assert advice.compared == "gad"
 
 
-def test_the_table_has_differences_to_the_base_and_who_needs_the_domain(experiment: Path) -> None:
-    standing = standing_of(experiment, {"mix": (50, 60), "ad-classifier": (53, 58), "ft": (55, None)}, {})
-    table = at_a_glance(standing)
-    assert table.text().splitlines() == [
+def test_tables_have_differences_and_who_needs_the_domain(experiment: Path) -> None:
+    of_one_domain: Scores = {"ft@bank": (48, 57), "ft": (55, None)}
+    scores: Scores = {"mix": (50, 60), **of_one_domain, "ad-classifier": (53, 58), "gad": (52, None)}
+    standing = standing_of(experiment, scores, {("gad", "mix"): 0.2})
+    assert at_a_glance(standing).text().splitlines() == [
         "System         Domains  over mix             General text  over mix             Needs the domain",
         "mix            50.0     –                    60.0          –                    no",
         "ft             55.0     +5.0 (+4.6 to +5.4)  –             –                    yes",
         "ad-classifier  53.0     +3.0 (+2.6 to +3.4)  58.0          −2.0 (−2.4 to −1.6)  no: classifier",
+        "gad            52.0     +2.0 (+1.6 to +2.4)  –             –                    no",
     ]
-    assert "| mix | 50.0 | – | **60.0** | – | no |" in table.markdown()
-    # Without general text there are no columns for it.
+    assert "| mix | 50.0 | – | **60.0** | – | no |" in at_a_glance(standing).markdown()
+    assert changes(standing).text().splitlines() == [
+        "System         AVG     general text",
+        "ft@bank        −2.0 ▼  −3.0 ▼",
+        "ft             +5.0 ▲  –",
+        "ad-classifier  +3.0 ▲  −2.0 ▼",
+        "gad            +2.0    –",
+    ]
+    # Without general text there are no columns for it, without a base no matrix.
     assert "General" not in at_a_glance(standing_of(experiment, {"mix": (50, None), "gad": (52, None)}, {})).text()
     assert at_a_glance(standing_of(experiment, {}, {})).rows == []
-
-
-def test_the_matrix_has_the_difference_on_each_set_and_what_is_significant(experiment: Path) -> None:
-    scores: Scores = {"mix": (50, 60), "ft@bank": (48, 57), "gad": (52, None)}
-    table = changes(standing_of(experiment, scores, {("gad", "mix"): 0.2}))
-    assert table.text().splitlines() == [
-        "System   AVG     general text",
-        "ft@bank  −2.0 ▼  −3.0 ▼",
-        "gad      +2.0    –",
-    ]
     assert changes(standing_of(experiment, {"gad": (52, 61)}, {})).rows == []
 
 
