@@ -14,11 +14,3 @@ def corpus(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs {path}; set CORPORA to the folder that holds {name}")
     return path
-
-
-def case(name: str) -> Path:
-    """A file beside the corpora that is made after a public report; skips the test where it is absent."""
-    path = ROOT.parent / "cases" / name
-    if not path.exists():
-        pytest.skip(f"needs {path}; set CORPORA to the folder data beside the folder cases")
-    return path

@@ -10,9 +10,8 @@ from fairseq import options
 from fairseq_ext.base.domain_tree import read_tree
 from fairseq_ext.base.fairseq_cli import as_arguments
 from fairseq_ext.base.fairseq_options import first_mistake
-from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
-from fairseq_ext.classifiers.training import task_arguments, task_choices
-from fairseq_ext.experiments.classification.stages import BASE_ARGUMENTS
+from fairseq_ext.classifiers.task_split import TaskFacts, write_task_facts
+from fairseq_ext.experiments.classification.stages import BASE_ARGUMENTS, task_arguments, task_choices
 from fairseq_ext.experiments.config import expand
 from fairseq_ext.experiments.dagru import TASK as WORD_LM_TASK
 from fairseq_ext.experiments.dagru import combination_of

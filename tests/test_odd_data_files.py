@@ -14,9 +14,9 @@ import pytest
 
 from fairseq_ext.base.domain_tree import names_of_paths, read_tree, single_tree
 from fairseq_ext.base.errors import InputError, line_of
-from fairseq_ext.classifiers.task_data import read_task_facts
+from fairseq_ext.classifiers.task_split import read_task_facts
 from fairseq_ext.data.word_vectors import read_word_vectors
-from fairseq_ext.experiments.hierarchy.induce_tree import read_record
+from fairseq_ext.experiments.hierarchy.induce_tree import read_induction
 from fairseq_ext.experiments.metrics.comparison import read_comparisons
 from fairseq_ext.text.blocks import load_index
 from tests.experiments.small_lm_experiment import TREE
@@ -37,7 +37,7 @@ FILES: dict[str, tuple[Any, str, Callable[[Path], Any]]] = {
     "paths": ({"a": ["b", "c"]}, "paths.json", lambda path: names_of_paths(str(path), single_tree("b"), "a")),
     "task": (FACTS, "task.json", lambda path: read_task_facts(path.parent)),
     "index": (INDEX, "a.index.json", lambda path: load_index(path.parent, "a")),
-    "induction": (RECORD, "clusters.json", lambda path: read_record(path.parent)),
+    "induction": (RECORD, "clusters.json", lambda path: read_induction(path.parent)),
     "comparisons": (COMPARISON, "comparisons.jsonl", read_comparisons),
     "glove": (b"the 0.5 1 2\na 1 2 3\n", "v.txt", read_word_vectors),
     "binary": (b"2 1\nthe \0\0\0?\na \0\0\0?\n", "v.bin", read_word_vectors),

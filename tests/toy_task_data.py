@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from fairseq.data.indexed_dataset import make_builder
 
-from fairseq_ext.classifiers.task_data import TaskFacts, write_task_facts
+from fairseq_ext.classifiers.task_split import TaskFacts, write_task_facts
 from tests import toy_tasks
 from tests.toy_tasks import LABELS, WORDS
 

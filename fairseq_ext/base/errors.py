@@ -7,8 +7,10 @@ import os
 import reprlib
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 # Longer lines are cut in the middle: the problem is stated at the start, and the remedy at the end.
@@ -45,6 +47,15 @@ def check_choice(value: Any, allowed: Sequence[str], where: str) -> None:
     """Raise InputError unless ``value`` is one of the allowed values."""
     if value not in allowed:
         raise InputError(f"{where}: {shown(value)} is unknown; choose one of {', '.join(allowed)}")
+
+
+@contextmanager
+def naming(what: Path | str) -> Iterator[None]:
+    """Prefix the messages of InputError with the name of a file or place."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
 
 
 def input_error_in(error: BaseException | None) -> InputError | None:

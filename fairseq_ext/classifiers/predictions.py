@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,33 +24,43 @@ from fairseq_ext import install
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.classifiers.task_adapters import load_task_model
-from fairseq_ext.classifiers.task_data import FIRST, SECOND, TaskFacts, read_task_facts
+from fairseq_ext.classifiers.task_split import FIRST, SECOND, read_task_facts
 from fairseq_ext.modules.autocast import chosen_device
 from fairseq_ext.modules.task_parameters import HEADS
 from fairseq_ext.text.raw_text import canonical
 
 _ENCODER = "encoder.sentence_encoder."  # the base without the head of the masked language model
+_BLOCK_BATCHES = 16  # number of batches to read and sort by length at a time
+
+Encode = Callable[[Iterable[str]], Iterator[str]]
 
 
-@dataclass(frozen=True)
-class ExampleSet:
-    """N texts or pairs as model input, and targets: label numbers by ``task.json``, or the values of a regression."""
+def read_set(
+    data: Path, split: str, max_positions: int, separator: int | None = SECOND
+) -> tuple[list[Tensor], np.ndarray]:
+    """Read a set of a binarised task.
 
-    texts: Sequence[Tensor]
-    targets: np.ndarray
-
-    @classmethod
-    def load(cls, data: Path, split: str, max_positions: int, separator: int | None = SECOND) -> ExampleSet:
-        """Load a set of a binarised task."""
-        facts = read_task_facts(data)
-        task = SentencePredictionTask.setup_task(_task_options(data, facts, max_positions, separator))
-        dataset = task.load_dataset(split)
-        examples = [dataset[number] for number in range(len(dataset))]
-        targets = np.array([float(example["target"][0]) for example in examples])
-        return cls(
-            [example["net_input.src_tokens"] for example in examples],
-            targets.astype(np.int64 if facts.labels else np.float32),
-        )
+    Returns:
+        N texts or pairs as model input; and N targets: label numbers by ``task.json``, or the values of a regression.
+    """
+    facts = read_task_facts(data)
+    options = SentencePredictionConfig(
+        data=str(data),
+        num_classes=facts.num_classes,
+        init_token=FIRST,
+        separator_token=separator,
+        no_shuffle=True,
+        shorten_method="truncate",
+        max_positions=max_positions,
+        regression_target=not facts.labels,
+        classification_head_name=data.name,
+        seed=1,
+    )
+    dataset = SentencePredictionTask.setup_task(options).load_dataset(split)
+    examples = [dataset[number] for number in range(len(dataset))]
+    targets = np.array([float(example["target"][0]) for example in examples])
+    texts = [example["net_input.src_tokens"] for example in examples]
+    return texts, targets.astype(np.int64 if facts.labels else np.float32)
 
 
 def load_model(checkpoint: Path, data: Path, *, cpu: bool = False) -> Any:
@@ -96,28 +105,6 @@ def parameters_of(checkpoint: Path, data: Path) -> dict[str, int]:
     return {what: sum(sizes[name] for name in names) for what, names in chosen.items()}
 
 
-def _task_options(data: Path, facts: TaskFacts, max_positions: int, separator: int | None) -> SentencePredictionConfig:
-    """Return the options of the task as in training."""
-    return SentencePredictionConfig(
-        data=str(data),
-        num_classes=facts.num_classes,
-        init_token=FIRST,
-        separator_token=separator,
-        no_shuffle=True,
-        shorten_method="truncate",
-        max_positions=max_positions,
-        regression_target=not facts.labels,
-        classification_head_name=data.name,
-        seed=1,
-    )
-
-
-_BLOCK_BATCHES = 16  # number of batches to read and sort by length at a time
-_PAIR = "\t"
-
-Encode = Callable[[Iterable[str]], Iterator[str]]
-
-
 def classify(model: Any, task: str, lines: Iterable[str], encode: Encode, batch_size: int = 64) -> Iterator[str]:
     """Yield, for each line, the predicted label and its probability, or the value predicted by a regression.
 
@@ -143,14 +130,15 @@ def to_input(model: Any, task: str, texts: Sequence[str]) -> Tensor:
     """
     dictionary = model.encoder.dictionary
     parts = [dictionary.encode_line(pieces, add_if_not_exist=False).long() for pieces in texts]
-    starts = [[FIRST], [mark for mark in [separator_of(model, task)] if mark is not None]]
-    opened = [torch.cat([torch.tensor(start).long(), part]) for start, part in zip(starts, parts, strict=False)]
-    return torch.cat(opened)[: model.max_positions()]
+    separator = separator_of(model, task)
+    if len(parts) == 2 and separator is not None:
+        parts.insert(1, torch.tensor([separator]))
+    return torch.cat([torch.tensor([FIRST]), *parts])[: model.max_positions()]
 
 
 def _texts_of(line: str, number: int) -> list[str]:
     """Return the one or two texts of a line in canonical form, as in training."""
-    texts = [canonical(text, Counter()) for text in line.split(_PAIR)]
+    texts = [canonical(text, Counter()) for text in line.split("\t")]
     if len(texts) > 2:
         raise InputError(
             f"standard input, line {number}: has {len(texts)} texts; give one text, or two with a tab between"

@@ -1,4 +1,4 @@
-"""Disjoint sets of a task: the given ones, or parts of its training set.
+"""Disjoint sets of a task, the given ones or parts of its training set, and facts about them in ``task.json``.
 
 Texts are compared by :func:`~fairseq_ext.text.folded_text.fold`, with both texts of a pair together. Examples in the
 test set are removed from the validation and training sets, and examples in the validation set from the training set.
@@ -6,6 +6,7 @@ test set are removed from the validation and training sets, and examples in the 
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +14,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
 
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.json_file import read_typed, write_json
 from fairseq_ext.base.sections import Count, File, Number, Section, as_tuple
-from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts, write_task_facts
 from fairseq_ext.text.folded_text import fold
 from fairseq_ext.text.labelled_text import TABLES, LabelledExample, read_examples
 from fairseq_ext.text.split import HELD_OUT, SPLITS, stable_hash
@@ -26,6 +36,9 @@ from fairseq_ext.text.text_files import stream_lines, write_lines
 # Metrics by kind of task; the first is the default.
 METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("spearman", "pearson")}
 LABEL = "label"
+TASK_FILE = "task.json"
+# fairseq's ids of <s>, before the first text, and </s>, before the second, as in RoBERTa.
+FIRST, SECOND = 0, 2
 
 
 Share = Annotated[Number, Field(gt=0, lt=1)]
@@ -103,6 +116,45 @@ class ClassificationTask(Section):
         return {role: path for role, path in paths.items() if path is not None}
 
 
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+class TaskFacts:
+    """Facts about a task's data for training and evaluation.
+
+    Attributes:
+        kind: ``classification`` or ``regression``.
+        labels: sorted names of the classes; empty for a regression.
+        num_inputs: number of texts per example, 1 or 2.
+        counts: number of examples of each set.
+        removed: number of examples removed from each set because their text is in the validation or test set.
+    """
+
+    kind: Literal["classification", "regression"]
+    labels: list[str]
+    num_inputs: Annotated[int, Field(ge=1, le=2)]
+    counts: dict[str, int]
+    removed: dict[str, int]
+
+    @property
+    def num_classes(self) -> int:
+        """Number of outputs of the head: one per class, or 1 for a regression."""
+        return len(self.labels) or 1
+
+    @property
+    def inputs(self) -> list[str]:
+        """fairseq's names for the texts of an example."""
+        return [f"input{number}" for number in range(self.num_inputs)]
+
+
+def write_task_facts(folder: Path, facts: TaskFacts) -> None:
+    """Write the facts to a task's folder."""
+    write_json(folder / TASK_FILE, dataclasses.asdict(facts))
+
+
+def read_task_facts(folder: Path) -> TaskFacts:
+    """Read the facts from a task's folder."""
+    return read_typed(folder / TASK_FILE, TaskFacts, f"delete {folder} and prepare again")
+
+
 def set_path(folder: Path, part: str, role: str) -> Path:
     """Return the path of the texts (``input0``, ``input1``) or labels (``label``) of a set, one example per line."""
     return folder / part / f"{role}.txt"
@@ -134,7 +186,9 @@ def write_task_splits(
         removed=removed,
     )
     for role in SPLITS:
-        _write_set(folder, role, examples[role], facts.inputs)
+        write_lines(set_path(folder, LABEL, role), (example.label for example in examples[role]))
+        for number, part in enumerate(facts.inputs):
+            write_lines(set_path(folder, part, role), (example.texts[number] for example in examples[role]))
     write_task_facts(folder, facts)
     sizes = ", ".join(f"{facts.counts[role]} {role}" for role in SPLITS)
     taken = " and ".join(f"{count} of {role}" for role, count in removed.items())
@@ -208,12 +262,6 @@ def _labels(name: str, sets: Mapping[str, Sequence[LabelledExample]]) -> list[st
     if len(labels["train"]) < 2:
         raise InputError(f"{name}: all training examples have the label {min(labels['train'])!r}; add other labels")
     return sorted(labels["train"])
-
-
-def _write_set(folder: Path, role: str, examples: Sequence[LabelledExample], inputs: Sequence[str]) -> None:
-    write_lines(set_path(folder, LABEL, role), (example.label for example in examples))
-    for number, part in enumerate(inputs):
-        write_lines(set_path(folder, part, role), (example.texts[number] for example in examples))
 
 
 def _key(example: LabelledExample) -> str:

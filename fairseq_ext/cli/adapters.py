@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.cli.verbs import Verb, number
+from fairseq_ext.cli.verbs import Verb, argument, number
 
 if TYPE_CHECKING:
     from fairseq_ext.adapters.system import System
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _MODEL = "checkpoint (.pt) or exported system (a directory)"
 _UPDATES = "number of updates of the adapter (default: 6 passes over the text, from 20 to 320 updates)"
 _RESULT = "new file, or new directory for an exported system; the input is not modified"
+_FROM_MODEL = argument("model", type=Path, help=_MODEL)
+_OUTPUT = argument("output", type=Path, help=_RESULT)
 
 
 def _export_options(parser: ArgumentParser) -> None:
@@ -36,22 +38,11 @@ def _export(options: Namespace) -> None:
         print(path)
 
 
-def _attach_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("model", type=Path, help=f"{_MODEL}, with or without adapters")
-    add("file", nargs="+", type=Path, help="adapter files")
-    add("output", type=Path, help=_RESULT)
-
-
 def _attach(options: Namespace) -> None:
     _load_fairseq()
     from fairseq_ext.adapters.files import attach_adapters
 
     _print_domains(options.output, attach_adapters(options.model, options.file, options.output))
-
-
-def _model_option(parser: ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, help=_MODEL)
 
 
 def _list(options: Namespace) -> None:
@@ -67,10 +58,6 @@ def _list(options: Namespace) -> None:
     if system.tree is not None:
         for name in system.domains:
             print(f"{name}: {' → '.join(system.tree.names[row] for row in system.tree.path(name))}")
-
-
-def _file_option(parser: ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="adapter file")
 
 
 def _inspect(options: Namespace) -> None:
@@ -173,10 +160,6 @@ def _train(options: Namespace, start: str) -> System:
 
 
 def _update_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Train the adapter of a domain on corrections of its translations. Before and after, translations of held-out "
-        "corrections are scored; of fewer than ten corrections, none are held out. Nothing else changes."
-    )
     parser.epilog = "Further options are passed to fairseq-train, such as --lr 0.001."
     add = parser.add_argument
     add("model", type=Path, metavar="SYSTEM", help="exported system (a directory)")
@@ -202,6 +185,9 @@ def _update_options(parser: ArgumentParser) -> None:
 
 
 def _update(options: Namespace) -> None:
+    """Train the adapter of a domain on corrections of its translations. Before and after, translations of held-out
+    corrections are scored; of fewer than ten corrections, none are held out. Nothing else changes.
+    """
     _load_fairseq()
     from fairseq_ext.adapters.corrections import update_domain
     from fairseq_ext.adapters.new_text import Training
@@ -220,24 +206,11 @@ def _update(options: Namespace) -> None:
     print(f"{output}: {options.name}: chrF {scores.before:.1f} before, {scores.after:.1f} after, on {which}")
 
 
-def _remove_options(parser: ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, help=_MODEL)
-    parser.add_argument("name", help="name of the domain")
-    parser.add_argument("output", type=Path, help=_RESULT)
-
-
 def _remove(options: Namespace) -> None:
     _load_fairseq()
     from fairseq_ext.adapters.domains import remove_domain
 
     _print_domains(options.output, remove_domain(options.model, options.name, options.output))
-
-
-def _rename_options(parser: ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, help=_MODEL)
-    parser.add_argument("old", help="name of the domain")
-    parser.add_argument("new", help="new name of the domain")
-    parser.add_argument("output", type=Path, help=_RESULT)
 
 
 def _rename(options: Namespace) -> None:
@@ -263,18 +236,41 @@ def _load_fairseq() -> None:
 
 
 ADAPTERS = {
-    "export": Verb("write the adapters of domains to separate files", _export_options, _export),
-    "attach": Verb("write a model with adapters from files", _attach_options, _attach),
-    "list": Verb("print the adapters of a model", _model_option, _list),
-    "inspect": Verb("verify all tensors of an adapter file and print its manifest", _file_option, _inspect),
+    "export": Verb("write the adapters of domains to separate files", [_export_options], _export),
+    "attach": Verb(
+        "write a model with adapters from files",
+        [
+            argument("model", type=Path, help=f"{_MODEL}, with or without adapters"),
+            argument("file", nargs="+", type=Path, help="adapter files"),
+            _OUTPUT,
+        ],
+        _attach,
+    ),
+    "list": Verb("print the adapters of a model", [_FROM_MODEL], _list),
+    "inspect": Verb(
+        "verify all tensors of an adapter file and print its manifest",
+        [argument("file", type=Path, help="adapter file")],
+        _inspect,
+    ),
     "add-domain": Verb(
         "write a model with a new domain, and train only that domain if text is given",
-        _add_options,
+        [_add_options],
         _add,
         passes_on=True,
     ),
-    "update": Verb("train the adapter of a domain on corrections", _update_options, _update, passes_on=True),
-    "remove-domain": Verb("write a model without a domain", _remove_options, _remove),
-    "rename-domain": Verb("write a model with a renamed domain", _rename_options, _rename),
+    "update": Verb("train the adapter of a domain on corrections", [_update_options], _update, passes_on=True),
+    "remove-domain": Verb(
+        "write a model without a domain", [_FROM_MODEL, argument("name", help="name of the domain"), _OUTPUT], _remove
+    ),
+    "rename-domain": Verb(
+        "write a model with a renamed domain",
+        [
+            _FROM_MODEL,
+            argument("old", help="name of the domain"),
+            argument("new", help="new name of the domain"),
+            _OUTPUT,
+        ],
+        _rename,
+    ),
 }
 VERBS = {"adapters": Verb("move adapters between models; add, remove and rename domains", verbs=ADAPTERS)}

@@ -8,14 +8,10 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, add_jobs, engine_of, number
+from fairseq_ext.cli.verbs import Verb, add_config, add_dry_run, add_engine, add_jobs, argument, engine_of, number
 
 
 def _init_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Write an experiment file for a folder of corpora, such as DOMAIN.en and DOMAIN.pl, DOMAIN.tsv or DOMAIN.tmx, "
-        "which may be compressed. Model sizes suit the corpora, and every key is explained."
-    )
     add = parser.add_argument
     add("folder", type=Path, help="folder of corpora: line-aligned text, TSV (source first) or TMX")
     add("--source", metavar="LANG", help="source language (default: en, if the corpora have it)")
@@ -39,6 +35,9 @@ def _init_options(parser: ArgumentParser) -> None:
 
 
 def _init(options: Namespace) -> None:
+    """Write an experiment file for a folder of corpora, such as DOMAIN.en and DOMAIN.pl, DOMAIN.tsv or DOMAIN.tmx,
+    which may be compressed. Model sizes suit the corpora, and every key is explained.
+    """
     from fairseq_ext.experiments.translation.init import init
 
     languages, limits = (options.source, options.target), (options.gpus, options.minutes)
@@ -46,10 +45,6 @@ def _init(options: Namespace) -> None:
 
 
 def _run_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Run an experiment of any recipe, from its corpora to its report. --dry-run lists its stages; each system is a "
-        "stage with its name. Finished steps are skipped, so the command can be stopped and started again at any time."
-    )
     add_config(parser)
     parser.add_argument("--from", dest="first", metavar="STAGE", help="first stage to run (default: the first)")
     parser.add_argument("--to", dest="last", metavar="STAGE", help="last stage to run (default: the last)")
@@ -59,6 +54,9 @@ def _run_options(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> None:
+    """Run an experiment of any recipe, from its corpora to its report. --dry-run lists its stages; each system is a
+    stage with its name. Finished steps are skipped, so the command can be stopped and started again at any time.
+    """
     from fairseq_ext.base.stages import run_chosen
     from fairseq_ext.experiments.registry import load_experiment
 
@@ -73,18 +71,10 @@ def _run(options: Namespace) -> None:
     )
 
 
-def _prepare_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Prepare an experiment's data: import, cleaning, held-out sets, subwords, binarised data. Finished steps are "
-        "skipped."
-    )
-    add_config(parser)
-    parser.add_argument("--to", metavar="STEP", help="last step to run, such as splits (default: the last)")
-    add_dry_run(parser)
-    add_engine(parser)
-
-
 def _prepare(options: Namespace) -> None:
+    """Prepare an experiment's data: import, cleaning, held-out sets, subwords, binarised data. Finished steps are
+    skipped.
+    """
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.registry import load_experiment
 
@@ -95,12 +85,6 @@ def _prepare(options: Namespace) -> None:
     run_steps(steps[: names.index(options.to) + 1] if options.to else steps, dry_run=options.dry_run)
 
 
-def _teacher_options(parser: ArgumentParser) -> None:
-    add_config(parser)
-    add_dry_run(parser)
-    add_engine(parser)
-
-
 def _teacher(options: Namespace) -> None:
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.translation.config import load_config
@@ -109,20 +93,11 @@ def _teacher(options: Namespace) -> None:
     run_steps(teacher_steps(load_config(options.config), engine_of(options)), dry_run=options.dry_run)
 
 
-def _train_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Train a system of an experiment, after the system it starts from. Finished systems are skipped, and "
-        "interrupted training is resumed. Further options, such as --fp16, --bf16 or --update-freq 2, are passed to "
-        "fairseq-train and apply to this run only. Training uses all GPUs of the machine, and under torchrun or srun "
-        "those of all machines."
-    )
-    add_config(parser)
-    parser.add_argument("system", help="name under train: systems, or one of its runs, such as gad@2 or ft@LAW")
-    add_dry_run(parser)
-    add_jobs(parser)
-
-
 def _train(options: Namespace) -> None:
+    """Train a system of an experiment, after the system it starts from. Finished systems are skipped, and interrupted
+    training is resumed. Further options, such as --fp16, --bf16 or --update-freq 2, are passed to fairseq-train and
+    apply to this run only. Training uses all GPUs of the machine, and under torchrun or srun those of all machines.
+    """
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.translation.config import load_config
     from fairseq_ext.experiments.translation.stages import TranslationRecipe
@@ -131,27 +106,10 @@ def _train(options: Namespace) -> None:
     run_steps(steps, dry_run=options.dry_run, jobs=options.jobs, scheduler=options.scheduler)
 
 
-def _add_config_and_dry_run(parser: ArgumentParser) -> None:
-    add_config(parser)
-    add_dry_run(parser)
-
-
-def _decode_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Translate the test sets of an experiment. Finished translations are skipped. Further options, such as --beam "
-        "or --fp16, are passed to fairseq-generate and apply to this run only."
-    )
-    add_config(parser)
-    parser.add_argument(
-        "outputs",
-        nargs="?",
-        metavar="OUTPUT",
-        help="name under translate: outputs, or one of its runs, such as gad@2 or ft@LAW (default: all trained ones)",
-    )
-    add_dry_run(parser)
-
-
 def _decode(options: Namespace) -> None:
+    """Translate the test sets of an experiment. Finished translations are skipped. Further options, such as --beam or
+    --fp16, are passed to fairseq-generate and apply to this run only.
+    """
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.translation.config import load_config
     from fairseq_ext.experiments.translation.decoding import translation_step
@@ -166,15 +124,10 @@ def _decode(options: Namespace) -> None:
     run_steps([*steps, *([] if options.extra else extra_set_steps(config, trained))], dry_run=options.dry_run)
 
 
-def _score_options(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Score the existing translations of an experiment and print the table. Metrics are chrF and BLEU (sacrebleu) "
-        "or those of evaluate: metrics, and COMET if evaluate: comet gives a local model."
-    )
-    _add_config_and_dry_run(parser)
-
-
 def _score(options: Namespace) -> None:
+    """Score the existing translations of an experiment and print the table. Metrics are chrF and BLEU (sacrebleu) or
+    those of evaluate: metrics, and COMET if evaluate: comet gives a local model.
+    """
     from fairseq_ext.base.steps import run_steps
     from fairseq_ext.experiments.translation.config import load_config
     from fairseq_ext.experiments.translation.measure import SIGNATURES_FILE, scoring_step
@@ -205,13 +158,25 @@ def _report(options: Namespace) -> None:
         print(step.output / "report.html")
 
 
+_TO_STEP = argument("--to", metavar="STEP", help="last step to run, such as splits (default: the last)")
+_SYSTEM = argument("system", help="name under train: systems, or one of its runs, such as gad@2 or ft@LAW")
+_OUTPUTS = argument(
+    "outputs",
+    nargs="?",
+    metavar="OUTPUT",
+    help="name under translate: outputs, or one of its runs, such as gad@2 or ft@LAW (default: all trained ones)",
+)
 VERBS = {
-    "init": Verb("write an experiment file for a folder of corpora", _init_options, _init),
-    "run": Verb("run an experiment, or some of its stages", _run_options, _run),
-    "prepare": Verb("prepare an experiment's data", _prepare_options, _prepare),
-    "teacher": Verb("train an experiment's domain classifier and label its data", _teacher_options, _teacher),
-    "train": Verb("train a system of an experiment", _train_options, _train, passes_on=True),
-    "decode": Verb("translate an experiment's test sets", _decode_options, _decode, passes_on=True),
-    "score": Verb("score an experiment's translations and print the table", _score_options, _score),
-    "report": Verb("write an experiment's report: HTML page, Markdown, figures", _add_config_and_dry_run, _report),
+    "init": Verb("write an experiment file for a folder of corpora", [_init_options], _init),
+    "run": Verb("run an experiment, or some of its stages", [_run_options], _run),
+    "prepare": Verb("prepare an experiment's data", [add_config, _TO_STEP, add_dry_run, add_engine], _prepare),
+    "teacher": Verb(
+        "train an experiment's domain classifier and label its data", [add_config, add_dry_run, add_engine], _teacher
+    ),
+    "train": Verb(
+        "train a system of an experiment", [add_config, _SYSTEM, add_dry_run, add_jobs], _train, passes_on=True
+    ),
+    "decode": Verb("translate an experiment's test sets", [add_config, _OUTPUTS, add_dry_run], _decode, passes_on=True),
+    "score": Verb("score an experiment's translations and print the table", [add_config, add_dry_run], _score),
+    "report": Verb("write an experiment's report: HTML page, Markdown, figures", [add_config, add_dry_run], _report),
 }

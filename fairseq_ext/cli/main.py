@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from fairseq_ext import __version__
 from fairseq_ext.base.errors import InputError, run_command, shown
-from fairseq_ext.cli import adapters, experiments, language_models, models, serving, text
+from fairseq_ext.cli import adapters, experiments, models, serving, text
 from fairseq_ext.cli.verbs import Verb
 
 PROGRAM = "fairseq-ext"
@@ -17,7 +17,7 @@ PURPOSES: Mapping[str, Mapping[str, Verb]] = {
     "Experiments: from corpora to a report": experiments.VERBS,
     "Translating with a trained system": serving.VERBS,
     "Models and adapters": adapters.VERBS | models.VERBS,
-    "Language models": language_models.VERBS,
+    "Language models": models.TREES,
     "Text": text.VERBS,
 }
 VERBS = {name: verb for verbs in PURPOSES.values() for name, verb in verbs.items()}

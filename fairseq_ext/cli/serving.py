@@ -19,11 +19,6 @@ def _translate_options(parser: ArgumentParser) -> None:
     from fairseq_ext.serve.runtime.requests import DETAILS, WEIGHTS
     from fairseq_ext.text.placeholders import ANY, DIALECTS
 
-    parser.description = (
-        "Translate text with an exported system or a system of an experiment, line by line. Files are translated in "
-        "blocks: after an interruption, the same command continues. See docs/using.md. For the test sets of an "
-        "experiment, use decode."
-    )
     add = parser.add_argument
     add("source", type=Path, metavar="EXPORTED|CONFIG", help="exported system, or experiment file")
     add("--input", metavar="FILE", help="text, one sentence per line; - for standard input (default: -)")
@@ -61,6 +56,10 @@ def _translate_options(parser: ArgumentParser) -> None:
 
 
 def _translate(options: Namespace) -> None:
+    """Translate text with an exported system or a system of an experiment, line by line. Files are translated in
+    blocks: after an interruption, the same command continues. See docs/using.md. For the test sets of an experiment,
+    use decode.
+    """
     from fairseq_ext.serve.documents.lines import Wanted
     from fairseq_ext.serve.documents.translate import Job, translate
     from fairseq_ext.serve.runtime.manifest import ORACLE
@@ -113,10 +112,6 @@ def _exported(source: Path, system: str | None) -> Path:
 
 def _export_options(parser: ArgumentParser) -> None:
     parser.usage = "%(prog)s CONFIG SYSTEM DIRECTORY, or %(prog)s --verify DIRECTORY"
-    parser.description = (
-        "Export a trained system as a directory with all files needed for translation: model, dictionaries, subwords, "
-        "domains, classifier, options and checksums. See docs/using.md."
-    )
     add = parser.add_argument
     add("config", type=Path, nargs="?", metavar="CONFIG", help=CONFIG)
     add("system", nargs="?", metavar="SYSTEM", help="name under train: systems, or one of its runs, such as gad@2")
@@ -125,6 +120,9 @@ def _export_options(parser: ArgumentParser) -> None:
 
 
 def _export(options: Namespace) -> None:
+    """Export a trained system as a directory with all files needed for translation: model, dictionaries, subwords,
+    domains, classifier, options and checksums. See docs/using.md.
+    """
     from fairseq_ext.base.fairseq_cli import quieten_fairseq
     from fairseq_ext.serve.runtime.manifest import verify
 
@@ -152,7 +150,6 @@ def _export(options: Namespace) -> None:
 def _serve_options(parser: ArgumentParser) -> None:
     from fairseq_ext.serve.server.limits import Limits
 
-    parser.description = "Serve an exported system over HTTP: a page at /, JSON at /translate. See docs/using.md."
     add = parser.add_argument
     add("exported", type=Path, metavar="EXPORTED", help="exported system (a directory)")
     add("--host", default="127.0.0.1", help="address to listen on; all but loopback addresses need --token-file")
@@ -169,6 +166,7 @@ def _serve_options(parser: ArgumentParser) -> None:
 
 
 def _serve(options: Namespace) -> None:
+    """Serve an exported system over HTTP: a page at /, JSON at /translate. See docs/using.md."""
     try:
         from fairseq_ext.serve.server.limits import Limits
         from fairseq_ext.serve.server.server import serve
@@ -212,7 +210,7 @@ def _add_speed(parser: ArgumentParser | _ArgumentGroup) -> None:
 
 
 VERBS = {
-    "translate": Verb("translate text", _translate_options, _translate),
-    "export": Verb("export a trained system as a directory", _export_options, _export),
-    "serve": Verb("serve an exported system over HTTP", _serve_options, _serve),
+    "translate": Verb("translate text", [_translate_options], _translate),
+    "export": Verb("export a trained system as a directory", [_export_options], _export),
+    "serve": Verb("serve an exported system over HTTP", [_serve_options], _serve),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairseq_ext.base.domain_names import count_domain_tags
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.cli.verbs import Verb, add_config
+from fairseq_ext.cli.verbs import Verb, add_config, argument
 
 
 def _corpora_options(parser: ArgumentParser) -> None:
@@ -17,7 +17,6 @@ def _corpora_options(parser: ArgumentParser) -> None:
     from fairseq_ext.text.files import SUFFIXES
     from fairseq_ext.text.raw_text import MARKUP, ON_BAD_UTF8
 
-    parser.description = "Convert corpora of any supported form to DOMAIN.SRC and DOMAIN.TGT, one sentence per line."
     add = parser.add_argument
     add("domain", help="name of the domain, e.g. law")
     add("entries", nargs="+", metavar="ENTRY", help=FORMS)
@@ -43,6 +42,7 @@ def _corpora_options(parser: ArgumentParser) -> None:
 
 
 def _corpora(options: Namespace) -> None:
+    """Convert corpora of any supported form to DOMAIN.SRC and DOMAIN.TGT, one sentence per line."""
     from fairseq_ext.text.import_corpora import write_domain
     from fairseq_ext.text.languages import check_language
 
@@ -65,7 +65,6 @@ def _corpora(options: Namespace) -> None:
 
 
 def _label_options(parser: ArgumentParser) -> None:
-    parser.description = "Label text with a trained teacher: a .npy file with a row of domain probabilities per line."
     add = parser.add_argument
     add("--teacher", type=Path, required=True, metavar="DIR", help="folder with teacher.json")
     add("--input", type=Path, metavar="FILE", help="text, one sentence per line")
@@ -75,6 +74,7 @@ def _label_options(parser: ArgumentParser) -> None:
 
 
 def _label(options: Namespace) -> None:
+    """Label text with a trained teacher: a .npy file with a row of domain probabilities per line."""
     if options.check:
         from fairseq_ext.data.teacher_labels import check_labels
 
@@ -85,18 +85,13 @@ def _label(options: Namespace) -> None:
         raise InputError("--input and --output: give both, or --check")
     if options.output.suffix != ".npy":
         raise InputError(f"--output {options.output}: must end in .npy")
-    from fairseq_ext.classifiers.labelling import label_file
+    from fairseq_ext.classifiers.teacher import label_file
 
     label_file(options.teacher, options.input, options.output)
 
 
-def _normalise_options(parser: ArgumentParser) -> None:
-    parser.description = "Normalise lines from standard input as set by clean: normalise in the experiment file."
-    add_config(parser)
-    parser.add_argument("--lang", help="language of the text (default: the experiment's source_lang)")
-
-
 def _normalise(options: Namespace) -> None:
+    """Normalise lines from standard input as set by clean: normalise in the experiment file."""
     from fairseq_ext.experiments.translation.config import load_config
     from fairseq_ext.text.normalise import normalise_lines
     from fairseq_ext.text.raw_text import canonical
@@ -116,8 +111,9 @@ def _normalise(options: Namespace) -> None:
         print(line, flush=True)
 
 
+_LANG = argument("--lang", help="language of the text (default: the experiment's source_lang)")
 VERBS = {
-    "corpora": Verb("convert corpora of any supported form to parallel text", _corpora_options, _corpora),
-    "label": Verb("label text with a trained domain classifier", _label_options, _label),
-    "normalise": Verb("normalise text like the training text of an experiment", _normalise_options, _normalise),
+    "corpora": Verb("convert corpora of any supported form to parallel text", [_corpora_options], _corpora),
+    "label": Verb("label text with a trained domain classifier", [_label_options], _label),
+    "normalise": Verb("normalise text like the training text of an experiment", [add_config, _LANG], _normalise),
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairseq_ext.base.errors import InputError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fairseq_ext.base.jobs import Engine
 
 CONFIG = "experiment file (YAML), see configs/"
+Option = Callable[[ArgumentParser], Any]  # adds one or more options to a parser
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Verb:
     """A command of ``fairseq-ext``. Its functions import the modules they need, so that ``--help`` is fast."""
 
     help: str  # one-line description
-    add_options: Callable[[ArgumentParser], None] = lambda _: None  # adds options, and a description, to its parser
-    run: Callable[[Namespace], None] | None = None
+    options: Sequence[Option] = ()
+    run: Callable[[Namespace], None] | None = None  # its docstring, if any, is the description in its help text
     passes_on: bool = False  # unknown options are passed to fairseq, as ``options.extra``
     verbs: Mapping[str, Verb] = field(default_factory=dict)  # subcommands, instead of ``run``
 
@@ -44,9 +45,11 @@ class Verb:
 
     def _set_up(self, parser: ArgumentParser) -> None:
         parser.formatter_class = _Formatter
-        parser.description = f"{self.help[0].upper()}{self.help[1:]}."
+        text = self.run.__doc__ if self.run else None
+        parser.description = " ".join(text.split()) if text else f"{self.help[0].upper()}{self.help[1:]}."
         parser.set_defaults(verb=self)
-        self.add_options(parser)
+        for add in self.options:
+            add(parser)
         if self.verbs:
             below = parser.add_subparsers(required=True, metavar="VERB")
             for name, verb in self.verbs.items():
@@ -81,14 +84,19 @@ def number(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
-def add_config(parser: ArgumentParser) -> None:
-    """Add the experiment file as ``config``."""
-    parser.add_argument("config", type=Path, help=CONFIG)
+def argument(*names: str, **settings: Any) -> Option:
+    """Return an option with the arguments of :meth:`ArgumentParser.add_argument`."""
+    return lambda parser: parser.add_argument(*names, **settings)
 
 
-def add_dry_run(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Add ``--dry-run`` for :func:`~fairseq_ext.base.steps.run_steps`."""
-    parser.add_argument("--dry-run", action="store_true", help="only print which steps would run")
+add_config = argument("config", type=Path, help=CONFIG)
+# For :func:`~fairseq_ext.base.steps.run_steps`.
+add_dry_run = argument("--dry-run", action="store_true", help="only print which steps would run")
+_add_scheduler = argument(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="run on a Dask cluster: address or file of its scheduler (see docs/experiment.md)",
+)
 
 
 def add_jobs(parser: ArgumentParser) -> None:
@@ -108,14 +116,6 @@ def add_engine(parser: ArgumentParser) -> None:
     """Add ``--workers`` and ``--scheduler`` for :func:`engine_of`."""
     parser.add_argument("--workers", type=number(0), default=0, metavar="N", help="processes; 0: one per core")
     _add_scheduler(parser)
-
-
-def _add_scheduler(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="run on a Dask cluster: address or file of its scheduler (see docs/experiment.md)",
-    )
 
 
 def engine_of(options: Namespace) -> Engine:

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.errors import InputError, naming, shown
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.convert.fairseq_model import Imported, read_transformer
-from fairseq_ext.convert.hugging_face import naming
 from fairseq_ext.models.base_layout import FORM_OPTIONS, LORA
 from fairseq_ext.modules.adapter_names import NAMES, read_names
 from fairseq_ext.modules.freezing import is_adapter_key

@@ -1,8 +1,8 @@
-"""Embeddings of an imported translation model in the order of fairseq's dictionaries."""
+"""Embeddings of a translation model in the order of fairseq's dictionaries, and with symbols that it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,11 +12,12 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.translation_vocabulary import TranslationVocabulary
 from fairseq_ext.patches.models import OUTPUT_BIAS
 
-_OUTPUT = "decoder.output_projection.weight"
+_INPUTS, _OUTPUT = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), "decoder.output_projection.weight"
+_BIAS = f"decoder.{OUTPUT_BIAS}"
 # Index of </s> in every fairseq dictionary.
 _EOS = 2
 # Logit of a symbol that the model lacks: its probability is zero in float32.
-NEVER = -100.0
+_NEVER = -100.0
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class EmbeddingTables:
         if self.start is not None and not is_zero:
             inputs = inputs.clone()
             inputs[_EOS] = self.start
-        weights = {"encoder.embed_tokens.weight": words, "decoder.embed_tokens.weight": inputs, _OUTPUT: output}
+        weights = dict(zip((*_INPUTS, _OUTPUT), (words, inputs, output), strict=True))
         if None in target or (self.bias is not None and bool(self.bias.any())):
             own = torch.zeros(len(self.output)) if self.bias is None else self.bias
-            weights[f"decoder.{OUTPUT_BIAS}"] = _rows(own, target, NEVER)
+            weights[_BIAS] = _rows(own, target, _NEVER)
         is_tied = inputs is output
         tied = {
             "share_decoder_input_output_embed": is_tied,
@@ -71,3 +72,19 @@ def _rows(table: Tensor, order: Sequence[int | None], missing: float = 0.0) -> T
     rows = table[torch.tensor([number or 0 for number in order])]
     rows[[row for row, number in enumerate(order) if number is None]] = missing
     return rows
+
+
+def add_symbols(weights: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
+    """Return a translation model's weights with ``count`` more symbols at the end of both dictionaries.
+
+    Their embeddings are zero, so that a training starts from the unchanged model. The model never produces them.
+    """
+    added = dict(weights)
+    tables: dict[int, Tensor] = {}
+    for name in [name for name in (*_INPUTS, _OUTPUT) if name in weights]:
+        table = weights[name]
+        # Tied tables stay one tensor.
+        added[name] = tables.setdefault(table.data_ptr(), torch.cat([table, table.new_zeros(count, table.size(1))]))
+    output = weights[_OUTPUT if _OUTPUT in weights else _INPUTS[1]]
+    bias = weights.get(_BIAS, output.new_zeros(len(output)))
+    return {**added, _BIAS: torch.cat([bias, bias.new_full((count,), _NEVER)])}

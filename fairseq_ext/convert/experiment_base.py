@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
 from fairseq_ext.base.origin import ORIGIN, Origin
-from fairseq_ext.convert.added_symbols import add_symbols
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
+from fairseq_ext.convert.embedding_tables import add_symbols
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, Imported, write_checkpoint
 from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
 from fairseq_ext.convert.marian_folder import find_files
@@ -114,13 +114,16 @@ def _write_vocabulary(
     style, more = options.get("--language-tokens", "none"), options.get("--langs", "")
     dictionaries = []
     for side, file, language in zip(("encoder", "decoder"), files, languages, strict=True):
-        dictionary = _read_dictionary(source / f"dict.{file}.txt")
+        path = source / f"dict.{file}.txt"
+        if not path.is_file():
+            raise InputError(f"{path}: not found; put the dictionaries of a base next to it, named by its languages")
+        dictionary = LanguageDictionary.load(str(path))
         if more:
             dictionary.add_languages(STYLES[style], more.split(","))
         rows = len(model.weights[f"{side}.embed_tokens.weight"])
         if len(dictionary) != rows:
             raise InputError(
-                f"{source / f'dict.{file}.txt'}: has {len(dictionary)} symbols, but the model's {side} has {rows}; "
+                f"{path}: has {len(dictionary)} symbols, but the model's {side} has {rows}; "
                 "give the dictionary of this model"
             )
         check_own_pieces(model_of(source, file), dictionary.symbols)
@@ -148,9 +151,3 @@ def _options_of(source: Path) -> dict[str, str]:
     if options.get("--language-tokens", "none") not in (*STYLES, "none"):
         raise InputError(f"{path}: expected languages and language tokens as fairseq-ext import writes them")
     return options
-
-
-def _read_dictionary(path: Path) -> LanguageDictionary:
-    if not path.is_file():
-        raise InputError(f"{path}: not found; put the dictionaries of a base next to it, named by its languages")
-    return LanguageDictionary.load(str(path))  # type: ignore[no-any-return]

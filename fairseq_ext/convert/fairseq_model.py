@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 from fairseq_ext import install
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.fairseq_cli import as_arguments
 from fairseq_ext.models.base_layout import POSITIONS, layout_of
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.patches.checkpoints import save_checkpoint
@@ -41,15 +42,6 @@ _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.")
 _AS_WIDE = ("decoder_input_dim", "decoder_output_dim")
 # fairseq's first position; lower numbers are the padding's and an unused one.
 _FIRST_POSITION = 2
-
-
-def as_options(values: Mapping[str, Any]) -> list[str]:
-    """Return options of fairseq's commands; a boolean is a flag that is included or left out."""
-    line = []
-    for name, value in values.items():
-        flag = f"--{name.replace('_', '-')}"
-        line += ([flag] if value else []) if isinstance(value, bool) else [flag, str(value)]
-    return line
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ class Imported:
         for flag, language in zip(("--source-lang", "--target-lang"), languages, strict=False):
             line += [flag, language] if language else []
         values = {**self.layout, **self.options}
-        return line + as_options({name: value for name, value in values.items() if name not in _AS_WIDE})
+        return line + as_arguments({name: value for name, value in values.items() if name not in _AS_WIDE})
 
     def check_shapes(self) -> None:
         """Check that no weight is missing, unknown, or of a shape other than the architecture's."""

@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import struct
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from fairseq_ext.base.errors import InputError, shown
-from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, WEIGHT_FILES, parts_of, read_json, weight_file
+from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, parts_of, read_json, weight_file
 from fairseq_ext.text.text_files import read_lines
 
+_TOKENIZER = ("vocab.json", "target_vocab.json", "added_tokens.json", "tokenizer_config.json", "tokenizer.json")
 _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
 )
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Prefix error messages with a file's name."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file with sorted keys."""
-    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
@@ -46,39 +31,29 @@ def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
     Args:
         known: special tokens of such models.
     """
-    known = {*known, *_vocabulary(folder)}
-    for token in _added_tokens(folder):
-        if token not in known:
+    files: dict[str, Any] = {name: read_json(folder / name) for name in _TOKENIZER if (folder / name).is_file()}
+    model = files.get("tokenizer.json", {}).get("model")
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    symbols = {*known, *files.get("vocab.json", ()), *files.get("target_vocab.json", ())}
+    pieces = (str(entry[0]) for entry in _listed(vocab) if isinstance(entry, list) and entry)
+    symbols.update(vocab if isinstance(vocab, dict) else pieces)
+    if (folder / "vocab.txt").is_file():
+        symbols.update(read_lines(folder / "vocab.txt"))
+    added = [*files.get("added_tokens.json", ())]
+    for content in (files.get(name, {}) for name in ("tokenizer_config.json", "tokenizer.json")):
+        entries = _listed(content.get("added_tokens", content.get("added_tokens_decoder")))
+        added += [str(item.get("content")) for item in entries if isinstance(item, dict)]
+    for token in added:
+        if token not in symbols:
             raise InputError(
                 f"{folder}: the token {shown(token)} was added to the tokenizer, which is not supported; import a "
                 "model without added tokens"
             )
 
 
-def _added_tokens(folder: Path) -> Iterator[str]:
-    for name in ("added_tokens.json", "tokenizer_config.json", "tokenizer.json"):
-        content = read_json(folder / name) if (folder / name).is_file() else {}
-        entries = content.get("added_tokens", content.get("added_tokens_decoder"))
-        if name == "added_tokens.json":
-            yield from content
-        elif isinstance(entries, dict | list):
-            items = entries.values() if isinstance(entries, dict) else entries
-            yield from (str(item.get("content")) for item in items if isinstance(item, dict))
-
-
-def _vocabulary(folder: Path) -> set[str]:
-    """Return the symbols of the vocabulary files of a folder."""
-    found: set[str] = set()
-    for name in ("vocab.json", "target_vocab.json", "tokenizer.json"):
-        content: Any = read_json(folder / name) if (folder / name).is_file() else {}
-        if name == "tokenizer.json":
-            model = content.get("model")
-            content = model.get("vocab") if isinstance(model, dict) else None
-        if isinstance(content, dict):
-            found.update(content)
-        elif isinstance(content, list):
-            found.update(str(entry[0]) for entry in content if isinstance(entry, list) and entry)
-    return found.union(read_lines(folder / "vocab.txt") if (folder / "vocab.txt").is_file() else ())
+def _listed(value: Any) -> list[Any]:
+    """Return the values of an object or an array of JSON; none of anything else."""
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path) -> None:
@@ -117,12 +92,6 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     for part in parts_of(weight_file(folder)):
         weights |= _load(part)
     return weights
-
-
-def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write ``model.safetensors``."""
-    named = {name: value.contiguous() for name, value in weights.items()}
-    save_file(named, folder / WEIGHT_FILES[0], metadata={"format": "pt"})
 
 
 def _load(path: Path) -> dict[str, Tensor]:

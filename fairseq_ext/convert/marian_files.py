@@ -1,4 +1,4 @@
-"""Files of Marian models: arrays of ``.npz`` and ``.bin``, and the model's options, which both contain.
+"""Files of Marian models: arrays and options, in ``.npz`` or ``.bin``, and lexical shortlists.
 
 A ``.bin`` of version 1 is little-endian and has no compression:
 
@@ -8,6 +8,10 @@ A ``.bin`` of version 1 is little-endian and has no compression:
 * one uint64 and as many unused bytes, which align the data; the data of all arrays.
 
 Arrays of intgemm are integers followed by one float32, by which they are divided.
+
+A shortlist ``lex.*.bin`` is little-endian, too: six uint64 (a mark, a checksum, the number of most frequent target
+words, the number of target words by source word, the number of offsets, that of words), the offsets in uint64, one more
+than source words, and the target words of all source words in uint32.
 """
 
 from __future__ import annotations
@@ -23,9 +27,10 @@ from typing import Any
 import numpy as np
 
 from fairseq_ext.base.array_file import DAMAGE
-from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.errors import InputError, naming, shown
 from fairseq_ext.base.yaml_file import parse_yaml
-from fairseq_ext.convert.hugging_face import naming
+from fairseq_ext.convert.translation_vocabulary import Side
+from fairseq_ext.text.lexicons import Lexicon
 
 OPTIONS = "special:model.yml"
 _ZIP, _VERSION = b"PK", 1  # beginnings of .npz and .bin
@@ -40,6 +45,8 @@ _MOST_DIMENSIONS, _MOST_ARRAYS, _LONGEST_NAME = 8, 100_000, 1000
 _LARGEST = 1 << 34  # bytes of all arrays of a .npz
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _REMEDY = "copy or download the file again"
+_SHORTLIST, _HEADER = 0xF11A48D5013417F5, 6  # the mark, and the length of the header
+_OR_REMOVE = f"{_REMEDY}, or remove it to import the model without a shortlist"
 
 
 @dataclass(frozen=True)
@@ -191,3 +198,30 @@ def _headers(file: _Bytes) -> list[_Array]:
     if file.place < len(file.data):
         raise InputError(f"has {len(file.data) - file.place} bytes after its last array; {_REMEDY}")
     return arrays
+
+
+def read_shortlist(data: bytes, path: Path, source: Side, target: Side) -> Lexicon:
+    """Return the lexicon of a shortlist with these bytes, which were read from ``path``, in fairseq's numbers."""
+    header = np.frombuffer(data, "<u8", min(_HEADER, len(data) // 8)).tolist()
+    if len(header) < _HEADER or header[0] != _SHORTLIST:
+        raise InputError(f"{path}: is not a shortlist of Marian; {_OR_REMOVE}")
+    frequent, offsets, words = header[2], header[4], header[5]
+    needed = 8 * (_HEADER + offsets) + 4 * words
+    if needed != len(data):
+        raise InputError(f"{path}: has {len(data)} bytes, but its header says {needed}; {_OR_REMOVE}")
+    starts = np.frombuffer(data, "<u8", offsets, 8 * _HEADER).astype(np.int64)
+    targets = np.frombuffer(data, "<u4", words, 8 * (_HEADER + offsets))
+    sizes = len(source.symbols), len(target.symbols)
+    if offsets != sizes[0] + 1 or frequent > sizes[1] or (words and int(targets.max()) >= sizes[1]):
+        raise InputError(f"{path}: does not fit the vocabularies of {sizes[0]} and {sizes[1]} symbols; {_OR_REMOVE}")
+    if starts[0] != 0 or starts[-1] != words or (starts[1:] < starts[:-1]).any():
+        raise InputError(f"{path}: its offsets are not ascending; {_OR_REMOVE}")
+    ours = [_numbers(side) for side in (source, target)]
+    sources = np.repeat(np.arange(sizes[0]), np.diff(starts))
+    return Lexicon.of_links(ours[0][sources], ours[1][targets], ours[1][:frequent])
+
+
+def _numbers(side: Side) -> np.ndarray:
+    """Return fairseq's number of each of the model's symbols."""
+    ours = {theirs: number for number, theirs in enumerate(side.order())}
+    return np.array([ours[number] for number in range(len(side.symbols))])

@@ -17,17 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.base.errors import InputError, shown
-from fairseq_ext.base.fairseq_cli import quieten_fairseq
-from fairseq_ext.convert.checkpoints import OPTIONS_FILE
+from fairseq_ext.base.errors import InputError, naming, shown
+from fairseq_ext.base.fairseq_cli import as_arguments, quieten_fairseq
 from fairseq_ext.convert.embedding_tables import EmbeddingTables
-from fairseq_ext.convert.fairseq_model import as_options, read_transformer
-from fairseq_ext.convert.hugging_face import naming
-from fairseq_ext.convert.marian_files import MarianModel, read_model
+from fairseq_ext.convert.fairseq_model import read_transformer
+from fairseq_ext.convert.marian_files import MarianModel, read_model, read_shortlist
 from fairseq_ext.convert.marian_folder import find_files, read_file
 from fairseq_ext.convert.marian_layout import MarianLayout, read_layout
-from fairseq_ext.convert.marian_shortlists import read_shortlist
-from fairseq_ext.convert.translation_models import GENERATION_FILE
+from fairseq_ext.convert.translation_models import write_base_model
 from fairseq_ext.text.lexicons import BASE, SHORTLIST_FILE, write_lexicons
 
 # Multipliers of activations, for Marian's integer products.
@@ -62,15 +59,13 @@ def import_marian_model(source: Path, folder: Path, languages: Sequence[str | No
         tables, tied = weights.tables().for_fairseq(vocabulary)
         options = {**layout.options, **tied, **_dropouts(model, layout, files.training)}
         imported = read_transformer({**weights.layers(), **tables}, options)
-        weights.check_all_used()
+        if weights.unused:
+            raise InputError(f"has the unknown entry {min(weights.unused)}; models with such parts are not supported")
         imported.check_shapes()
-    vocabulary.write(folder)
-    imported.write(folder, vocabulary.languages)
+    write_base_model(folder, imported, vocabulary, generation)
     if files.shortlist is not None:
         lexicon = read_shortlist(read_file(files.shortlist), files.shortlist, vocabulary.source, vocabulary.target)
         write_lexicons(folder / SHORTLIST_FILE, {BASE: lexicon})
-    for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, generation)):
-        (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
 
 
 class _Weights:
@@ -106,10 +101,6 @@ class _Weights:
             output = self.matrix(f"{_OUTPUT}Wt") if f"{_OUTPUT}Wt" in self.arrays else self.matrix(f"{_OUTPUT}W").t()
         bias = self.vector(f"{_OUTPUT}b") if f"{_OUTPUT}b" in self.arrays else None
         return EmbeddingTables(encoder, decoder, output, torch.zeros(decoder.shape[1]), bias)
-
-    def check_all_used(self) -> None:
-        if self.unused:
-            raise InputError(f"has the unknown entry {min(self.unused)}; models with such parts are not supported")
 
     def take(self, name: str) -> Tensor:
         if name not in self.arrays:
@@ -188,4 +179,4 @@ def _generation(decoding: Mapping[str, Any], path: Path) -> list[str]:
     if values["word-penalty"]:
         print(f"word-penalty {values['word-penalty']} is left out: fairseq's search has none", file=sys.stderr)
     length = {"lenpen": values["normalize"] + 0, "max-len-a": values["max-length-factor"], "max-len-b": 0}
-    return as_options({"beam": values["beam-size"], **length, "unkpen": 0 if values["allow-unk"] else _NO_UNKNOWN})
+    return as_arguments({"beam": values["beam-size"], **length, "unkpen": 0 if values["allow-unk"] else _NO_UNKNOWN})

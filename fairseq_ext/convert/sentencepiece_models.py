@@ -1,8 +1,7 @@
-"""Unigram SentencePiece models with RoBERTa's dictionary, and in the layout of XLM-R's file.
+"""SentencePiece models of XLM-R with RoBERTa's dictionary, and those made of a ``tokenizer.json``.
 
 Hugging Face numbers XLM-R's symbols as fairseq does: ``<s>``, ``<pad>``, ``</s>``, ``<unk>``, the pieces in the model's
-order, ``<mask>``. It assumes that the model's first three pieces are the special ones. Models of this project have
-four, so they are rearranged for export.
+order, ``<mask>``. It assumes that the model's first three pieces are the special ones.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
-from google.protobuf.message import DecodeError
 from sentencepiece.sentencepiece_model_pb2 import (  # type: ignore[attr-defined]
     ModelProto,
     NormalizerSpec,
@@ -24,7 +21,7 @@ from sentencepiece.sentencepiece_model_pb2 import (  # type: ignore[attr-defined
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.text.byte_level_bpe import FIRST, LAST
-from fairseq_ext.text.subwords import dictionary_pieces
+from fairseq_ext.text.subwords import dictionary_pieces, load_subwords
 
 XLMR_FILE = "sentencepiece.bpe.model"
 # Processing steps that both Hugging Face's tokenizer and SentencePiece support.
@@ -50,14 +47,13 @@ class Unigram:
         """Return the lines of ``dict.txt``, without the special symbols."""
         return [f"{piece} 1" for piece in self.pieces]
 
-    def has_xlmr_layout(self) -> bool:
-        """Return whether exactly the model's first three pieces are special."""
-        return [piece.piece for piece in ModelProto.FromString(self.model).pieces[3:]] == list(self.pieces)
 
-
-def read_unigram(path: Path) -> Unigram:
-    """Read a SentencePiece model."""
-    return _unigram(path.read_bytes(), path)
+def read_xlmr(path: Path) -> Unigram:
+    """Read XLM-R's SentencePiece model, of which exactly the first three pieces are special."""
+    unigram = _unigram(path.read_bytes(), path)
+    if [piece.piece for piece in ModelProto.FromString(unigram.model).pieces[3:]] != list(unigram.pieces):
+        raise InputError(f"{path}: its special pieces are not the first three; it is not a file of XLM-R")
+    return unigram
 
 
 def unigram_of_tokenizer(content: Mapping[str, Any], where: Path) -> Unigram:
@@ -118,12 +114,8 @@ def _charsmap(content: Mapping[str, Any]) -> bytes:
 
 
 def _unigram(model: bytes, where: Path) -> Unigram:
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        model_type = ModelProto.FromString(model).trainer_spec.model_type
-    except (RuntimeError, DecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{where}: cannot be loaded as a SentencePiece model ({reason})") from None
+    processor = load_subwords(where, data=model)
+    model_type = ModelProto.FromString(model).trainer_spec.model_type
     if model_type != TrainerSpec.UNIGRAM:
         raise InputError(f"{where}: its model_type is {TrainerSpec.ModelType.Name(model_type)}, but XLM-R's is UNIGRAM")
     return Unigram(model, dictionary_pieces(processor))

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.hugging_face import check_fixed, read_json, refuse_added_tokens
-from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_unigram, unigram_of_tokenizer
+from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_xlmr, unigram_of_tokenizer
 from fairseq_ext.text.byte_level_bpe import (
     DICT_FILE,
     MERGES_FILE,
@@ -60,7 +60,7 @@ def read_vocabulary(source: Path) -> Vocabulary:
     refuse_added_tokens(source, ("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
     tokenizer = source / TOKENIZER_FILE
     if (source / XLMR_FILE).is_file():
-        return _read_xlmr(source / XLMR_FILE)
+        return read_xlmr(source / XLMR_FILE)
     if (source / VOCAB_FILE).is_file():
         return _read_roberta(source)
     content = read_json(tokenizer) if tokenizer.is_file() else {}
@@ -87,13 +87,6 @@ def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
     else:
         write_bpe(folder, vocabulary)
     write_lines(folder / DICT_FILE, vocabulary.dictionary_lines())
-
-
-def _read_xlmr(path: Path) -> Unigram:
-    unigram = read_unigram(path)
-    if not unigram.has_xlmr_layout():
-        raise InputError(f"{path}: its special pieces are not the first three; it is not a file of XLM-R")
-    return unigram
 
 
 def _read_roberta(source: Path) -> ByteLevelBpe:

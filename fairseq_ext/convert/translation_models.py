@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_ext.base.errors import InputError, shown
-from fairseq_ext.base.fairseq_cli import quieten_fairseq
+from fairseq_ext.base.errors import InputError, naming, shown
+from fairseq_ext.base.fairseq_cli import as_arguments, quieten_fairseq
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE
 from fairseq_ext.convert.embedding_tables import EmbeddingTables
-from fairseq_ext.convert.fairseq_model import as_options, read_transformer
+from fairseq_ext.convert.fairseq_model import Imported, read_transformer
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
     load_weights,
@@ -38,7 +38,6 @@ from fairseq_ext.convert.translation_vocabulary import (
 )
 from fairseq_ext.patches.checkpoints import check_weights
 
-GENERATION_FILE = "generation.txt"
 _GENERATION_CONFIG = "generation_config.json"
 INPUT_FILES = (_GENERATION_CONFIG, *TEXT_FILES)  # besides configuration and weights
 # Hugging Face's names and fairseq's.
@@ -74,15 +73,20 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
     )
     options = _options(config, family, path)
     weights = load_weights(source)
-    try:
+    with naming(weight_file(source)):
         check_weights(weights)
         imported = read_transformer(*_converted(weights, search, vocabulary, options))
         imported.check_shapes()
-    except InputError as error:
-        raise InputError(f"{weight_file(source)}: {error}") from None
+    write_base_model(folder, imported, vocabulary, generation)
+
+
+def write_base_model(
+    folder: Path, model: Imported, vocabulary: TranslationVocabulary, generation: Sequence[str]
+) -> None:
+    """Write an imported translation model, and the options of fairseq's commands for it and of ``fairseq-generate``."""
     vocabulary.write(folder)
-    imported.write(folder, vocabulary.languages)
-    for name, line in ((OPTIONS_FILE, vocabulary.options), (GENERATION_FILE, generation)):
+    model.write(folder, vocabulary.languages)
+    for name, line in ((OPTIONS_FILE, vocabulary.options), ("generation.txt", generation)):
         (folder / name).write_text(" ".join(line) + "\n", encoding="utf-8")
 
 
@@ -142,7 +146,7 @@ def _generation(config: Mapping[str, Any]) -> list[str]:
     }
     if "max_length" in settings:
         options["max-len-b"] = settings["max_length"] - 2
-    return as_options(options)
+    return as_arguments(options)
 
 
 def _converted(

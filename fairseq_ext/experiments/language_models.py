@@ -7,38 +7,34 @@ training domains and ``data-bin-unseen`` the unseen domains, with the same dicti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import shutil
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import field_validator, model_validator
 
-from fairseq_ext.base.domain_names import DOMAINS_FILE
+from fairseq_ext.base.domain_names import DOMAINS_FILE, check_domain_names
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import as_arguments, check_counts, option_of
-from fairseq_ext.base.jobs import THIS_MACHINE, Engine
-from fairseq_ext.base.sections import File
-from fairseq_ext.base.steps import Step
+from fairseq_ext.base.jobs import THIS_MACHINE, Engine, fill_by_jobs
+from fairseq_ext.base.sections import File, Section
+from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.experiments.base import BASE, Base, ExperimentOnBase
 from fairseq_ext.experiments.config import Experiment, Run, System
 from fairseq_ext.experiments.recipe import Recipe
-from fairseq_ext.experiments.text_steps import (
-    TextFolder,
-    copy_files,
-    encode_step,
-    import_text_step,
-    sentencepiece_step,
-    split_step,
-    text_files,
-)
 from fairseq_ext.experiments.train import best_checkpoint, train_step
 from fairseq_ext.modules.language_model_options import CAUSAL_LM, CHUNKED_CRITERION, LANGUAGE_MODELING_TASK
-from fairseq_ext.text.encoders import TOKENIZER_FILES, subword_files
-from fairseq_ext.text.line_split import LanguageModelSplit, text_path
+from fairseq_ext.text.encoders import TOKENIZER_FILES, encode_texts, subword_files
+from fairseq_ext.text.entries import domain_files
+from fairseq_ext.text.folded_text import BLANK
+from fairseq_ext.text.line_split import LanguageModelSplit, text_path, write_text_splits
+from fairseq_ext.text.raw_text import stream_canonical_lines
 from fairseq_ext.text.split import SPLITS
-from fairseq_ext.text.subwords import DICT_FILE, SentencePiece
+from fairseq_ext.text.subwords import DICT_FILE, SentencePiece, train_sentencepiece
 from fairseq_ext.text.text_files import write_lines
 
 DATA_DIR, UNSEEN_DATA_DIR = "data-bin", "data-bin-unseen"
@@ -47,6 +43,15 @@ _ENDING = "txt"
 _DEFAULT_BLOCK = 1024  # as in fairseq
 _BASE_VERSION = 2  # in version 1, lines ended with the model's end of text
 _NODES_VERSION = 2  # in version 1, Adam counted the steps of all nodes for each node
+
+
+class TextFolder(Section):
+    """Text, by domain."""
+
+    folder: File
+    """Folder with a file DOMAIN.txt for each domain."""
+    on_bad_utf8: Literal["fail", "drop", "replace"] = "fail"
+    """For a line that is not valid UTF-8: fail, drop it, or replace its invalid bytes with U+FFFD."""
 
 
 class Corpora(TextFolder):
@@ -208,21 +213,15 @@ class LanguageModelRecipe(Recipe[ExperimentT]):
                 origin.write(folder)
 
         files = [] if base.path is None else [base.path]
-        return Step(
-            output,
-            files,
-            {"version": _BASE_VERSION, "tokens": length, **base.recorded},
-            build,
-            results=[BASE_CHECKPOINT],
-        )
+        recorded = {"version": _BASE_VERSION, "tokens": length, **base.recorded}
+        return Step(output, files, recorded, build, results=[BASE_CHECKPOINT])
 
     def _subword_step(self, names: Sequence[str]) -> Step:
         config, work_dir = self.experiment, self.experiment.work_dir
         if config.base is not None:
             files = [work_dir / BASE / name for name in TOKENIZER_FILES]
             return Step(work_dir / "subwords", files, {"kind": CAUSAL_LM}, partial(copy_files, files))
-        texts = [text_path(work_dir / "splits", name, "train") for name in names]
-        return sentencepiece_step(work_dir / "subwords", texts, config.subwords, config.seed)
+        return sentencepiece_step(work_dir, names, config.subwords, config.seed)
 
     def _binarise_step(self, output: str, names: Sequence[str], engine: Engine) -> Step:
         encoded, subwords = self.experiment.work_dir / "encoded", self.experiment.work_dir / "subwords"
@@ -236,3 +235,92 @@ class LanguageModelRecipe(Recipe[ExperimentT]):
 
         inputs = [*(encoded / name for name in names), subwords]
         return Step(self.experiment.work_dir / output, inputs, {"domains": list(names)}, build, resumable=True)
+
+
+# Steps from text by domain to subwords
+
+
+def import_text(files: Mapping[str, Path], on_bad_utf8: str, index: int, output: Path) -> Counter[str]:
+    """Write the text of the domain with this index, canonical and without blank lines. Return counts of lines."""
+    name, path = sorted(files.items())[index]
+    tally: Counter[str] = Counter()
+
+    def lines() -> Iterator[str]:
+        for line in stream_canonical_lines(path, on_bad_utf8, tally):
+            kind = "bad_utf8_dropped" if line is None else "blank" if BLANK.fullmatch(line) else "lines"
+            tally[kind] += 1
+            if line is not None and kind == "lines":
+                yield line
+
+    write_lines(output / f"{name}.{_ENDING}", lines())
+    if not tally["lines"]:
+        raise InputError(f"{path}: has no text; write the text of the domain into it, line by line")
+    return tally
+
+
+def text_files(folder: Path) -> dict[str, Path]:
+    """Return the ``DOMAIN.txt`` files of a folder, which may be compressed, by domain."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: not found; give a folder with a file DOMAIN.{_ENDING} for each domain")
+    suffixes = domain_files(folder, _ENDING)
+    if not suffixes:
+        raise InputError(f"{folder}: contains no files DOMAIN.{_ENDING}; add one for each domain")
+    names = check_domain_names(sorted(suffixes), str(folder))
+    return {name: folder / f"{name}.{_ENDING}{suffixes[name]}" for name in names}
+
+
+def copy_files(files: Iterable[Path], folder: Path) -> None:
+    """Copy files to a folder."""
+    for file in files:
+        shutil.copyfile(file, folder / file.name)
+
+
+def import_text_step(work_dir: Path, files: Mapping[str, Path], on_bad_utf8: str, engine: Engine) -> Step:
+    """Return the step ``corpora``: the canonical text of each domain; see :func:`import_text`."""
+    task = partial(import_text, {name: path.resolve() for name, path in files.items()}, on_bad_utf8)
+
+    def build(folder: Path) -> str:
+        tally = sum(fill_by_jobs(folder, task, len(files), engine, "import"), Counter[str]())
+        counts = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in tally.items() if count)
+        return f"{counts or 'text'}, of {len(files)} domains"
+
+    options = {"files": sorted(path.name for path in files.values()), "on_bad_utf8": on_bad_utf8}
+    return Step(work_dir / "corpora", [path for _, path in sorted(files.items())], options, build, resumable=True)
+
+
+def split_step(
+    work_dir: Path,
+    names: Iterable[str],
+    options: LanguageModelSplit,
+    seed: int,
+    held_out: Sequence[Path] = (),
+    elsewhere: Callable[[], set[str]] = set,
+) -> Step:
+    """Return the step ``splits``: training, validation and test sets of each domain.
+
+    ``elsewhere`` reads the lines of other held-out sets from the folders ``held_out``. They are left out here.
+    """
+    texts = {name: work_dir / "corpora" / f"{name}.{_ENDING}" for name in sorted(names)}
+    recorded = {**options.model_dump(), "seed": seed, "domains": list(texts)}
+
+    def build(folder: Path) -> str:
+        return write_text_splits(folder, texts, options=options, seed=seed, elsewhere=elsewhere())
+
+    return Step(work_dir / "splits", [*texts.values(), *held_out], recorded, build)
+
+
+def sentencepiece_step(work_dir: Path, names: Iterable[str], options: SentencePiece, seed: int) -> Step:
+    """Return the step ``subwords``: a SentencePiece model, trained on the training sets of domains."""
+    texts = [text_path(work_dir / "splits", name, "train") for name in names]
+    counted = options.model_dump(include={"vocab_size", "character_coverage", "max_sentences"})
+    recorded = {**counted, "seed": seed, "with": versions("sentencepiece")}
+    train = partial(train_sentencepiece, files=[[path] for path in texts], tags=[], options=options, seed=seed)
+    return Step(work_dir / "subwords", texts, recorded, train)
+
+
+def encode_step(work_dir: Path, files: Sequence[tuple[str, str]], engine: Engine) -> Step:
+    """Return the step ``encoded``: texts in subwords. ``files`` are pairs of a domain and a set."""
+    splits, subwords = work_dir / "splits", work_dir / "subwords"
+    options = {"with": versions("sentencepiece", "tokenizers")}
+    encode = partial(encode_texts, texts=splits, subwords=subwords, files=files, engine=engine)
+    return Step(work_dir / "encoded", [splits, subwords], options, encode, resumable=True)

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import indexed_dataset
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.classifiers.predictions import ExampleSet, classify, load_model, logits_of, parameters_of, to_input
+from fairseq_ext.classifiers.predictions import classify, load_model, logits_of, parameters_of, read_set, to_input
 from fairseq_ext.text import encoders
 from tests import toy_task_data, toy_tasks
 from tests.toy_task_data import COUNTS, write_model, write_task
@@ -25,25 +25,25 @@ def raw_set(path: Path) -> list[list[int]]:
 
 def test_pairs_are_joined_as_in_roberta(tmp_path: Path) -> None:
     data = write_task(tmp_path / "size", labels=(), num_inputs=2)
-    examples = ExampleSet.load(data, "valid", 100)
+    texts, targets = read_set(data, "valid", 100)
     pairs = list(zip(raw_set(data / "input0/valid"), raw_set(data / "input1/valid"), strict=True))
     # <s> a </s> </s> b </s>, but for tasks with token types
-    assert [text.tolist() for text in examples.texts] == [[0, *one, 2, *other] for one, other in pairs]
-    typed = ExampleSet.load(data, "valid", 100, separator=None)
-    assert [text.tolist() for text in typed.texts] == [[0, *one, *other] for one, other in pairs]
+    assert [text.tolist() for text in texts] == [[0, *one, 2, *other] for one, other in pairs]
+    typed, _ = read_set(data, "valid", 100, separator=None)
+    assert [text.tolist() for text in typed] == [[0, *one, *other] for one, other in pairs]
     # Targets of a regression are its numbers.
-    assert examples.targets.tolist() == [number / 4 for number in range(COUNTS["valid"])]
+    assert targets.tolist() == [number / 4 for number in range(COUNTS["valid"])]
 
 
 def test_texts_are_in_order_and_logits_those_of_each_alone(tmp_path: Path) -> None:
     data = write_task(tmp_path / "films")
     model = load_model(write_model(tmp_path / "model.pt", "films"), data / "input0", cpu=True)
-    examples = ExampleSet.load(data, "test", model.max_positions())
-    assert [text.tolist() for text in examples.texts] == [[0, *row] for row in raw_set(data / "input0/test")]
+    texts, targets = read_set(data, "test", model.max_positions())
+    assert [text.tolist() for text in texts] == [[0, *row] for row in raw_set(data / "input0/test")]
     labels = [row[0] - toy_task_data.FIRST_WORD for row in raw_set(data / "label/test")]
-    assert (examples.targets.tolist(), examples.targets.dtype) == (labels, np.int64)
-    found = logits_of(model, "films", examples.texts, batch_size=4)
-    alone = torch.cat([toy_tasks.logits(model, "films", text[None]) for text in examples.texts])
+    assert (targets.tolist(), targets.dtype) == (labels, np.int64)
+    found = logits_of(model, "films", texts, batch_size=4)
+    alone = torch.cat([toy_tasks.logits(model, "films", text[None]) for text in texts])
     assert (found.shape, found.dtype) == ((COUNTS["test"], 3), np.float32)
     np.testing.assert_allclose(found, alone.numpy(), atol=2e-6)
     assert len(np.unique(found, axis=0)) > 5

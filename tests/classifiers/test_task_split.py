@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts
 from fairseq_ext.classifiers.task_split import (
     ClassificationSplit,
     ClassificationTask,
+    TaskFacts,
     held_out_texts,
+    read_task_facts,
     set_path,
     write_task_splits,
 )

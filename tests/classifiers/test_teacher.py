@@ -10,10 +10,19 @@ import numpy as np
 import pytest
 
 from fairseq_ext.base.jobs import Engine
-from fairseq_ext.classifiers import labelling
+from fairseq_ext.classifiers import teacher as teacher_module
 from fairseq_ext.classifiers.classifier import TfidfTeacher
-from fairseq_ext.classifiers.labelling import Labelling, TextFiles, assign_folds, label_file, train_and_label
-from fairseq_ext.classifiers.teacher import summarise, train_teacher, with_noise, write_changed_labels
+from fairseq_ext.classifiers.teacher import (
+    Labelling,
+    TextFiles,
+    assign_folds,
+    label_file,
+    summarise,
+    train_and_label,
+    train_teacher,
+    with_noise,
+    write_changed_labels,
+)
 from fairseq_ext.data.teacher_labels import (
     TeacherLabels,
     as_labels,
@@ -67,9 +76,9 @@ def write_splits(folder: Path, train_texts: dict[str, list[str]]) -> Path:
 
 
 def test_no_sentence_is_labelled_by_a_model_that_saw_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labelling, "train_classifier", memorise)
-    monkeypatch.setattr(labelling, "load_classifier", lambda folder, backend: Memory(folder))
-    monkeypatch.setattr(labelling, "_BLOCK_SENTENCES", 5)
+    monkeypatch.setattr(teacher_module, "train_classifier", memorise)
+    monkeypatch.setattr(teacher_module, "load_classifier", lambda folder, backend: Memory(folder))
+    monkeypatch.setattr(teacher_module, "_BLOCK_SENTENCES", 5)
     # Every sentence also has a copy in capitals with the same label, which would give it away.
     forms = [form for word in map(chr, range(97, 123)) for form in (f"{word} text", f"{word} TEXT")]
     splits = write_splits(tmp_path / "splits", {"bank": forms[:26], "garden": forms[26:]})
@@ -125,8 +134,16 @@ def test_of_many_sentences_the_same_share_of_each_domain_is_trained_on(tmp_path:
 
 
 @pytest.mark.slow
-def test_labels_lie_in_the_order_of_the_text(tmp_path: Path) -> None:
-    verb("teacher")([str(write_config(tmp_path / "c.yaml", write_corpora(tmp_path / "corpora")))])
+def test_labels_lie_in_the_order_of_the_text_of_domains_and_of_none(tmp_path: Path) -> None:
+    general = tmp_path / "general.en"
+    write_lines(general, [f"“Weather”  {letter}" for letter in LETTERS] + [""])
+    config = write_config(
+        tmp_path / "c.yaml",
+        write_corpora(tmp_path / "corpora"),
+        teacher={"folds": 4, "base_text": str(general)},
+        clean={"normalise": {}},
+    )
+    verb("teacher")([str(config)])
     work, teacher = tmp_path / "work", tmp_path / "work/teacher"
     for number, domain in enumerate(DOMAINS):
         for split in SPLITS:
@@ -137,23 +154,9 @@ def test_labels_lie_in_the_order_of_the_text(tmp_path: Path) -> None:
     verb("label")(["--teacher", str(teacher), "--input", str(text), "--output", str(again)])
     assert again.read_bytes() == (teacher / "bank/test.npy").read_bytes()
     record = json.loads((teacher / "teacher.json").read_text())
-    assert np.sum(record["metrics"]["train"]["confusion"]) == 160
-    assert record["sentences"] == {"all": 160, "trained_on": 160}
+    assert np.sum(record["metrics"]["train"]["confusion"]) == 180
+    assert record["sentences"] == {"all": 180, "trained_on": 180}
     assert not (teacher / ".jobs").exists()
-
-
-@pytest.mark.slow
-def test_an_experiment_names_text_of_no_domain(tmp_path: Path) -> None:
-    general = tmp_path / "general.en"
-    write_lines(general, [f"“Weather”  {letter}" for letter in LETTERS] + [""])
-    config = write_config(
-        tmp_path / "c.yaml",
-        write_corpora(tmp_path / "corpora"),
-        teacher={"folds": 2, "base_text": str(general)},
-        clean={"normalise": {}},
-    )
-    verb("teacher")([str(config)])
-    teacher = tmp_path / "work/teacher"
     assert (teacher / "base/train.en").read_text().splitlines()[0] == '"Weather" a'
     assert classes_of(read_teacher_record(teacher)) == [*DOMAINS, "base"]
     records = Records(list(teacher_records(load_config(config))))

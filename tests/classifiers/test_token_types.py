@@ -17,7 +17,7 @@ from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterMode
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.text.wordpiece import read_imported_wordpiece
 from tests import toy_tasks
-from tests.convert.tiny_bert import make_bert
+from tests.convert.tiny_roberta import make_bert
 from tests.verbs import verb
 
 # Transformers is slow to import.

@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.classifier import TransformersTeacher, load_classifier, train_classifier
-from tests.convert.tiny_bert import make_bert
+from tests.convert.tiny_roberta import make_bert
 
 # Transformers is slow to import.
 pytestmark = pytest.mark.slow

@@ -26,6 +26,7 @@ def test_every_verb_and_option_is_explained(name: str) -> None:
     parsers = [VERBS[name].parser(f"{PROGRAM} {name}")]
     for parser in parsers:
         assert parser.format_help().startswith(f"usage: {parser.prog} ")
+        assert (parser.description or "").endswith(".")
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 parsers += action.choices.values()
@@ -34,15 +35,12 @@ def test_every_verb_and_option_is_explained(name: str) -> None:
 
 
 def test_the_overview_has_every_verb_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
-    verb()(["--help"])
-    assert capsys.readouterr().out == f"{overview()}\n"
+    for option, text in (("--help", overview()), ("--version", f"fairseq-ext {fairseq_ext.__version__}")):
+        verb()([option])
+        assert capsys.readouterr().out == f"{text}\n"
+    assert "Finished steps are skipped" in VERBS["run"].parser("run").format_help()  # from its docstring
     assert re.findall(r"^  ([\w-]+)  ", overview(), re.MULTILINE) == list(VERBS)
     assert sum(map(len, PURPOSES.values())) == len(VERBS)
-
-
-def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    verb()(["--version"])
-    assert capsys.readouterr().out == f"fairseq-ext {fairseq_ext.__version__}\n"
 
 
 @pytest.mark.parametrize(

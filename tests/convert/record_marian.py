@@ -1,13 +1,11 @@
-"""Record what real Marian computes, and compare with Firefox's engine. Neither is a dependency of this project.
+"""Record what real Marian computes, which is no dependency of this project.
 
-    python -m tests.convert.record_marian marian ENVIRONMENT [FORM …]
-    python -m tests.convert.record_marian firefox ENVIRONMENT MODEL_FOLDER SOURCE.txt [--beam N] > translations.txt
+    python -m tests.convert.record_marian ENVIRONMENT [FORM …]
 
-ENVIRONMENT is a virtual environment, which is made if it does not exist: for Marian with pymarian, by Python 3.10 to
-3.12, for Firefox's engine with bergamot, by Python 3.10. ``--python`` names an interpreter.
-
-The first trains a tiny model of each form, and writes it to tests/convert/marian/FORM with its vocabularies and
-``expected.json``: sources, translations by beam 1 and 4 with their log-probabilities, and those of given targets.
+ENVIRONMENT is a virtual environment with pymarian, which is made if it does not exist, by a Python 3.10 to 3.12;
+``--python`` names one. A tiny model of each form is trained, and written to tests/convert/marian/FORM with its
+vocabularies and ``expected.json``: sources, translations by beam 1 and 4 with their log-probabilities, and those of
+given targets.
 """
 
 import gzip
@@ -25,10 +23,8 @@ import numpy as np
 import sentencepiece
 import yaml
 
-from fairseq_ext.convert.marian_folder import find_files
-
 FOLDER = Path(__file__).resolve().parent / "marian"
-PACKAGES = {"marian": "pymarian==1.12.42", "firefox": "bergamot==0.4.5"}
+PYMARIAN = "pymarian==1.12.42"
 WORDS = {
     "cat": "gato", "dog": "cão", "house": "casa", "tree": "árvore", "river": "rio", "bird": "ave", "stone": "pedra",
     "sees": "vê", "likes": "quer", "finds": "acha", "red": "rubra", "big": "grande", "old": "velha",
@@ -84,7 +80,7 @@ def sentences(count: int, seed: int) -> tuple[list[str], list[str]]:
     return sources, targets
 
 
-def writevocabularies(folder: Path, kind: str) -> list[str]:
+def write_vocabularies(folder: Path, kind: str) -> list[str]:
     """Write the vocabularies of both sides, and return the names of their files."""
     names = ("source", "target") if kind == "opus" else ("srcvocab.xxyy", "trgvocab.xxyy")
     texts = {name: [file] for name, file in zip(names, ("train.src", "train.tgt"), strict=True)}
@@ -127,7 +123,7 @@ def record(environment: Path, name: str) -> None:
         marian = Marian(environment, folder)
         for ending, lines in zip(("src", "tgt"), sentences(4000, seed=1), strict=True):
             (folder / f"train.{ending}").write_text("\n".join(lines) + "\n")
-        vocabularies = writevocabularies(folder, kind)
+        vocabularies = write_vocabularies(folder, kind)
         given = ["--vocabs", *vocabularies]
         pieces = [*(f"{side}.spm" for side in ("source", "target"))] if kind == "opus" else []
         encoders = [sentencepiece.SentencePieceProcessor(model_file=str(folder / piece)) for piece in pieces]
@@ -207,67 +203,18 @@ def copy(path: Path, folder: Path, is_packed: bool = False) -> Path:
     return folder
 
 
-# Runs in the engine's environment: translates lines with the model of a file of options. The package itself would ask
-# the network for models when it is imported.
-ENGINE = """
-import importlib.util, sys
-sys.path += importlib.util.find_spec("bergamot").submodule_search_locations
-from _bergamot import ResponseOptions, Service, ServiceConfig, VectorString
-service = Service(ServiceConfig(numWorkers=1, logLevel="off"))
-model = service.modelFromConfigPath(sys.argv[1])
-options = ResponseOptions(alignment=False, qualityScores=False, HTML=False)
-for response in service.translate(model, VectorString(sys.stdin.read().splitlines()), options):
-    print(response.target.text.strip())
-"""
-DECODING = {
-    "normalize": 1.0, "word-penalty": 0, "max-length-break": 128, "max-length-factor": 2.5, "mini-batch-words": 1024,
-    "workspace": 128, "cpu-threads": 0, "quiet": True, "quiet-translation": True, "gemm-precision": "int8shiftAlphaAll",
-    "alignment": "soft", "skip-cost": True,
-}  # fmt: skip
-
-
-def translate_as_firefox(environment: Path, folder: Path, source: Path, beam: int) -> None:
-    """Print the translations of Firefox's engine: integers, with the model's shortlist."""
-    files = find_files(folder)
-    shortlist = [str(files.shortlist), False] if files.shortlist else []
-    vocabularies = [str(path) for path in files.vocabularies(files.languages)]
-    options = {
-        **DECODING,
-        "models": [str(files.model)],
-        "vocabs": vocabularies,
-        "shortlist": shortlist,
-        "beam-size": beam,
-    }
-    if beam > 1:
-        options["skip-cost"] = False
-    with TemporaryDirectory() as temporary:
-        path = Path(temporary) / "options.yml"
-        path.write_text(yaml.safe_dump(options))
-        line = [str(environment / "bin" / "python"), "-c", ENGINE, str(path)]
-        subprocess.run(line, input=source.read_text(encoding="utf-8"), text=True, check=True)
-
-
-def make_environment(path: Path, kind: str, python: str) -> None:
-    if not path.exists():
-        subprocess.run([python, "-m", "venv", str(path)], check=True)
-        subprocess.run([str(path / "bin" / "pip"), "install", "-q", PACKAGES[kind]], check=True)
-
-
 def main() -> None:
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=PACKAGES)
     parser.add_argument("environment", type=Path)
-    parser.add_argument("names", nargs="*", help="forms, all by default; or the folder of a model and a file of text")
+    parser.add_argument("names", nargs="*", help="forms (default: all)")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--beam", type=int, default=1, help="beam of Firefox's engine")
     options = parser.parse_args()
-    make_environment(options.environment, options.kind, options.python)
-    if options.kind == "firefox":
-        folder, source = map(Path, options.names)
-        translate_as_firefox(options.environment.absolute(), folder.absolute(), source, options.beam)
-        return
+    environment = options.environment.absolute()
+    if not environment.exists():
+        subprocess.run([options.python, "-m", "venv", str(environment)], check=True)
+        subprocess.run([str(environment / "bin" / "pip"), "install", "-q", PYMARIAN], check=True)
     for name in options.names or FORMS:
-        record(options.environment.absolute(), name)
+        record(environment, name)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from fairseq.data import Dictionary, encoders
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.convert.sentencepiece_models import read_unigram, unigram_of_tokenizer
+from fairseq_ext.convert.sentencepiece_models import read_xlmr, unigram_of_tokenizer
 from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
@@ -80,7 +80,7 @@ def test_other_sentencepiece_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"it is not a file of XLM-R"):
         read_vocabulary(tmp_path)
     with pytest.raises(InputError, match=r"x\.model: its model_type is CHAR"):
-        read_unigram(tmp_path / "x.model")
+        read_xlmr(tmp_path / "x.model")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.experiments.experiment_file import write_experiment
 
 # Domains of a pair share their nouns, and each has verbs of its own.
 NOUNS = {"bank": ["account", "credit", "loan", "rate"], "garden": ["tree", "flower", "seed", "root"]}
@@ -57,6 +57,4 @@ def write_lm_experiment(folder: Path, **changes: Any) -> Path:
         "train": {"common": common, "systems": systems},
         "evaluate": {"sequences": 20, "every_path": ["manual"], "cpu": True},
     }
-    path = folder / "lm.yaml"
-    path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
-    return path
+    return write_experiment(folder / "lm.yaml", settings, changes)

@@ -9,7 +9,7 @@ import pytest
 from fairseq.data import Dictionary, data_utils, encoders
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments import text_steps
+from fairseq_ext.experiments import language_models
 from fairseq_ext.text.encoders import fairseq_bpe_options
 from fairseq_ext.text.text_files import read_lines
 from tests.models.tiny_causal import make_causal
@@ -58,7 +58,7 @@ def test_a_base_brings_its_tokenizer(tmp_path: Path) -> None:
 def test_text_is_made_canonical(tmp_path: Path) -> None:
     text = "\ufeffone\r\n\r\n  two\twords \u2028 here\n".encode() + b"bad \xff\n"
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text))
-    tally = text_steps.import_text(text_steps.text_files(tmp_path), "drop", 0, tmp_path)
+    tally = language_models.import_text(language_models.text_files(tmp_path), "drop", 0, tmp_path)
     assert {"lines": 2, "blank": 1, "bad_utf8_dropped": 1}.items() <= tally.items()
     assert read_lines(tmp_path / "a.txt") == ["one", "two words here"]
 

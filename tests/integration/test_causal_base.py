@@ -14,7 +14,7 @@ from fairseq import checkpoint_utils
 from transformers import AutoTokenizer
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.hierarchy.metric_names import LOSS
+from fairseq_ext.experiments.hierarchy.config import LOSS
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records
 from fairseq_ext.modules.pretrained import load_causal_model
 from fairseq_ext.text.downloads import fetch_packages, unpack

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ext.experiments.hierarchy.metric_names import LOSS
+from fairseq_ext.experiments.hierarchy.config import LOSS
 from fairseq_ext.experiments.hierarchy.report import ON_UNSEEN
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, read_records
 from tests.experiments.small_lm_experiment import DOMAINS, UNSEEN, write_lm_experiment

@@ -19,8 +19,7 @@ from fairseq_ext.base.fairseq_cli import check_counts, option_of
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, Count, File, OneOrMore
 from fairseq_ext.classifiers.task_split import ClassificationSplit, ClassificationTask
 from fairseq_ext.experiments.config import Experiment, Measuring, Run
-from fairseq_ext.experiments.language_models import TrainedOrGiven
-from fairseq_ext.experiments.text_steps import TextFolder
+from fairseq_ext.experiments.language_models import TextFolder, TrainedOrGiven
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_TUNING
 from fairseq_ext.text.subwords import SentencePiece
 

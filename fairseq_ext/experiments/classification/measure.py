@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.base.steps import Step
-from fairseq_ext.classifiers.task_data import TaskFacts, read_task_facts
-from fairseq_ext.classifiers.task_split import LABEL, set_path
+from fairseq_ext.classifiers.task_split import LABEL, TaskFacts, read_task_facts, set_path
 from fairseq_ext.experiments.classification.config import Classification
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import checkpoint_of
@@ -45,17 +44,17 @@ def measure_run(config: Classification, run: Run) -> Step:
 
     def build(folder: Path) -> None:
         # Loads fairseq.
-        from fairseq_ext.classifiers.predictions import ExampleSet, load_model, logits_of, parameters_of, separator_of
+        from fairseq_ext.classifiers.predictions import load_model, logits_of, parameters_of, read_set, separator_of
 
         facts, model = read_task_facts(data), load_model(checkpoint, data / "input0", cpu=evaluate.cpu)
         sets = {}
         for split in HELD_OUT:
-            examples = ExampleSet.load(data, split, model.max_positions(), separator_of(model, data.name))
-            logits = logits_of(model, data.name, examples.texts, evaluate.batch_size)
+            texts, targets = read_set(data, split, model.max_positions(), separator_of(model, data.name))
+            logits = logits_of(model, data.name, texts, evaluate.batch_size)
             np.save(folder / f"{split}.npy", logits, allow_pickle=False)
-            sets[split] = measure(metrics, logits, examples.targets, facts.labels)
+            sets[split] = measure(metrics, logits, targets, facts.labels)
             if facts.labels:
-                sets[split][MAJORITY] = majority_share(examples.targets)
+                sets[split][MAJORITY] = majority_share(targets)
         write_rows(folder / RECORDS_FILE, records_of(run, facts, sets, parameters_of(checkpoint, data)))
 
     options = {"version": _VERSION, "task": data.name, "metrics": list(metrics)}

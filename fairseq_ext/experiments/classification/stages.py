@@ -9,38 +9,50 @@ and ``masked-lm``, one corpus of all domains. They exclude all lines of the task
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from fairseq_ext.base.fairseq_cli import as_arguments
+from fairseq_ext.base.fairseq_cli import as_arguments, option_of
 from fairseq_ext.base.jobs import THIS_MACHINE, Engine
+from fairseq_ext.base.processes import this_process
 from fairseq_ext.base.stages import Stage
 from fairseq_ext.base.steps import Step, versions
-from fairseq_ext.classifiers.task_split import held_out_texts, write_task_splits
-from fairseq_ext.classifiers.training import binarise_task, task_arguments, task_choices
+from fairseq_ext.classifiers.task_split import (
+    FIRST,
+    LABEL,
+    SECOND,
+    TASK_FILE,
+    TaskFacts,
+    held_out_texts,
+    read_task_facts,
+    set_path,
+    write_task_splits,
+)
 from fairseq_ext.data.binarise import binarise_files
 from fairseq_ext.experiments.classification.config import Classification
 from fairseq_ext.experiments.classification.measure import comparison_steps, comparisons_file, measure_run
 from fairseq_ext.experiments.classification.report import page
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.language_models import checkpoint_of, is_given
-from fairseq_ext.experiments.metrics.comparison import read_comparisons
-from fairseq_ext.experiments.metrics.records import Records
-from fairseq_ext.experiments.metrics.render import Page
-from fairseq_ext.experiments.recipe import Recipe
-from fairseq_ext.experiments.text_steps import (
+from fairseq_ext.experiments.language_models import (
     TextFolder,
+    checkpoint_of,
     copy_files,
     encode_step,
     import_text_step,
+    is_given,
     sentencepiece_step,
     split_step,
     text_files,
 )
+from fairseq_ext.experiments.metrics.comparison import read_comparisons
+from fairseq_ext.experiments.metrics.records import Records
+from fairseq_ext.experiments.metrics.render import Page
+from fairseq_ext.experiments.recipe import Recipe
 from fairseq_ext.experiments.train import train_step
-from fairseq_ext.text.encoders import subword_files
+from fairseq_ext.text.encoders import encode_texts, subword_files
 from fairseq_ext.text.line_split import LanguageModelSplit, text_path
 from fairseq_ext.text.split import SPLITS
 from fairseq_ext.text.subwords import DICT_FILE
@@ -50,6 +62,8 @@ BASE_ARGUMENTS = ("--task", "masked_language_modeling", "--criterion", "masked_l
 MASKED_LM_DIR = "masked-lm"
 _ROLES = ("train", "valid")  # splits of the base model's text, which has no test set
 _PIECES = ".pieces"  # temporary folder of encoded text
+_SCHEDULER = "polynomial_decay"
+_WARM_UP = 0.1  # share of the updates: Houlsby et al. (2019) §3.1
 
 
 class ClassificationRecipe(Recipe[Classification]):
@@ -140,12 +154,12 @@ def _text_steps(config: Classification, corpora: TextFolder, engine: Engine) -> 
 
 
 def _subword_step(config: Classification, names: Sequence[str]) -> Step:
-    output, imported = config.work_dir / "subwords", config.subwords.imported
+    imported = config.subwords.imported
     if imported is None:
-        texts = [text_path(config.work_dir / "splits", name, "train") for name in names]
-        return sentencepiece_step(output, texts, config.subwords, config.seed)
+        return sentencepiece_step(config.work_dir, names, config.subwords, config.seed)
     files = [imported / name for name in subword_files(imported)]
-    return Step(output, files, {"files": [file.name for file in files]}, partial(copy_files, files))
+    options = {"files": [file.name for file in files]}
+    return Step(config.work_dir / "subwords", files, options, partial(copy_files, files))
 
 
 def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engine) -> list[Step]:
@@ -173,5 +187,81 @@ def _masked_lm_steps(config: Classification, names: Sequence[str], engine: Engin
 def _binarise_step(config: Classification, name: str) -> Step:
     texts, subwords = config.raw_task(name), config.work_dir / "subwords"
     options = {"with": versions("sentencepiece", "tokenizers")}
-    build = partial(binarise_task, texts=texts, subwords=subwords, splits=SPLITS)
+    build = partial(_binarise_task, texts=texts, subwords=subwords)
     return Step(config.task_data(name), [texts, subwords], options, build)
+
+
+def _binarise_task(folder: Path, texts: Path, subwords: Path) -> None:
+    """Binarise a task's sets to a data directory of fairseq's ``sentence_prediction``."""
+    facts = read_task_facts(texts)
+    pieces, dictionary, labels = folder / _PIECES, subwords / DICT_FILE, folder / LABEL / DICT_FILE
+
+    def binarise(source: Path, dictionary: Path, parts: Sequence[str]) -> None:
+        files = [(f"{part}/{role}.txt", f"{part}/{role}") for part in parts for role in SPLITS]
+        binarise_files(folder, source, [dictionary], files, THIS_MACHINE)
+
+    encode_texts(pieces, texts, subwords, [(part, role) for part in facts.inputs for role in SPLITS], THIS_MACHINE)
+    binarise(pieces, dictionary, facts.inputs)
+    shutil.rmtree(pieces)
+    for part in facts.inputs:
+        shutil.copyfile(dictionary, folder / part / DICT_FILE)
+    if facts.labels:
+        write_lines(labels, (f"{label} 1" for label in facts.labels))
+        binarise(texts, labels, [LABEL])
+    else:
+        for role in SPLITS:
+            write_lines(folder / LABEL / f"{role}.label", stream_lines(set_path(texts, LABEL, role)))
+    shutil.copyfile(texts / TASK_FILE, folder / TASK_FILE)
+
+
+# Training
+
+
+def task_choices(name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the training options of a task that do not depend on its data."""
+    options = {
+        "task": "task_prediction",
+        "criterion": "sentence_prediction",
+        "classification-head-name": name,
+        "init-token": FIRST,
+        "shorten-method": "truncate",
+        # A larger multiple would omit the last sentences of an epoch and of each set.
+        "required-batch-size-multiple": 1,
+    }
+    return options | ({"lr-scheduler": _SCHEDULER} if option_of(chosen, "lr-scheduler") in (None, _SCHEDULER) else {})
+
+
+def task_arguments(data: Path, name: str, chosen: Mapping[str, Any]) -> list[str]:
+    """Return the training options that depend on a task and the size of its data, as arguments."""
+    facts = read_task_facts(data)
+    options = task_choices(name, chosen) | {
+        "num-classes": facts.num_classes,
+        "regression-target": not facts.labels,
+        "separator-token": SECOND if facts.num_inputs == 2 and not option_of(chosen, "token-types") else None,
+    }
+    if facts.labels:
+        options |= {"best-checkpoint-metric": "accuracy", "maximize-best-checkpoint-metric": True}
+    if "lr-scheduler" in options:
+        updates = num_updates(facts, chosen)
+        options |= {"total-num-update": updates, "warmup-updates": int(_WARM_UP * updates)}
+    return as_arguments(options)
+
+
+def num_updates(facts: TaskFacts, options: Mapping[str, Any], num_workers: int | None = None) -> int:
+    """Return the number of updates of a training run."""
+    workers = num_workers or _num_workers(options)
+    per_update = int(option_of(options, "batch-size")) * int(option_of(options, "update-freq") or 1) * workers
+    per_epoch = -(-facts.counts["train"] // per_update)
+    epochs, most = option_of(options, "max-epoch"), option_of(options, "max-update")
+    limits = [int(epochs) * per_epoch] if epochs is not None else []
+    return min([*limits, int(most)] if most is not None else limits)
+
+
+def _num_workers(options: Mapping[str, Any]) -> int:
+    """Return the number of processes that fairseq starts or is started in."""
+    import torch
+
+    started, num_gpus = this_process().count, torch.cuda.device_count()
+    if started == 1 and (option_of(options, "cpu") or not num_gpus):
+        return int(option_of(options, "cpu-processes") or 1)
+    return started if started > 1 else num_gpus

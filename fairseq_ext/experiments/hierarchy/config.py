@@ -14,6 +14,7 @@ from fairseq_ext.base.fairseq_cli import option_of
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, LARGEST, Count, File, Number, OneOrMore, Section, Seed, Several
 from fairseq_ext.experiments.config import Measuring
 from fairseq_ext.experiments.language_models import LanguageModel, LanguageModelExperiment, checkpoint_of
+from fairseq_ext.experiments.metrics.records import Dimension
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS
 
 TREE, SINGLE, MULTI = ADAPTERS
@@ -25,7 +26,26 @@ PATHS_FILE, VOTES_FILE = "paths.json", "votes.json"
 BY_VOTES, UNIFORM = "votes", "uniform"
 PathWeights = Literal["votes", "uniform"]
 
+# Metrics: negative log-likelihoods, with one end of sentence per line, and others.
+LOSS, WORD_LOSS = "nats per token", "nats per word"
+CHOOSING_LOSS, VOTES, FLOPS = "loss to choose by", "votes", "added_flops of base_flops"
+
+# The adapters that score a text, as dimensions of its loss: those of its own domain, all paths of the tree, none (in
+# models without adapters), ``{"path": LEAF}`` for one path, and :func:`chosen` paths.
+Routing = Mapping[str, Dimension]
+OWN: Routing = {"paths": "own"}
+ALL: Routing = {"paths": "all"}
+NONE: Routing = {"paths": "none"}
+# Of the losses over each single path.
+BEST_PATH: Routing = {"paths": "best"}
+MEAN_PATH: Routing = {"paths": "mean"}
+
 CountOrZero = Annotated[int, Field(ge=0, lt=LARGEST)]
+
+
+def chosen(num_paths: int, weights: str) -> Routing:
+    """Return the routing over ``num_paths`` paths chosen for the domain, weighted by votes or uniformly."""
+    return {"paths": num_paths, "weights": weights}
 
 
 class Induction(Section):
@@ -150,9 +170,8 @@ class Hierarchy(LanguageModelExperiment[HierarchyModel]):
     def clusters_of(self, name: str) -> Path | None:
         """Return the directory of the clusters that choose paths of a system's tree; None if there are none."""
         system = self.systems[name]
-        if system.tree is None or system.adapters != TREE or system.tree not in self.induced_trees:
-            return None
-        return self.tree_dir(system.tree)
+        is_induced = system.adapters == TREE and system.tree in self.induced_trees
+        return self.tree_dir(str(system.tree)) if is_induced else None
 
     def has_every_path(self, name: str) -> bool:
         """Return whether each path of a system's tree is measured on unseen domains."""

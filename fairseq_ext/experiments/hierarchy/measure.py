@@ -15,8 +15,7 @@ from fairseq_ext.base.domain_names import DOMAINS_FILE, read_domain_names
 from fairseq_ext.base.domain_tree import DomainTree, Paths
 from fairseq_ext.base.json_file import read_json
 from fairseq_ext.experiments.config import Run
-from fairseq_ext.experiments.hierarchy.config import PATHS_FILE, TREE, UNIFORM, Hierarchy
-from fairseq_ext.experiments.hierarchy.metric_names import (
+from fairseq_ext.experiments.hierarchy.config import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
@@ -25,18 +24,23 @@ from fairseq_ext.experiments.hierarchy.metric_names import (
     MEAN_PATH,
     NONE,
     OWN,
+    PATHS_FILE,
+    TREE,
+    UNIFORM,
     WORD_LOSS,
+    Hierarchy,
     Routing,
     chosen,
 )
 from fairseq_ext.experiments.language_models import DATA_DIR, UNSEEN_DATA_DIR, checkpoint_of
 from fairseq_ext.experiments.metrics.records import Record
-from fairseq_ext.experiments.perplexity import LanguageModelScorer, Likelihood
+from fairseq_ext.experiments.scoring import LanguageModelScorer, Likelihood
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.text.line_split import text_path
 from fairseq_ext.text.text_files import stream_lines
 
 Routings = Sequence[tuple[Routing, Paths]]  # each with the paths of its adapters
+_NO_TREE: Routings = [(NONE, ())]
 _EMBEDDINGS = ("embed_tokens", "embed_positions", "output_projection", "wte", "wpe", "lm_head")
 
 
@@ -55,7 +59,7 @@ def measure_run(experiment: Hierarchy, run: Run) -> Iterator[Record]:
     for metric, value in costs_of(model.scorer.model, checkpoint).items():
         yield model.record(metric=metric, value=value)
     for domain in sorted(model.tree.domains) if model.tree else read_domain_names(data / DOMAINS_FILE):
-        yield from model.losses(domain, [(OWN, [domain])])
+        yield from model.losses(domain, [(OWN, [domain])] if model.tree else _NO_TREE)
     if experiment.corpora.unseen:
         model = _Model(experiment, run, load(unseen))
         for domain in read_domain_names(unseen / DOMAINS_FILE):
@@ -80,12 +84,7 @@ class _Model:
     def losses(self, domain: str, routings: Routings) -> Iterator[Record]:
         """Measure the losses on a test set over the given routings."""
         batches = self.scorer.batches(domain, "test")
-        if self.tree is None:
-            likelihoods = [(NONE, self.scorer.score(batches))]
-        else:
-            likelihoods = [
-                (routing, self.scorer.score(batches, self.scorer.over(paths))) for routing, paths in routings
-            ]
+        likelihoods = [(routing, self.scorer.score(batches, paths)) for routing, paths in routings]
         text = stream_lines(text_path(self.experiment.work_dir / "splits", domain, "test"))
         words = sum(len(line.split()) for line in text)
         return records_of_losses(partial(self.record, domain=domain), likelihoods, words)
@@ -104,11 +103,11 @@ class _Model:
             sequences, seed = self.experiment.evaluate.sequences, self.experiment.seed
             # No model was trained on the training set of an unseen domain.
             batches, count = self.scorer.drawn_batches(domain, "train", sequences, seed)
-            losses = {leaf: self.scorer.score(batches, self.scorer.over([leaf])).loss for leaf in self.tree.leaves}
+            losses = {leaf: self.scorer.score(batches, [leaf]).loss for leaf in self.tree.leaves}
             best = sorted(losses, key=lambda leaf: losses[leaf])
             for leaf in best:
                 yield self.record(domain=domain, metric=CHOOSING_LOSS, value=losses[leaf], n=count, dims={"path": leaf})
-        yield from self.losses(domain, routings_of(self.experiment, name, self.tree, best) if self.tree else [])
+        yield from self.losses(domain, routings_of(self.experiment, name, self.tree, best) if self.tree else _NO_TREE)
 
 
 def routings_of(experiment: Hierarchy, name: str, tree: DomainTree, best: Paths) -> Routings:

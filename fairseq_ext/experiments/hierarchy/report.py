@@ -11,30 +11,39 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq_ext.base.domain_tree import DomainTree, read_tree
 from fairseq_ext.base.json_file import read_json
-from fairseq_ext.experiments.hierarchy.config import MULTI, RECORD_FILE, SINGLE, TREE, UNIFORM, Hierarchy
-from fairseq_ext.experiments.hierarchy.metric_names import (
+from fairseq_ext.experiments.hierarchy.config import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
     FLOPS,
     LOSS,
     MEAN_PATH,
+    MULTI,
     NONE,
     OWN,
+    RECORD_FILE,
+    SINGLE,
+    TREE,
+    UNIFORM,
     VOTES,
+    Hierarchy,
     Routing,
     chosen,
 )
-from fairseq_ext.experiments.hierarchy.pictures import draw_domains_by_cluster, others_on, tree_figure
+from fairseq_ext.experiments.hierarchy.induce_tree import draw_domains_by_cluster, others_on
 from fairseq_ext.experiments.metrics.comparison import Comparison
+from fairseq_ext.experiments.metrics.plots import COLOURS, GREY, draw_figure
 from fairseq_ext.experiments.metrics.records import Mean, Record, Records
 from fairseq_ext.experiments.metrics.render import Page, Plot, Sections
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.report import compare_systems, tuning_tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _PAPER = "{} in Chronopoulou et al. (2022)."
 PERPLEXITY = "perplexity"  # metric of comparisons
@@ -101,39 +110,37 @@ class Setup:
         """Unseen domains: the only domains with scores over all paths."""
         return self.records.domains(LOSS, **ALL)
 
-    def rows_in_domain(self) -> Rows:
-        """Return the rows of tables on the domains of the tree."""
-        return {self.base: (self.base, NONE), **{name: (name, OWN) for name in self.systems}}
+    def compared(self) -> Mapping[str, tuple[Rows, Sequence[str]]]:
+        """Return the rows and domains that systems are compared on, by metric: those of the tree, and unseen ones."""
+        of_base: Rows = {self.base: (self.base, NONE)}
+        in_domain = {**of_base, **{name: (name, OWN) for name in self.systems}}
+        unseen = {**of_base, **{row: routed for name in self.systems for row, routed in self._rows_unseen(name)}}
+        return {IN_DOMAIN: (in_domain, sorted(self.tree.domains)), ON_UNSEEN: (unseen, self.unseen)}
 
-    def rows_unseen(self) -> Rows:
-        """Return the rows of tables on unseen domains."""
-        rows: dict[str, tuple[str, Routing]] = {self.base: (self.base, NONE)}
-        counts = self.experiment.evaluate.num_paths
-        for name, adapters in self.systems.items():
-            if adapters == SINGLE:
-                rows[f"{name}: mean"] = name, MEAN_PATH
-                continue
-            if adapters == MULTI:
-                rows[name] = name, ALL
-                continue
-            for count in counts:
+    def _rows_unseen(self, name: str) -> Iterator[tuple[str, tuple[str, Routing]]]:
+        """Yield the rows of a system in tables on unseen domains."""
+        if self.systems[name] == SINGLE:
+            yield f"{name}: mean", (name, MEAN_PATH)
+        elif self.systems[name] == MULTI:
+            yield name, (name, ALL)
+        else:
+            for count in self.experiment.evaluate.num_paths:
                 for weights in self.experiment.path_weights(self.name, count):
-                    rows[f"{name}: {_paths(count, weights)}"] = name, chosen(count, weights)
-            rows[f"{name}: all paths"] = name, ALL
-        return rows
+                    yield f"{name}: {_paths(count, weights)}", (name, chosen(count, weights))
+            yield f"{name}: all paths", (name, ALL)
 
     def blocks(self) -> list[Table | Plot]:
         """Return the tables and figures of the tree."""
-        in_domain, unseen = (7, 5) if self.is_induced else (2, 3)
-        title, title_unseen = (f"{metric.capitalize()}: {self.name}" for metric in (IN_DOMAIN, ON_UNSEEN))
-        note, note_unseen = (_PAPER.format(f"Table {number}") for number in (in_domain, unseen))
-        every_path = self.experiment.evaluate.every_path
+        numbers = (7, 5) if self.is_induced else (2, 3)
+        compared = zip(self.compared().items(), numbers, strict=True)
         return [
             tree_figure(self.name, self.tree, self.is_induced),
             *([self._clusters()] if self.is_induced else []),
-            self._perplexities(title, self.rows_in_domain(), sorted(self.tree.domains), note),
-            self._perplexities(title_unseen, self.rows_unseen(), self.unseen, note_unseen),
-            *(self._every_path(name) for name, kind in self.systems.items() if name in every_path or kind == SINGLE),
+            *(
+                self._perplexities(f"{metric.capitalize()}: {self.name}", *rows, _PAPER.format(f"Table {number}"))
+                for (metric, rows), number in compared
+            ),
+            *(self._every_path(name) for name in self.systems if self.experiment.has_every_path(name)),
             *self._chosen_paths(),
         ]
 
@@ -175,8 +182,7 @@ class Setup:
 
     def perplexities(self) -> Iterator[Record]:
         """Yield the perplexities of the tables on the tree's domains and on unseen domains, by row and run."""
-        in_domain, unseen = (self.rows_in_domain(), sorted(self.tree.domains)), (self.rows_unseen(), self.unseen)
-        for metric, (rows, domains) in {IN_DOMAIN: in_domain, ON_UNSEEN: unseen}.items():
+        for metric, (rows, domains) in self.compared().items():
             of_column = {**{domain: [domain] for domain in domains}, f"{_AVERAGE} of {len(domains)}": domains}
             for row, (column, averaged) in product(rows, of_column.items()):
                 yield from self._records({row: rows[row]}, averaged, column, metric)
@@ -215,8 +221,8 @@ class Setup:
 
     def comparisons(self) -> list[Comparison]:
         """Compare the perplexity of each row, averaged over domains, with that of its baselines."""
-        in_domain = self._compare(self.rows_in_domain(), sorted(self.tree.domains), f"in domain: {self.name}")
-        return [*in_domain, *self._compare(self.rows_unseen(), self.unseen, "unseen")]
+        in_domain, unseen = self.compared().values()
+        return [*self._compare(*in_domain, f"in domain: {self.name}"), *self._compare(*unseen, "unseen")]
 
     def _compare(self, rows: Rows, domains: Sequence[str], where: str) -> list[Comparison]:
         averages = list(self._records(rows, domains, where, PERPLEXITY))
@@ -236,7 +242,7 @@ class Setup:
         return [self.base, *(others if self.systems[system] == TREE else [])]
 
 
-# Tables
+# Tables and figures
 
 
 def costs(records: Records, systems: Sequence[str]) -> Table:
@@ -269,3 +275,36 @@ def costs(records: Records, systems: Sequence[str]) -> Table:
 def _paths(count: int, weights: str) -> str:
     number = "1 path" if count == 1 else f"{count} paths"
     return f"{number}, uniform" if weights == UNIFORM else number
+
+
+def tree_figure(name: str, tree: DomainTree, is_induced: bool) -> Plot:
+    """Create Figure 1 (hand-made tree) or 2 (induced tree)."""
+    note = (
+        f"{len(tree.names)} nodes, {len(tree.leaves)} leaves; a domain's path has {tree.mean_path_length:.1f} nodes on "
+        "average."
+    )
+    svg = draw_figure(8, 0.6 + 0.25 * len(tree.leaves), partial(_draw_tree, tree))
+    return Plot(f"tree-{name}", f"Figure {2 if is_induced else 1}. The tree {name}", svg, note)
+
+
+def _draw_tree(tree: DomainTree, axes: Axes) -> None:
+    """Draw the root on the left, leaves on the right, and each inner node centred between its children."""
+
+    def draw(row: int) -> tuple[float, float]:
+        """Draw a node and its descendants. Return its position; x is minus the longest distance to a leaf below."""
+        name, below = tree.names[row], [draw(child) for child in tree.children[row]]
+        if below:
+            x, y = min(x for x, _ in below) - 1, (below[0][1] + below[-1][1]) / 2
+        else:
+            x, y = 0.0, float(tree.drawn_leaves.index(name))
+        for to_x, to_y in below:
+            axes.plot([x, x, to_x], [y, to_y, to_y], color=GREY, linewidth=1)
+        offset, side = ((-3, 3), "right") if below else ((6, -3), "left")
+        label, size = name + others_on(tree, name), 7 if below else 9
+        axes.annotate(label, (x, y), offset, textcoords="offset points", ha=side, fontsize=size)
+        axes.plot(x, y, "o", color=COLOURS[0 if below else 2], markersize=4)
+        return x, y
+
+    draw(tree.parents.index(None))
+    axes.set_ylim(len(tree.leaves) - 0.5, -0.5)
+    axes.set_axis_off()

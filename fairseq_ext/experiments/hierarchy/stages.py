@@ -21,13 +21,13 @@ from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.hierarchy.config import (
     PATHS_FILE,
     RECORD_FILE,
+    VOTES,
     VOTES_FILE,
     Hierarchy,
     Induction,
     PathChoice,
 )
 from fairseq_ext.experiments.hierarchy.induce_tree import write_paths, write_tree
-from fairseq_ext.experiments.hierarchy.metric_names import VOTES
 from fairseq_ext.experiments.hierarchy.report import page
 from fairseq_ext.experiments.language_models import DATA_DIR, UNSEEN_DATA_DIR, LanguageModelRecipe, checkpoint_of
 from fairseq_ext.experiments.metrics.records import Record, Records

@@ -84,8 +84,8 @@ class RecurrentRecipe(Recipe[Recurrent]):
 
     def training_stages(self) -> list[Stage]:
         """Return a stage for each system, then that of the n-gram model."""
-        ngrams = [Stage(KNESER_NEY, self._train_ngrams)] if self.experiment.kneser_ney else []
-        return [*super().training_stages(), *ngrams]
+        ngrams, stages = self.experiment.kneser_ney, super().training_stages()
+        return [*stages, Stage(KNESER_NEY, lambda: [self._train_ngrams(ngrams.order)])] if ngrams else stages
 
     def train_run(self, run: Run) -> Step:
         """Return the step that trains one run."""
@@ -100,11 +100,8 @@ class RecurrentRecipe(Recipe[Recurrent]):
             vectors = {"vectors": _TRAINING_VECTORS_VERSION}
         return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed, **vectors})
 
-    def _train_ngrams(self) -> list[Step]:
-        config = self.experiment
-        assert config.kneser_ney is not None
-        order = config.kneser_ney.order
-        return [ngram_step(config.work_dir / KNESER_NEY, config.text("train"), order)]
+    def _train_ngrams(self, order: int) -> Step:
+        return ngram_step(self.experiment.work_dir / KNESER_NEY, self.experiment.text("train"), order)
 
     def measure(self) -> list[Step]:
         """Return the steps that measure all runs and the n-gram model: ``perplexity/RUN``."""
@@ -117,13 +114,12 @@ class RecurrentRecipe(Recipe[Recurrent]):
 
         def measure() -> Iterator[Record]:
             # Loads fairseq.
-            from fairseq_ext.experiments.perplexity import ContiguousScorer
+            from fairseq_ext.experiments.scoring import score_contiguous
 
-            scorer = ContiguousScorer.load(checkpoint, data, cpu=config.evaluate.cpu)
-            likelihoods = {split: scorer.score(split) for split in HELD_OUT}
+            likelihoods, parameters = score_contiguous(checkpoint, data, HELD_OUT, cpu=config.evaluate.cpu)
             sets = {split: (likelihood.nats, likelihood.tokens) for split, likelihood in likelihoods.items()}
             of = partial(Record, system=run.system.name, run=run.name, seed=run.seed)
-            return records_of(of, sets, scorer.num_parameters)
+            return records_of(of, sets, parameters)
 
         return measure_step(work_dir / "perplexity" / run.name, [checkpoint, data], _MEASUREMENT, measure)
 

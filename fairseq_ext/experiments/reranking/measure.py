@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.fairseq_cli import quieten_fairseq
@@ -23,27 +24,26 @@ from fairseq_ext.base.json_file import write_json
 from fairseq_ext.base.provenance import provenance_of
 from fairseq_ext.base.steps import Step, run_step
 from fairseq_ext.experiments.dagru import KNESER_NEY
-from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE
-from fairseq_ext.experiments.metrics.corpus_metrics import bleu_metric, bleu_tokenizer
+from fairseq_ext.experiments.metrics.bootstrap import resampled_sums
+from fairseq_ext.experiments.metrics.comparison import COMPARISONS_FILE, Comparison, compare_resamples
+from fairseq_ext.experiments.metrics.corpus_metrics import SacrebleuMetric, bleu_metric, bleu_tokenizer
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
 from fairseq_ext.experiments.ngrams import NgramModel
+from fairseq_ext.experiments.reranking.choices import bleu_of_choice, choose, count_hypotheses, find_weights
 from fairseq_ext.experiments.reranking.config import LIST, Reranking
-from fairseq_ext.experiments.reranking.evaluation import bleu_of_choice, choose, count_hypotheses, evaluate
 from fairseq_ext.experiments.reranking.nbest import FIRST_BEST, WORDS, NBest, read_nbest
-from fairseq_ext.experiments.reranking.tuning import find_weights
 from fairseq_ext.experiments.train import best_checkpoint
 from fairseq_ext.text.split import HELD_OUT
 from fairseq_ext.text.subwords import DICT_FILE, MODEL_FILE, encode_lines, load_subwords
 from fairseq_ext.text.text_files import read_lines, read_lines_like, stream_lines, write_lines
 
 PERPLEXITY = "perplexity"
+ALL = "all"  # set of all sentences
 _VERSION, _SCORES_VERSION = 3, 2
 _SCORES_FILE = "scores.npy"
 
 # Lines of a split by domain.
 References = Mapping[str, Sequence[str]]
-# N texts → N natural logarithms of their probabilities.
-Scores = Callable[[Sequence[str]], np.ndarray]
 
 
 def rerank_step(config: Reranking) -> Step:
@@ -127,6 +127,57 @@ def _pairs(config: Reranking) -> list[tuple[str, str]]:
     return [(row, baseline) for row, baselines in compared.items() for baseline in baselines]
 
 
+# Scores of translations
+
+
+def evaluate(
+    texts: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    groups: Mapping[str, np.ndarray],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    tokenizer: str,
+    resamples: int,
+    seed: int,
+) -> tuple[list[Record], list[Comparison]]:
+    """Score translations by row, and compare pairs of rows with a paired bootstrap over sentences.
+
+    Args:
+        texts: translations by row.
+        references: one reference per sentence.
+        groups: indices of sentences by group, which are scored in addition to the set of all sentences.
+        pairs: rows and their baselines.
+        tokenizer: sacrebleu tokeniser for BLEU.
+        resamples: number of bootstrap resamples.
+        seed: random seed of the resamples.
+    """
+    sets = {ALL: np.arange(len(references)), **groups}
+    records: list[Record] = []
+    scores: dict[tuple[str, str, str], np.ndarray] = {}  # by metric, row and set: the score, then R resamples (1+R)
+    for metric_name, metric in score_metrics(tokenizer).items():
+        for row, counts in zip(texts, metric.count(list(texts.values()), references), strict=True):
+            for name, rows in sets.items():
+                # The same seed draws the same sentences, so resamples are paired.
+                sums = resampled_sums(counts[rows], resamples, [seed, *name.encode()])
+                values = scores[metric_name, row, name] = np.array([metric.score(draw) for draw in sums.tolist()])
+                of = Record(system=row, run=row, domain=name, metric=metric_name, value=float(values[0]), n=len(rows))
+                records.append(of)
+    comparisons = [
+        compare_resamples(
+            row, baseline, metric, name, scores[metric, row, name] - scores[metric, baseline, name], len(rows)
+        )
+        for row, baseline in pairs
+        for metric in score_metrics(tokenizer)
+        for name, rows in sets.items()
+    ]
+    return records, comparisons
+
+
+def score_metrics(tokenizer: str) -> dict[str, SacrebleuMetric]:
+    """Return the metrics of translations, BLEU with a tokeniser of sacrebleu."""
+    return {"BLEU": bleu_metric(tokenizer), "chrF": SacrebleuMetric(CHRF)}
+
+
 # Texts
 
 
@@ -166,7 +217,7 @@ class SentenceModel(NamedTuple):
 
     name: str  # of its row
     files: Sequence[Path]
-    load: Callable[[], Scores]  # slow
+    score: Callable[[Sequence[str]], np.ndarray]  # N texts → N natural logarithms of their probabilities
 
 
 def _models(config: Reranking, domain: str) -> list[SentenceModel]:
@@ -174,23 +225,21 @@ def _models(config: Reranking, domain: str) -> list[SentenceModel]:
     subwords, data, ngrams = config.translation.data / MODEL_FILE, config.lm_data(domain), config.ngram_file(domain)
     checkpoints = {name: best_checkpoint(config, f"{name}@{domain}") for name in config.systems}
 
-    def load_ngrams() -> Scores:
-        model, processor = NgramModel.load(ngrams), load_subwords(subwords)
-        return lambda texts: model.score(list(encode_lines(processor, texts)))
+    def by_ngrams(texts: Sequence[str]) -> np.ndarray:
+        return NgramModel.load(ngrams).score(list(encode_lines(load_subwords(subwords), texts)))
 
-    def load_fairseq(checkpoint: Path) -> Scores:
+    def by_fairseq(checkpoint: Path, texts: Sequence[str]) -> np.ndarray:
         # Imported here because this loads torch, which cached scores do not need.
-        from fairseq_ext.experiments.encoding import LanguageModel
-        from fairseq_ext.experiments.reranking.fairseq_scores import score_lines
+        from fairseq_ext.experiments.scoring import LanguageModel
 
         quieten_fairseq()
-        model, processor = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu), load_subwords(subwords)
-        return lambda texts: score_lines(model, encode_lines(processor, texts), config.rerank.max_tokens)
+        model = LanguageModel.load(checkpoint, data, cpu=config.rerank.cpu)
+        return model.score_lines(encode_lines(load_subwords(subwords), texts), config.rerank.max_tokens)
 
     return [
-        *([SentenceModel(KNESER_NEY, [ngrams, subwords], load_ngrams)] if config.kneser_ney else []),
+        *([SentenceModel(KNESER_NEY, [ngrams, subwords], by_ngrams)] if config.kneser_ney else []),
         *(
-            SentenceModel(name, [path, data / DICT_FILE, subwords], partial(load_fairseq, path))
+            SentenceModel(name, [path, data / DICT_FILE, subwords], partial(by_fairseq, path))
             for name, path in checkpoints.items()
         ),
     ]
@@ -210,6 +259,6 @@ def score_texts(model: SentenceModel, texts: Sequence[str], folder: Path) -> np.
     distinct = list(dict.fromkeys(texts))
     options = {"version": _SCORES_VERSION, "texts": hashlib.sha256("\n".join(distinct).encode()).hexdigest()}
     output = folder / f"{model.name}-{provenance_of(model.name, model.files, options).fingerprint[:16]}"
-    run_step(Step(output, model.files, options, lambda made: np.save(made / _SCORES_FILE, model.load()(distinct))))
+    run_step(Step(output, model.files, options, lambda made: np.save(made / _SCORES_FILE, model.score(distinct))))
     scores = dict(zip(distinct, np.load(output / _SCORES_FILE), strict=True))
     return np.array([scores[text] for text in texts])

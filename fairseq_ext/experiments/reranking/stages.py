@@ -62,8 +62,9 @@ class RerankingRecipe(Recipe[Reranking]):
 
     def training_stages(self) -> list[Stage]:
         """Return a stage for each language model, then those of the n-gram models and the n-best lists."""
-        ngrams = [Stage(KNESER_NEY, self._train_ngrams)] if self.experiment.kneser_ney else []
-        return [*super().training_stages(), *ngrams, Stage("translate", self._translate, early=True)]
+        ngrams, stages = self.experiment.kneser_ney, super().training_stages()
+        stages += [Stage(KNESER_NEY, partial(self._train_ngrams, ngrams.order))] if ngrams else []
+        return [*stages, Stage("translate", self._translate, early=True)]
 
     def train_run(self, run: Run) -> Step:
         """Return the step that trains the language model of a domain."""
@@ -75,11 +76,9 @@ class RerankingRecipe(Recipe[Reranking]):
             arguments += ["--word-vectors", str(inputs[-1] / VECTORS_FILE)]
         return train_step(config, run, inputs, arguments, {"system": options, "seed": run.seed})
 
-    def _train_ngrams(self) -> list[Step]:
+    def _train_ngrams(self, order: int) -> list[Step]:
         config = self.experiment
-        assert config.kneser_ney is not None
         texts = {domain: config.translation.pieces(domain, "train") for domain in config.domains}
-        order = config.kneser_ney.order
         return [ngram_step(config.ngram_file(domain).parent, text, order) for domain, text in texts.items()]
 
     def _translate(self) -> list[Step]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -11,9 +12,19 @@ from pydantic import Field, model_validator
 from fairseq_ext.base.fairseq_cli import option_of
 from fairseq_ext.base.option import names_in
 from fairseq_ext.base.sections import EMPTY_AS_DEFAULTS, Count, Number
-from fairseq_ext.experiments.config import Measuring
+from fairseq_ext.experiments.config import Measuring, Run
 from fairseq_ext.experiments.language_models import LanguageModel, LanguageModelExperiment, text_files
 from fairseq_ext.modules.language_model_options import TOPIC_MODEL
+
+SAMPLES_FILE = "samples.json"
+PERPLEXITY = "perplexity"
+TOPIC_0 = {"topic": 0}  # dimension of perplexities of topic 0 alone
+ENTROPY, DEAD = "entropy", "dead topics"
+BASE_TEXT = "base text"  # all domains of the base: perplexity of their mean loss
+METEOR = "METEOR (exact and stem)"
+TEXT_METRICS = ("Dist-2", "Dist-3", "BLEU-2", "BLEU-3", METEOR, "ROUGE-L")
+COHERENCE = "coherence"  # dimensions: ``words``, how they are found, and ``top``, the number of words
+NEAR, USED = "near", "used"  # methods of finding the words of topics
 
 
 class Evaluation(Measuring):
@@ -95,6 +106,10 @@ class Topics(LanguageModelExperiment[TopicModel]):
     def domains_of(self, name: str) -> list[str]:
         """Return the domains that a system is measured on: its own, or all for the base."""
         return self.domains if name == self.base_system.name else self.systems[name].domains
+
+    def topics_file(self, run: Run) -> Path:
+        """Return the file of the topics of a run."""
+        return self.work_dir / "topics" / run.name / "topics.json"
 
     @property
     def base_domains(self) -> Sequence[str]:

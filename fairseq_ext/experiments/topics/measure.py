@@ -19,9 +19,8 @@ from fairseq_ext.criterions.topic_language_modeling import count_dead_topics, to
 from fairseq_ext.experiments.config import Run
 from fairseq_ext.experiments.language_models import DATA_DIR, checkpoint_of
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Record, write_rows
-from fairseq_ext.experiments.perplexity import Batch, LanguageModelScorer, Likelihood
-from fairseq_ext.experiments.topics.config import Topics
-from fairseq_ext.experiments.topics.metric_names import (
+from fairseq_ext.experiments.scoring import Batch, LanguageModelScorer, Likelihood
+from fairseq_ext.experiments.topics.config import (
     BASE_TEXT,
     COHERENCE,
     DEAD,
@@ -31,7 +30,7 @@ from fairseq_ext.experiments.topics.metric_names import (
     SAMPLES_FILE,
     TOPIC_0,
     USED,
-    topics_file,
+    Topics,
 )
 from fairseq_ext.experiments.topics.texts import choose_prompts, continue_prompts, text_metrics
 from fairseq_ext.experiments.topics.words import (
@@ -70,7 +69,7 @@ def measure_run(folder: Path, config: Topics, run: Run) -> None:
         records += [of(domain=domain, metric=metric, value=score, n=len(written)) for metric, score in scores.items()]
     if hasattr(scorer.model, "num_topics"):
         topics, of_topics = _find_topics(config, scorer, domains[0], partial(of, domain=domains[0]))
-        write_json(folder / topics_file(config, run).name, {"topics": topics})
+        write_json(folder / config.topics_file(run).name, {"topics": topics})
         scorer.model.decoder.forced_topic = 0  # last, because this is not reset
         records += [*of_topics, *_perplexities(config, scorer, partial(of, dims=TOPIC_0), domains)]
     write_rows(folder / RECORDS_FILE, records)

@@ -5,7 +5,7 @@ The paper uses GPT-2 as the base, and different and far larger text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,7 @@ from fairseq_ext.experiments.metrics.records import Dimension, Records
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.metrics.tables import Column, Table
 from fairseq_ext.experiments.report import compare_systems, metric_column, tuning_tables
-from fairseq_ext.experiments.topics.config import Topics
-from fairseq_ext.experiments.topics.metric_names import (
+from fairseq_ext.experiments.topics.config import (
     BASE_TEXT,
     COHERENCE,
     DEAD,
@@ -25,7 +24,7 @@ from fairseq_ext.experiments.topics.metric_names import (
     TEXT_METRICS,
     TOPIC_0,
     USED,
-    topics_file,
+    Topics,
 )
 
 _PAPER = "{} in the paper on the Topic Aware Transformer."
@@ -36,18 +35,16 @@ WAYS = {USED: "Words by use", NEAR: "Nearest words"}
 def page(config: Topics, records: Records) -> Page:
     """Create the report from records and the files of topics."""
     sections = {domain: _of_domain(config, records, domain) for domain in config.domains}
-    compared = compare_systems(
-        records, config.compare or default_pairs(config), PERPLEXITY, [*config.domains, BASE_TEXT]
-    )
+    plain = [system for system in config.adapted if not system.has_topics]
+    # By default, systems with topics are compared with those without on the same domain.
+    pairs = config.compare or {
+        one.name: tuple(other.name for other in plain if other.domains == one.domains)
+        for one in config.adapted
+        if one.has_topics
+    }
+    compared = compare_systems(records, pairs, PERPLEXITY, [*config.domains, BASE_TEXT])
     summary = f"Topic models: {len(records.systems(PERPLEXITY))} systems on {', '.join(config.domains)}."
     return Page(config.work_dir.name, summary, {**sections, "Tuning": tuning_tables(records)}, compared)
-
-
-def default_pairs(config: Topics) -> dict[str, list[str]]:
-    """Map each system with topics to the systems without topics on the same domain."""
-    plain = [system for system in config.adapted if not system.has_topics]
-    steered = [system for system in config.adapted if system.has_topics]
-    return {one.name: [other.name for other in plain if other.domains == one.domains] for one in steered}
 
 
 def _of_domain(config: Topics, records: Records, domain: str) -> list[Table]:
@@ -115,14 +112,13 @@ def _systems(records: Records, metric: str, domain: str, **dims: Dimension) -> l
     return [system for system in records.systems(metric) if records.of(system, metric, domain, **dims)]
 
 
-def topic_tables(config: Topics, domain: str) -> list[Table]:
+def topic_tables(config: Topics, domain: str) -> Iterator[Table]:
     """Create a table of the topics of each system's first run."""
-    systems = [system.name for system in config.adapted if system.domains == [domain] and system.has_topics]
-    runs = [config.runs[name][0] for name in systems]
-    files = {run.name: topics_file(config, run) for run in runs}
-    return [
-        _topic_table(name, read_json(path, "measure again")["topics"]) for name, path in files.items() if path.is_file()
-    ]
+    for system in config.adapted:
+        run = config.runs[system.name][0]
+        path = config.topics_file(run)
+        if system.domains == [domain] and system.has_topics and path.is_file():
+            yield _topic_table(run.name, read_json(path, "measure again")["topics"])
 
 
 def _topic_table(run: str, topics: Sequence[Mapping[str, Any]]) -> Table:

@@ -17,7 +17,6 @@ from fairseq_ext.experiments.metrics.records import Record, Records
 from fairseq_ext.experiments.metrics.render import Page
 from fairseq_ext.experiments.report import measure_step
 from fairseq_ext.experiments.topics.config import Topics
-from fairseq_ext.experiments.topics.metric_names import topics_file
 from fairseq_ext.experiments.topics.report import page
 from fairseq_ext.text.byte_level_bpe import TOKENIZER_FILE
 from fairseq_ext.text.line_split import text_path
@@ -61,7 +60,7 @@ class TopicsRecipe(LanguageModelRecipe[Topics]):
             "seed": config.seed,
         }
         inputs = [checkpoint_of(config, run), work_dir / DATA_DIR, *texts, *pieces]
-        return Step(topics_file(config, run).parent, inputs, options, build)
+        return Step(config.topics_file(run).parent, inputs, options, build)
 
     def _measure_baselines(self, domain: str) -> Step:
         config, work_dir = self.experiment, self.experiment.work_dir
@@ -80,7 +79,7 @@ class TopicsRecipe(LanguageModelRecipe[Topics]):
 
     def page_files(self) -> Sequence[Path]:
         """Return the files of the topics of all runs."""
-        return [topics_file(self.experiment, run) for run in self.experiment.all_runs]
+        return [self.experiment.topics_file(run) for run in self.experiment.all_runs]
 
     def page(self, records: Records) -> Page:
         """Make the page of tables of the Topic Aware Transformer paper, and of the topics."""

@@ -20,8 +20,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from tqdm import tqdm
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.topics.config import Evaluation
-from fairseq_ext.experiments.topics.metric_names import METEOR
+from fairseq_ext.experiments.topics.config import METEOR, Evaluation
 from fairseq_ext.text.encoders import fairseq_bpe_options
 
 _BATCH = 32  # prompts
@@ -81,7 +80,7 @@ def continue_prompts(
 
 
 def text_metrics(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """Compute all metrics of :data:`~.measurement.TEXT_METRICS`, with one reference per text."""
+    """Compute the metrics ``TEXT_METRICS``, with one reference per text."""
     return {
         **{f"Dist-{n}": distinct_share(texts, n) for n in (2, 3)},
         **{f"BLEU-{n}": bleu(texts, references, n) for n in (2, 3)},

@@ -24,7 +24,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.perplexity import Batch
+from fairseq_ext.experiments.scoring import Batch
 from fairseq_ext.text.byte_level_bpe import TOKENIZER_FILE
 from fairseq_ext.text.model_tokenizer import read_model_tokenizer
 from fairseq_ext.text.split import stable_hash

@@ -17,8 +17,7 @@ from fairseq_ext.base.domain_names import domain_tag
 from fairseq_ext.base.jobs import JOBS_DIR, THIS_MACHINE, Engine, fill_by_jobs, remove_jobs
 from fairseq_ext.base.steps import Step, versions
 from fairseq_ext.classifiers.classifier import Teacher, TfidfTeacher, input_files
-from fairseq_ext.classifiers.labelling import base_path
-from fairseq_ext.classifiers.teacher import train_teacher
+from fairseq_ext.classifiers.teacher import base_path, train_teacher
 from fairseq_ext.convert.steps import base_files
 from fairseq_ext.data.binarise import binarise, binarise_files
 from fairseq_ext.experiments.base import BASE

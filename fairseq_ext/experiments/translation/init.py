@@ -22,10 +22,9 @@ from fairseq_ext.base.processes import cores
 from fairseq_ext.base.steps import atomic_write
 from fairseq_ext.convert.steps import WEIGHTS, base_files
 from fairseq_ext.text.cleaning.language_id import SAMPLE, check_sides
-from fairseq_ext.text.downloads import fetch_packages, is_requirement
+from fairseq_ext.text.downloads import fetch_packages, folders_with, is_requirement, sizes_in
 from fairseq_ext.text.entries import Corpora, find_corpora
 from fairseq_ext.text.languages import has_spaces
-from fairseq_ext.text.package_folder import folders_with, sizes_in
 
 TEMPLATE = Path(__file__).with_name("own.yaml.jinja")
 WHERE = (

@@ -8,12 +8,11 @@ texts, which may have several lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.errors import InputError, naming, shown
 from fairseq_ext.serve.runtime.pieces import Pieces, split
 from fairseq_ext.serve.runtime.tags import PLAIN, Syntax
 from fairseq_ext.text.languages import is_same_language
@@ -75,7 +74,7 @@ class Document:
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Yield the texts to translate, in order, each with its dialect of placeholders."""
-        with self._named_errors():
+        with naming(self.path):
             for part in self.format.read(self.path, self.filling):
                 if isinstance(part, Edit):
                     for pieces in part.pieces:
@@ -88,7 +87,7 @@ class Document:
             InputError: if there are more or fewer translations than texts.
         """
         left = iter(translations)
-        with self._named_errors():
+        with naming(self.path):
             self.format.write(self.path, self._parts(left), file)
             if next(left, _END) is not _END:
                 raise _changed()
@@ -106,13 +105,6 @@ class Document:
             self.filled += is_whole
             joined = [pieces.join(translated) for pieces, translated in zip(part.pieces, texts, strict=True)]  # type: ignore[arg-type]
             yield part.write(joined) if is_whole else part.original
-
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except InputError as error:
-            raise InputError(f"{self.path}: {error}") from None
 
 
 def _changed() -> InputError:

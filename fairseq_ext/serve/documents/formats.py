@@ -9,7 +9,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.serve.documents import markup_documents as markup
 from fairseq_ext.serve.documents import toolkit_documents
 from fairseq_ext.serve.documents.catalogue import read_po, write_po
-from fairseq_ext.serve.documents.document import Document, Filling, Format
+from fairseq_ext.serve.documents.document import Format
 from fairseq_ext.serve.documents.json_documents import read_json, read_xcstrings
 
 TEXT = "text"
@@ -54,11 +54,6 @@ _BEGINNINGS = (
     (rb"(#.*\n|\s)*msgid\s*\"", "a gettext catalogue"),
     (rb"#!", "a program"),
 )
-
-
-def document(path: Path, name: str, filling: Filling) -> Document:
-    """Return a document of a format."""
-    return Document(path, FORMATS[name], filling)
 
 
 def format_of(path: Path) -> str:

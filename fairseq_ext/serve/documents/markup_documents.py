@@ -197,10 +197,8 @@ def _xliff_unit(unit: list[str], filling: Filling, scope: _Scope) -> str | Edit:
     if finished and finished.keys().isdisjoint(key for key, _ in texts):
         return original  # it is segmented in another way
     syntax = PREFORMATTED_XML if scope.is_preformatted else XML
-    pieces = {
-        key: split(text, syntax, filling.dialect) for key, text in texts if key is not None and key not in finished
-    }
-    pieces = {key: segment for key, segment in pieces.items() if segment.texts}
+    segments = ((key, split(text, syntax, filling.dialect)) for key, text in texts if key not in (None, *finished))
+    pieces = {key: segment for key, segment in segments if segment.texts}
     if not pieces:
         return original
 

@@ -26,8 +26,6 @@ _CLASSES = {
     "resx": ("resx.RESXFile",),
     "qt": ("ts2.tsfile",),
 }
-
-
 # What is not to be translated.
 _OTHERS: dict[str, Callable[[Any], Any]] = {
     "android": lambda unit: re.fullmatch(r"[@?][\w.:+]*/?[\w.]+", unit.source),  # names another resource
@@ -35,11 +33,6 @@ _OTHERS: dict[str, Callable[[Any], Any]] = {
     # Objects, and names of a form's controls.
     "resx": lambda unit: {"type", "mimetype"} & {*unit.xmlelement.keys()} or unit.getid().startswith(">>"),
 }
-
-
-def _class(name: str, which: int = 0) -> Any:
-    module, _, kind = _CLASSES[name][which].partition(".")
-    return getattr(_module(name, f"translate.storage.{module}"), kind)
 
 
 def _module(name: str, module: str) -> Any:
@@ -60,13 +53,14 @@ def _guarded(name: str, parse: Callable[[], Any]) -> Any:
 
 def _store(name: str, data: bytes) -> Any:
     """Parse a file."""
+    which = 0
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        kind = _class(name, -1)
-    else:
-        kind = _class(name)
-    store = _guarded(name, lambda: kind.parsestring(data))
+        which = -1
+    module, _, kind = _CLASSES[name][which].partition(".")
+    parse = getattr(_module(name, f"translate.storage.{module}"), kind).parsestring
+    store = _guarded(name, lambda: parse(data))
     for item in store.body.iterfind("string-array/item") if name == "android" else ():
         if item.getparent().get("translatable") != "false":
             unit = store.UnitClass(None, xmlelement=item)

@@ -68,7 +68,7 @@ class Job:
             return None
         manifest = read_manifest(self.system)
         filling = Filling(manifest.languages, manifest.name, self.every, self.wanted.dialect)
-        return formats.document(self.source, self.format, filling)
+        return Document(self.source, formats.FORMATS[self.format], filling)
 
     @property
     def fingerprint(self) -> str:

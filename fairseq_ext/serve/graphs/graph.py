@@ -237,11 +237,12 @@ class Graph:
     def _constant(self, value: Tensor | np.ndarray | Sequence[int] | float) -> str:
         """Return the name of a constant. The same object is stored once."""
         if id(value) not in self._constants:
-            self._constants[id(value)] = (f"constant_{len(self._constants)}", _array(value), value)
+            self._constants[id(value)] = (f"constant_{len(self._constants)}", as_array(value), value)
         return self._constants[id(value)][0]
 
 
-def _array(value: Tensor | np.ndarray | Sequence[int] | float) -> np.ndarray:
+def as_array(value: Tensor | np.ndarray | Sequence[int] | float) -> np.ndarray:
+    """Return tensors and numbers as float32."""
     if isinstance(value, Tensor):
         return np.ascontiguousarray(value.detach().float().cpu().numpy())
     return np.array(value, np.float32) if isinstance(value, float) else np.asarray(value)
@@ -265,6 +266,6 @@ def _write_outside(path: Path, arrays: Mapping[str, np.ndarray]) -> list[TensorP
 
 def to_int8(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Quantize a matrix to int8 with one scale per row: P×K, P."""
-    exact = _array(weight)
+    exact = as_array(weight)
     scales = np.maximum(np.abs(exact).max(1), 1e-30) / _LARGEST
     return np.rint(exact / scales[:, None]).astype(np.int8), scales.astype(np.float32)

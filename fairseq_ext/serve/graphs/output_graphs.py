@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.patches.models import OUTPUT_BIAS
-from fairseq_ext.serve.graphs.graph import Graph, to_int8
+from fairseq_ext.serve.graphs.graph import Graph, as_array, to_int8
 from fairseq_ext.serve.runtime.tables import BLOCK
 
 
@@ -36,8 +36,8 @@ def _write_tables(model: Any, path: Path, is_int8: bool) -> None:
     embeddings = decoder.embed_tokens(torch.arange(len(output.weight), device=output.weight.device))
     target, rows = _with_rows_of(embeddings, output.weight, rows)
     bias = getattr(decoder, OUTPUT_BIAS, output.bias)
-    arrays: dict[str, Any] = {"source": source, "target": target, "rows": _array(rows)}
-    arrays["bias"] = _array(torch.zeros(len(output.weight)) if bias is None else bias)
+    arrays: dict[str, Any] = {"source": source, "target": target, "rows": as_array(rows)}
+    arrays["bias"] = as_array(torch.zeros(len(output.weight)) if bias is None else bias)
     if is_int8:
         arrays["rows"], arrays["scales"] = to_int8(rows)
     np.savez(path, **arrays)
@@ -50,10 +50,6 @@ def _with_rows_of(table: Tensor, output: Tensor, rows: Tensor) -> tuple[np.ndarr
     is_new[:size] = (table[:size] != output[:size]).any(1)
     places[is_new.numpy()] = len(rows) + np.arange(int(is_new.sum()))
     return places.astype(np.int32), torch.cat([rows, table[is_new]])
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
 
 
 def _add_logits(graph: Graph, width: int) -> None:

@@ -137,13 +137,13 @@ class SideGraph:
         else:
             x = self.linear(_ACTIVATIONS[name](hidden), layer.fc2, x)
         if self.is_adapted and not isinstance(layer.adapter, LayerRouter):
-            x = self.adapt(x, layer.adapter.bank, self.weights_used(x, layer.adapter.router))
+            x = self.adapt(x, layer.adapter.bank, self.weights(x, layer.adapter.router))
         return x if layer.normalize_before else self.norm(x, layer.final_layer_norm)
 
     def begin(self, x: Value, layer: Any) -> None:
         """Compute the adapter weights of a layer with low-rank adapters on its linear layers."""
         if self.is_adapted and isinstance(layer.adapter, LayerRouter):
-            self.mixture = self.weights_used(x, layer.adapter.router)
+            self.mixture = self.weights(x, layer.adapter.router)
 
     def adapt(self, x: Value, bank: AdapterBank, weights: Value) -> Value:
         """Compute ``x + Σ_d w_d · up_d(relu(down_d(norm(x))))``.
@@ -159,17 +159,14 @@ class SideGraph:
         residual = (self.cut(x, width) + biases).reshape(-1, width)
         return graph.from_chosen(self.weighted(hidden, weights), bank.up_weight, used, residual)
 
-    def weights_used(self, x: Value, router: Any) -> Value:
-        """Return the weights of the adapters in use: B×T×A or B×1×A."""
-        return self.graph.op("Gather", self.weights(x, router), self.used, axis=2)
-
     def weights(self, x: Value, router: Any) -> Value:
-        """Return the weights of a layer's adapters: B×T×D or B×1×D."""
-        if not isinstance(router, GateRouter):
-            return self.given
-        own = _gate_weights(self.gate_logits(x, router), router)
-        self.gates.append(own * self.graph.op("Sub", 1.0, self.is_forced) + self.given * self.is_forced)
-        return self.gates[-1]
+        """Return the weights of the adapters of a layer that are in use: B×T×A or B×1×A."""
+        weights = self.given
+        if isinstance(router, GateRouter):
+            own = _gate_weights(self.gate_logits(x, router), router)
+            weights = own * self.graph.op("Sub", 1.0, self.is_forced) + self.given * self.is_forced
+            self.gates.append(weights)
+        return self.graph.op("Gather", weights, self.used, axis=2)
 
     def gate_logits(self, x: Value, router: GateRouter) -> Value:
         """Return gate logits: the mean score of all tokens so far, plus the known logits; B×T×D or B×1×D."""

@@ -24,9 +24,9 @@ Route = dict[str, np.ndarray]
 class Model:
     """Encoder, decoder and tables, loaded from files. Several threads may share one instance."""
 
-    def __init__(self, folder: Path, precision: str, threads: int = 1, device: str = "cpu") -> None:
+    def __init__(self, folder: Path, precision: str, device: str = "cpu") -> None:
         encoder, decoder, self._output_layer, best, tables = (folder / name for name in graph_files(precision))
-        self._encoder, self._decoder, self._best = (Session(path, threads, device) for path in (encoder, decoder, best))
+        self._encoder, self._decoder, self._best = (Session(path, device) for path in (encoder, decoder, best))
         self.tables = Tables(tables, precision)
         inputs = self._decoder.inputs
         self.caches = [inputs[name] for name in inputs if name.startswith("key_")]  # B×h×d×P
@@ -41,12 +41,12 @@ class Model:
 
     def encode(self, tokens: np.ndarray, route: Route) -> dict[str, np.ndarray]:
         """Run the encoder on B×S tokens, and return its outputs by name."""
-        feed = {"tokens": tokens, "embedded": self.tables.embed_source(tokens), **route}
+        feed = {"tokens": tokens, "embedded": self.tables.vectors(self.tables.source[tokens]), **route}
         return dict(zip(self._encoder.outputs, self._encoder.run(feed), strict=True))
 
     def step(self, tokens: np.ndarray, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the decoder on B×W tokens, and return its outputs by name."""
-        feed = {**feed, "embedded": self.tables.embed_target(tokens)}
+        feed = {**feed, "embedded": self.tables.vectors(self.tables.target[tokens])}
         return dict(zip(self._decoder.outputs, self._decoder.run(feed), strict=True))
 
 

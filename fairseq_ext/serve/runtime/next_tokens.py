@@ -89,7 +89,8 @@ class NextTokens:
         """
         shape = step.tokens.shape[:2]
         asked = self._asked(step)
-        banned = _repetitions(step.tokens, self._options.no_repeat_ngram_size)
+        size, hypotheses = self._options.no_repeat_ngram_size, step.tokens.reshape(-1, step.tokens.shape[2])
+        banned = [_completions(tokens.tolist(), size) for tokens in hypotheses] if size else []
         most = 2 * self._options.beam + _SPECIAL + max(map(len, banned), default=0)
         found = self._output.several(states, asked.reshape(len(states), -1), most)
         of_asked, scores, tokens = (each.reshape(*shape, -1) for each in found)
@@ -136,13 +137,8 @@ class NextTokens:
         wanted[asked[..., _FORCED + 1 :] == self._vocabulary.pad] = -np.inf
 
 
-def _repetitions(tokens: np.ndarray, size: int) -> list[set[int]]:
-    """Return, for each hypothesis, the tokens that would repeat one of its n-grams of this size (0: none)."""
-    return [_completions(row.tolist(), size) for row in tokens.reshape(-1, tokens.shape[2])] if size else []
-
-
 def _completions(tokens: list[int], size: int) -> set[int]:
-    """Return the tokens that followed earlier occurrences of the last ``size - 1`` tokens."""
+    """Return the tokens that would repeat an n-gram: those that followed earlier occurrences of the last tokens."""
     if len(tokens) < size:
         return set()
     last = tokens[len(tokens) - size + 1 :]

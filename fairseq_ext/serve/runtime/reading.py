@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from fairseq_ext.base.errors import InputError
-from fairseq_ext.serve.runtime.manifest import GATES, Manifest
+from fairseq_ext.base.errors import InputError, naming
+from fairseq_ext.serve.runtime.manifest import BASE, CLASSIFIER, GATES, Manifest
+from fairseq_ext.serve.runtime.model import Model
 from fairseq_ext.serve.runtime.pieces import MARK, keep, stow, without_marks
 from fairseq_ext.serve.runtime.placing import LONGEST_KEPT, Marked
 from fairseq_ext.serve.runtime.requests import Request
-from fairseq_ext.serve.runtime.routes import Routes
 from fairseq_ext.serve.runtime.searches import Sentence
 from fairseq_ext.serve.runtime.sentences import cut
 from fairseq_ext.serve.runtime.tags import cut as split_at
@@ -29,6 +30,54 @@ _UNIT = re.compile(
 )
 _PLACEHOLDER_WORK = 16  # subwords that take as long as a placeholder, which has to be kept
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])’(?=[^\W\d_])")
+
+
+class Routes:
+    """The routes of an exported system, and the domains to which they lead.
+
+    Args:
+        name: name of the system, for messages.
+        domains: in the order of the weights.
+        has_tags: whether the model reads domain tags; there is then no route without a domain.
+        classifier: predicts the domains of texts; None if the system has none.
+
+    Attributes:
+        names: routes that a request may name.
+        default: route of requests that name none: ``gates`` if available, else ``classifier``. A system that does not
+            use domains has ``base``. None if every request has to name a route.
+    """
+
+    default: str | None
+
+    def __init__(self, name: str, domains: Sequence[str], model: Model, has_tags: bool, classifier: Any) -> None:
+        self._name, self._domains, self._has_tags, self.classifier = name, list(domains), has_tags, classifier
+        takes_domains = model.num_adapters > 0 or has_tags
+        choosing = [GATES] if model.has_gates else []
+        if classifier is not None and takes_domains:
+            choosing.append(CLASSIFIER)
+        self.names = [*choosing, *([] if has_tags else [BASE]), *(self._domains if takes_domains else [])]
+        self.default = next(iter(choosing), None if takes_domains else BASE)
+
+    def choose(self, asked: str | None, label: str) -> str:
+        """Return the route that a request names, or the default one."""
+        route = asked or self.default
+        if route is None:
+            raise InputError(f"{label}: {self._name} needs a route; choose one of {', '.join(self.names)}")
+        if route not in self.names:
+            raise InputError(f"{label}: {self._name} has no route {route!r}; choose one of {', '.join(self.names)}")
+        return route
+
+    def domains(self, texts: Sequence[str], routes: Sequence[str]) -> list[str | None]:
+        """Return the domain of each text, or None where the route has none."""
+        domains: list[str | None] = [route if route in self._domains else None for route in routes]
+        unknown = [index for index, route in enumerate(routes) if route == CLASSIFIER and texts[index]]
+        if unknown:
+            probs = self.classifier.predict([texts[index] for index in unknown])
+            # One column more than domains is the class base, which has no adapter; a system with tags has no base.
+            best = (probs[:, : len(self._domains)] if self._has_tags else probs).argmax(axis=1)
+            for index, number in zip(unknown, best.tolist(), strict=True):
+                domains[index] = self._domains[number] if number < len(self._domains) else None
+        return domains
 
 
 @dataclass(frozen=True)
@@ -91,10 +140,8 @@ class Reader:
         questions = []
         for index, (request, text, route, domain) in enumerate(zip(requests, texts, routes, domains, strict=True)):
             question = Question(text, route, domain, request, (self.terms, spelled[id(request.terms)]))
-            try:
+            with naming(label(index)):
                 question.sentences.extend(self._sentence(question, part) for part in self._parts(text, domain))
-            except InputError as error:
-                raise InputError(f"{label(index)}: {error}") from None
             questions.append(question)
         return questions
 

@@ -17,11 +17,10 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
 class Session:
-    """A graph in ONNX Runtime. Its errors are one line that names the file.
+    """A graph in ONNX Runtime, computed by one thread. Its errors are one line that names the file.
 
     Args:
         graph: file of the graph.
-        threads: threads within an operator.
         device: ``cpu``, or ``cuda`` if ONNX Runtime supports it.
         constants: what :func:`as_constants` made of arrays, in the place of the graph's constants with these names. The
             session refers to them: keep them as long as the session.
@@ -31,14 +30,12 @@ class Session:
         outputs: names of the outputs.
     """
 
-    def __init__(
-        self, graph: Path, threads: int = 1, device: str = "cpu", constants: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, graph: Path, device: str = "cpu", constants: Mapping[str, Any] | None = None) -> None:
         self._graph = graph
         provider = _PROVIDERS.get(device.partition(":")[0])
         if provider not in onnxruntime.get_available_providers():
             raise InputError(f"device {device}: not supported by this ONNX Runtime; use cpu")
-        options = _session_options(threads, constants or {})
+        options = _session_options(constants or {})
         with self._one_line_errors():
             self._session = onnxruntime.InferenceSession(str(graph), options, [provider])
         self.inputs = {each.name: each.shape for each in self._session.get_inputs()}
@@ -59,12 +56,10 @@ class Session:
             raise InputError(f"{self._graph}: ONNX Runtime cannot compute it ({reason}); {REMEDY}") from None
 
 
-def _session_options(threads: int, constants: Mapping[str, Any]) -> onnxruntime.SessionOptions:
+def _session_options(constants: Mapping[str, Any]) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads, options.inter_op_num_threads = 1, 1
     options.log_severity_level = 3
-    # Spinning threads would take the cores from other processes.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     for name, constant in constants.items():
         options.add_initializer(name, constant)
     if constants:

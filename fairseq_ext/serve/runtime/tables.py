@@ -24,13 +24,14 @@ class Tables:
     Attributes:
         rows, scales: R×H and R; the first V rows are those of the output layer.
         bias: bias of the output layer, V.
+        source, target: place in ``rows`` of each source or target token.
     """
 
     def __init__(self, path: Path, precision: str) -> None:
         names = ["rows", "bias", "source", "target", *(["scales"] if precision == INT8 else [])]
         arrays = read_arrays(path, names, REMEDY)
         self.rows, self.bias, self.scales = arrays["rows"], arrays["bias"], arrays.get("scales")
-        self._source, self._target = arrays["source"], arrays["target"]
+        self.source, self.target = arrays["source"], arrays["target"]
         self._path = path
 
     def check(self, sources: int, targets: int) -> None:
@@ -41,21 +42,14 @@ class Tables:
             (self.rows.ndim, self.rows.dtype, self.bias.shape, self.bias.dtype) == (2, kind, (targets,), np.float32)
             and targets <= size
             and (self.scales is None or (self.scales.shape, self.scales.dtype) == ((size,), np.float32))
-            and _are_rows(self._source, sources, size)
-            and _are_rows(self._target, targets, size)
+            and _are_rows(self.source, sources, size)
+            and _are_rows(self.target, targets, size)
         )
         if not is_right:
             raise InputError(f"{self._path}: does not fit the dictionaries; {REMEDY}")
 
-    def embed_source(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the embeddings of source tokens in float32: …×H."""
-        return self._vectors(self._source[tokens])
-
-    def embed_target(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the embeddings of target tokens in float32: …×H."""
-        return self._vectors(self._target[tokens])
-
-    def _vectors(self, places: np.ndarray) -> np.ndarray:
+    def vectors(self, places: np.ndarray) -> np.ndarray:
+        """Return the vectors at these places in float32: …×H."""
         found: np.ndarray = self.rows[places]
         return found if self.scales is None else found * self.scales[places][..., None]
 

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ class Glossary:
         for length in self._lengths.get(words[start].lower(), []):
             here = words[start : start + length]
             for own in self._by_lower.get(tuple(word.lower() for word in here), []):
-                if _are_alike(own, here):
+                if all(one.islower() or one == other for one, other in zip(own, here, strict=True)):
                     return own
         return ()
 
@@ -106,10 +107,6 @@ def make_term(source: str, targets: Iterable[str], where: str) -> Term:
     if not _WORD.search(source) or not targets:
         raise InputError(f"{where}: is not a term; give a source and at least one target")
     return Term(source, targets)
-
-
-def _are_alike(own: Sequence[str], words: Sequence[str]) -> bool:
-    return all(one == other or (one.islower() and one == other.lower()) for one, other in zip(own, words, strict=True))
 
 
 @dataclass(frozen=True)
@@ -210,14 +207,14 @@ class TermSearch(Search):
     def run(self) -> list[Found]:
         """Search, and return the hypotheses of each sentence; those that lack the fewest tokens come first."""
         found = super().run()
-        for own, constraints, length in zip(found, self._constraints, self._lengths, strict=True):
-            own.hypotheses.sort(key=lambda each: self._rank(each, constraints, length))  # noqa: B023
+        for sentence, own in enumerate(found):
+            own.hypotheses.sort(key=partial(self._rank, sentence))
         return found
 
-    def _rank(self, hypothesis: Hypothesis, constraints: Sequence[Constraint], length: int) -> tuple[int, float]:
-        own, power = len(hypothesis.tokens), self.options.lenpen
-        lacks = sum(_missing(constraints, hypothesis.tokens[:-1].tolist(), self._decode))
-        return lacks, -hypothesis.score * (own / min(own, length)) ** power
+    def _rank(self, sentence: int, hypothesis: Hypothesis) -> tuple[int, float]:
+        own, length = len(hypothesis.tokens), self._lengths[sentence]
+        lacks = sum(self._missing(sentence, hypothesis.tokens[:-1].tolist()))
+        return lacks, -hypothesis.score * (own / min(own, length)) ** self.options.lenpen
 
     def _wanted(self) -> np.ndarray:
         rows, width = self.scores.shape
@@ -265,22 +262,19 @@ class TermSearch(Search):
 
     def _lacks(self, row: int, tokens: list[int]) -> int:
         """Return how many constraint tokens a hypothesis lacks."""
-        return sum(self._missing(row, tokens))
+        return sum(self._missing(int(self.sentences[row]), tokens))
 
-    def _missing(self, row: int, tokens: list[int]) -> list[int]:
+    def _missing(self, sentence: int, tokens: list[int]) -> list[int]:
         """Return how many tokens of each constraint a hypothesis lacks."""
-        key = (int(self.sentences[row]), *tokens)
+        key = (sentence, *tokens)
         if key not in self._known:
-            self._known[key] = _missing(self._constraints[key[0]], tokens, self._decode)
+            text = self._decode(tokens)
+            self._known[key] = [each.missing(tokens, text) for each in self._constraints[sentence]]
         return self._known[key]
 
     def _next_tokens(self, row: int, tokens: list[int]) -> list[int]:
         if self.is_done[row]:
             return []
-        each = zip(self._constraints[self.sentences[row]], self._missing(row, tokens), strict=True)
+        sentence = int(self.sentences[row])
+        each = zip(self._constraints[sentence], self._missing(sentence, tokens), strict=True)
         return sorted({token for constraint, size in each if size for token in constraint.next_tokens(tokens)})
-
-
-def _missing(constraints: Sequence[Constraint], tokens: list[int], decode: Decode) -> list[int]:
-    text = decode(tokens)
-    return [each.missing(tokens, text) for each in constraints]

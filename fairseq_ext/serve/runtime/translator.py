@@ -25,7 +25,7 @@ from fairseq_ext.serve.runtime.manifest import (
 from fairseq_ext.serve.runtime.model import Model
 from fairseq_ext.serve.runtime.next_tokens import Options
 from fairseq_ext.serve.runtime.pieces import MARK, between_marks, without_marks
-from fairseq_ext.serve.runtime.reading import Question, Reader
+from fairseq_ext.serve.runtime.reading import Question, Reader, Routes
 from fairseq_ext.serve.runtime.requests import (
     IN_PARTS,
     UNTRANSLATED,
@@ -35,7 +35,6 @@ from fairseq_ext.serve.runtime.requests import (
     TokenGates,
     join_answers,
 )
-from fairseq_ext.serve.runtime.routes import Routes
 from fairseq_ext.serve.runtime.search import Found
 from fairseq_ext.serve.runtime.searches import Searches, Sentence
 from fairseq_ext.serve.runtime.shortlist import NONE, SYSTEM, Shortlist, read_shortlist
@@ -101,7 +100,7 @@ class SystemTranslator:
             classifier = load_classifier(directory / CLASSIFIER_FOLDER, manifest.classifier)
         check_choice(shortlist, (SYSTEM, NONE), "shortlist")
         lexicons = read_shortlist(directory, text.vocabulary) if shortlist == SYSTEM else None
-        model = Model(directory, decoding_precision, 1, device)
+        model = Model(directory, decoding_precision, device)
         model.tables.check(len(text.vocabulary.source), len(text.vocabulary.target))
         if model.num_adapters not in (0, len(manifest.domains)):
             raise InputError(f"{directory}: has {model.num_adapters} adapters for {len(manifest.domains)} domains")

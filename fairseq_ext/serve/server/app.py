@@ -25,15 +25,7 @@ from fairseq_ext.serve.runtime.requests import Answer
 from fairseq_ext.serve.runtime.translator import SystemTranslator
 from fairseq_ext.serve.server import clients
 from fairseq_ext.serve.server.batcher import Batcher, Outcome
-from fairseq_ext.serve.server.body import (
-    JSON,
-    Order,
-    default_route,
-    domain_in,
-    read_body,
-    read_content,
-    read_order,
-)
+from fairseq_ext.serve.server.body import JSON, Order, default_route, domain_in, read_body, read_content, read_order
 from fairseq_ext.serve.server.clients import refuse_as_libretranslate
 from fairseq_ext.serve.server.files import FILE_STEPS, SUFFIXES, Files, json_lines
 from fairseq_ext.serve.server.guard import KEY_CHECK, Guard
@@ -238,24 +230,18 @@ class Service:
     async def translate(self, request: Request) -> Response:
         """``POST /translate``, in this project's format, or in LibreTranslate's if the body has ``q``."""
         content = await self._content_of(request)
-        system = self.system
-        if isinstance(content, dict) and "texts" in content:
+        is_own = isinstance(content, dict) and "texts" in content
+        with contextlib.nullcontext() if is_own else refuse_as_libretranslate():
             _check_key(request, content)
-            order = await self._aside(read_order, content, system, self._limits, self._domain_of(request))
-            return await self._answer(request, order, lambda outcome: _own_words(system, order, outcome))
-        with refuse_as_libretranslate():
-            _check_key(request, content)
-            read, domain = clients.read_libretranslate, self._domain_of(request)
-            order, write = await self._aside(read, content, system, self._limits, domain)
-            return await self._answer(request, order, lambda outcome: write(outcome.answers))
+            read, domain = _read_own if is_own else clients.read_libretranslate, self._domain_of(request)
+            return await self._answer(request, *await self._aside(read, content, self.system, self._limits, domain))
 
     @_counted
     async def translate_for_opus_cat(self, request: Request) -> Response:
         """``GET /MTRestService/TranslateJson``."""
         with refuse_as_libretranslate():
-            domain = self._domain_of(request)
-            order, write = clients.read_opus_cat(request.query_params, self.system, self._limits, domain)
-            return await self._answer(request, order, lambda outcome: write(outcome.answers))
+            query, domain = request.query_params, self._domain_of(request)
+            return await self._answer(request, *clients.read_opus_cat(query, self.system, self._limits, domain))
 
     async def _content_of(self, request: Request, most: int | None = None) -> Any:
         """Return the content of JSON, or that of a form and the query.
@@ -275,7 +261,7 @@ class Service:
         """Return the domain of a path ``/d/DOMAIN/…``, or None."""
         return domain_in(request.path_params, "domain", self.system)
 
-    async def _answer(self, request: Request, order: Order, write: Callable[[Outcome], Any]) -> Response:
+    async def _answer(self, request: Request, order: Order, write: clients.Write) -> Response:
         """Translate an order, unless its client disconnects."""
         if not order.requests:
             return JSONResponse(write(Outcome([], 0.0, 0.0)))
@@ -351,12 +337,20 @@ def _check_key(request: Request, content: Any) -> None:
         check(content.get("api_key") if isinstance(content, dict) else None)
 
 
-def _own_words(system: SystemTranslator, order: Order, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "system": system.name,
-        "translations": [_answer(answer, system.domains, order.gates) for answer in outcome.answers],
-        "seconds": {"waited": round(outcome.waited, 4), "total": round(outcome.took, 4)},
-    }
+def _read_own(
+    content: Any, system: SystemTranslator, limits: Limits, domain: str | None
+) -> tuple[Order, clients.Write]:
+    """Read the body of ``POST /translate`` in this project's format, as :func:`clients.read_libretranslate` does."""
+    order = read_order(content, system, limits, domain)
+
+    def write(outcome: Outcome) -> dict[str, Any]:
+        return {
+            "system": system.name,
+            "translations": [_answer(answer, system.domains, order.gates) for answer in outcome.answers],
+            "seconds": {"waited": round(outcome.waited, 4), "total": round(outcome.took, 4)},
+        }
+
+    return order, write
 
 
 def _answer(answer: Answer, domains: list[str], gates: str | None) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class _Job:
     order: Order
     system: SystemTranslator
     parts: list[_Part] = field(default_factory=list)
+    waiting: list[_Part] = field(default_factory=list)  # parts that are not in a batch yet
     joins: list[Callable[[list[str]], str]] = field(default_factory=list)  # for each text, joins its pieces
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
@@ -51,10 +52,6 @@ class _Job:
     def search(self) -> tuple[SystemTranslator, int | None, int]:
         """The settings that all texts of a batch must share."""
         return self.system, self.order.beam, self.order.candidates
-
-    @property
-    def waiting(self) -> list[_Part]:
-        return [part for part in self.parts if part.waits]
 
     @property
     def missing(self) -> int:
@@ -84,7 +81,6 @@ class _Part:
     request: Request
     tokens: int  # of the source
     cost: int  # these, and the work of terms and marks, times beam size
-    waits: bool = True  # whether it has not yet been put into a batch
     answer: Answer | None = None
 
 
@@ -161,7 +157,7 @@ class Batcher:
                     work += cost
                     if work > self._limits.max_work:
                         raise RefusedError(413, f"the request is too much work; {_LESS_WORK}")
-        job.unanswered = len(job.parts)
+        job.waiting, job.unanswered = list(job.parts), len(job.parts)
         return job
 
     def close(self) -> None:
@@ -222,7 +218,7 @@ class Batcher:
             if part is parts[0] or total <= self._limits.batch_cost
         ]
         for part in batch:
-            part.waits = False
+            part.job.waiting.remove(part)
             part.job.started = part.job.started or time.monotonic()
         self._jobs = deque(job for job in self._jobs if job.waiting)
         return batch

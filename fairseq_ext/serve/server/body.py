@@ -155,7 +155,6 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
         domain: domain of texts for which the body names none.
     """
     try:
-        _check_counts(content, limits)
         body = Body.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -166,39 +165,20 @@ def read_order(content: Any, system: SystemTranslator, limits: Limits, domain: s
     dialect = body.placeholders or ANY
     common = (route, terms, dialect, system)
     requests = [_request(text, f"texts[{index}]", *common) for index, text in enumerate(body.texts)]
-    check_size([request.text for request in requests], limits, "texts")
-    if body.beam is not None:
-        check_count(body.beam, "beam", 1, limits.max_beam)
-    check_count(body.candidates, "candidates", 1, body.beam or limits.max_beam)
+    _check_size([request.text for request in requests], limits, "texts")
+    most = {"beam": limits.max_beam, "candidates": body.beam or limits.max_beam}
+    for key, value in (("beam", body.beam), ("candidates", body.candidates)):
+        if value is not None and not 1 <= value <= most[key]:
+            raise RefusedError(422, f'"{key}" is {shown(value)}; give a number from 1 to {most[key]}')
     return Order(tuple(requests), body.beam, body.candidates, body.gates)
 
 
-def _check_counts(content: Any, limits: Limits) -> None:
-    """Count what a body contains before it is validated."""
-    if isinstance(content, dict):
-        for key in ("texts", "terms"):
-            if isinstance(content.get(key), list | dict):
-                _check_number(len(content[key]), limits, key)
-
-
-def _check_number(number: int, limits: Limits, key: str) -> None:
-    if number > limits.max_texts:
-        raise RefusedError(413, f'"{key}" has {number} texts; send at most {limits.max_texts} at once')
-
-
-def check_size(texts: Sequence[str], limits: Limits, key: str) -> None:
+def _check_size(texts: Sequence[str], limits: Limits, key: str) -> None:
     """Check the number of texts and their total length."""
-    _check_number(len(texts), limits, key)
-    characters = sum(map(len, texts))
-    if characters > limits.max_characters:
-        raise RefusedError(413, f'"{key}" has {characters} characters; send at most {limits.max_characters} at once')
-
-
-def check_count(value: Any, key: str, least: int, most: int) -> int:
-    """Return a value after checking that it is an integer from ``least`` to ``most``."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise RefusedError(422, f'"{key}" is {shown(value)}; give a number from {least} to {most}')
-    return value
+    sizes = ((len(texts), limits.max_texts, "texts"), (sum(map(len, texts)), limits.max_characters, "characters"))
+    for number, most, what in sizes:
+        if number > most:
+            raise RefusedError(413, f'"{key}" has {number} {what}; send at most {most} at once')
 
 
 def domain_in(content: Mapping[str, Any], key: str, system: SystemTranslator, where: str = "the request") -> str | None:
@@ -243,7 +223,7 @@ def _glossary(given: dict[str, Any], limits: Limits) -> Glossary:
         for target in targets:
             if not isinstance(target, str):
                 raise RefusedError(422, f"terms: {shown(source)}: is {shown(target)}; give a text or a list of texts")
-    check_size([text for source, targets in terms.items() for text in (source, *targets)], limits, "terms")
+    _check_size([text for source, targets in terms.items() for text in (source, *targets)], limits, "terms")
     try:
         return Glossary(make_term(source, targets, f"terms, {shown(source)}") for source, targets in terms.items())
     except InputError as error:

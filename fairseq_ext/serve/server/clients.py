@@ -12,16 +12,10 @@ from starlette.routing import Route
 
 from fairseq_ext import __version__
 from fairseq_ext.base.errors import shown
-from fairseq_ext.serve.runtime.requests import Answer, Request
+from fairseq_ext.serve.runtime.requests import Request
 from fairseq_ext.serve.runtime.translator import SystemTranslator
-from fairseq_ext.serve.server.body import (
-    Order,
-    Upload,
-    check_dialect,
-    default_route,
-    domain_in,
-    domains_of,
-)
+from fairseq_ext.serve.server.batcher import Outcome
+from fairseq_ext.serve.server.body import Order, Upload, check_dialect, default_route, domain_in, domains_of
 from fairseq_ext.serve.server.files import SUFFIXES
 from fairseq_ext.serve.server.limits import USUAL_BEAM, Limits
 from fairseq_ext.serve.server.refusals import RefusedError
@@ -43,7 +37,7 @@ _NAMES = {
     "sl": "Slovenian", "sr": "Serbian", "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese",
     "zh": "Chinese",
 }  # fmt: skip
-Write = Callable[[Sequence[Answer]], Any]
+Write = Callable[[Outcome], Any]
 
 
 @contextmanager
@@ -88,7 +82,7 @@ def read_libretranslate(
     """Read the body of ``POST /translate`` in LibreTranslate's format.
 
     Returns:
-        The order to translate, and a function that converts the answers to the response.
+        The order to translate, and a function that converts the outcome to the response.
     """
     q, form = require(content, "q")["q"], content.get("format") or "text"
     is_list, is_auto = isinstance(q, list), content.get("source") == "auto"
@@ -109,7 +103,8 @@ def read_libretranslate(
         beam=max(alternatives + 1, min(USUAL_BEAM, limits.max_beam)) if alternatives else None,
     )
 
-    def write(answers: Sequence[Answer]) -> dict[str, Any]:
+    def write(outcome: Outcome) -> dict[str, Any]:
+        answers = outcome.answers
         answer: dict[str, Any] = {"translatedText": [each.candidates[0].text for each in answers]}
         if alternatives:
             answer["alternatives"] = [[other.text for other in each.candidates[1:]] for each in answers]
@@ -244,9 +239,9 @@ def read_opus_cat(
     """Read the query of ``TranslateJson``. ``modelTag`` is the domain; it may be empty.
 
     Returns:
-        The order to translate, and a function that converts the answers to the response.
+        The order to translate, and a function that converts the outcome to the response.
     """
     check_languages(dict(query), system, _OPUS_CAT)
     route = domain_in(query, "modelTag", system) or domain
     order = _read_texts([query.get("input", "")], system, limits, key="input", route=route)
-    return order, lambda answers: {"translation": answers[0].candidates[0].text}
+    return order, lambda outcome: {"translation": outcome.answers[0].candidates[0].text}

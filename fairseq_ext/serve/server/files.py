@@ -10,7 +10,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -34,6 +34,11 @@ SUFFIXES = (_PLAIN, *formats.SUFFIXES, ".xml")  # .xml of Android
 _MOST_KEPT, _MOST_BYTES = 64, 256 << 20  # translated files that wait to be fetched
 
 
+def plain_name(name: str) -> str:
+    """Return the name of a file without folders and odd characters."""
+    return re.sub(r"[^\w.-]", "_", Path(name).name)[-100:].lstrip(".") or "file"
+
+
 def _opened(data: bytes, path: Path, filling: Filling) -> Document:
     """Write a file, and return the document in it.
 
@@ -41,22 +46,11 @@ def _opened(data: bytes, path: Path, filling: Filling) -> Document:
         RefusedError: if it has no format that is supported.
     """
     path.write_bytes(data)
-    return formats.document(path, _kind_of(path), filling)
-
-
-def plain_name(name: str) -> str:
-    """Return the name of a file without folders and odd characters."""
-    return re.sub(r"[^\w.-]", "_", Path(name).name)[-100:].lstrip(".") or "file"
-
-
-def _kind_of(path: Path) -> str:
-    try:
+    with suppress(InputError):
         kind = formats.format_of(path)
-    except InputError:
-        kind = ""
-    if not kind or (kind == formats.TEXT and path.suffix.lower() != _PLAIN):
-        raise RefusedError(422, "Invalid request: file format not supported")
-    return kind
+        if kind != formats.TEXT or path.suffix.lower() == _PLAIN:
+            return Document(path, formats.FORMATS[kind], filling)
+    raise RefusedError(422, "Invalid request: file format not supported")
 
 
 def _first_block(texts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:

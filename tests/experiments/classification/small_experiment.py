@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fairseq_ext.experiments.classification.config import Classification
-from fairseq_ext.experiments.registry import load_experiment
+from tests.experiments.experiment_file import write_experiment
 from tests.experiments.small_lm_experiment import NOUNS, VERBS, write_texts
 
 ADAPTERS = {"from": "base", "arch": "roberta_houlsby_adapter_tiny", "lr": 0.01, "max-epoch": 2, "batch-size": 8}
@@ -78,13 +75,4 @@ def write_short_classification_experiment(folder: Path, **changes: Any) -> Path:
         },
         "evaluate": {"cpu": True},
     }
-    path = folder / "classification.yaml"
-    path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
-    return path
-
-
-def load(path: Path) -> Classification:
-    """The experiment of a file."""
-    experiment = load_experiment(path).experiment
-    assert isinstance(experiment, Classification)
-    return experiment
+    return write_experiment(folder / "classification.yaml", settings, changes)

@@ -5,18 +5,19 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_ext.base.steps import run_steps
-from fairseq_ext.classifiers.predictions import ExampleSet
+from fairseq_ext.classifiers.predictions import read_set
 from fairseq_ext.experiments.classification.measure import compare_accuracies, measure_run
 from fairseq_ext.experiments.config import named_run
 from fairseq_ext.experiments.metrics.classification import measure
 from fairseq_ext.experiments.metrics.records import read_records
+from fairseq_ext.experiments.registry import load_experiment
 from tests import toy_tasks
-from tests.experiments.classification.small_experiment import load, write_short_classification_experiment
+from tests.experiments.classification.small_experiment import write_short_classification_experiment
 from tests.toy_task_data import COUNTS, write_model, write_task
 
 
 def test_a_run_is_measured(tmp_path: Path) -> None:
-    config = load(write_short_classification_experiment(tmp_path))
+    config = load_experiment(write_short_classification_experiment(tmp_path)).experiment
     data = write_task(config.work_dir / "data-bin/place")
     write_model(config.work_dir / "systems/adapters@place/checkpoint_best.pt", "place", bottleneck_dim=8)
     step = measure_run(config, named_run(config.task_runs, "adapters@place", "runs"))
@@ -25,7 +26,7 @@ def test_a_run_is_measured(tmp_path: Path) -> None:
     for split in ("valid", "test"):
         logits = np.load(step.output / f"{split}.npy")
         assert logits.shape == (COUNTS[split], 3)
-        targets = ExampleSet.load(data, split, toy_tasks.POSITIONS).targets
+        _, targets = read_set(data, split, toy_tasks.POSITIONS)
         accuracy = 100 * measure(["accuracy"], logits, targets, toy_tasks.LABELS)["accuracy"]
         for metric in ("accuracy", "main metric"):
             [record] = records.of("adapters", metric, "place", split=split)

@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from fairseq_ext.base.domain_tree import Paths, single_tree, tree_from_json
-from fairseq_ext.experiments.hierarchy.config import Hierarchy, InducedTree
-from fairseq_ext.experiments.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
-from fairseq_ext.experiments.hierarchy.metric_names import (
+from fairseq_ext.experiments.hierarchy.config import (
     ALL,
     BEST_PATH,
     CHOOSING_LOSS,
@@ -18,11 +16,14 @@ from fairseq_ext.experiments.hierarchy.metric_names import (
     MEAN_PATH,
     OWN,
     WORD_LOSS,
+    Hierarchy,
+    InducedTree,
     chosen,
 )
+from fairseq_ext.experiments.hierarchy.measure import costs_of, measure_run, records_of_losses, routings_of
 from fairseq_ext.experiments.metrics.records import Record, Records
-from fairseq_ext.experiments.perplexity import LanguageModelScorer, Likelihood
 from fairseq_ext.experiments.registry import load_experiment
+from fairseq_ext.experiments.scoring import LanguageModelScorer, Likelihood
 from tests import toy_text
 from tests.experiments.small_lm import make_checkpoint
 from tests.experiments.small_lm_experiment import write_lm_experiment
@@ -42,9 +43,7 @@ def experiment_of(folder: Path, **changes: Any) -> Hierarchy:
     tree = {"toy": str(toy_text.write_tree(folder / "toy.json"))}
     evaluate = {"sequences": 4, "every_path": ["deep"], "max_tokens": 64, "cpu": True}
     path = write_lm_experiment(folder, train={"systems": systems}, tree=tree, evaluate={**evaluate, **changes})
-    experiment = load_experiment(path).experiment
-    assert isinstance(experiment, Hierarchy)
-    return experiment
+    return load_experiment(path).experiment
 
 
 @pytest.fixture(scope="module")

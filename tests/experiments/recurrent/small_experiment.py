@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.experiments.experiment_file import write_experiment
 
 WORDS = [f"w{number}" for number in range(20)]
 COMMON = {
@@ -44,6 +44,4 @@ def write_file(folder: Path, **changes: Any) -> Path:
         "train": {"common": COMMON, "systems": SYSTEMS},
         "evaluate": {"cpu": True},
     }
-    path = folder / "words.yaml"
-    path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
-    return path
+    return write_experiment(folder / "words.yaml", settings, changes)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairseq_ext.experiments.metrics.corpus_metrics import bleu_metric
-from fairseq_ext.experiments.reranking.evaluation import count_hypotheses
+from fairseq_ext.experiments.reranking.choices import count_hypotheses
 from fairseq_ext.experiments.reranking.nbest import NBest
 
 WORDS = [f"w{number}" for number in range(12)]

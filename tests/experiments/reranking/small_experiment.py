@@ -4,12 +4,9 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fairseq_ext.experiments.registry import load_experiment
-from fairseq_ext.experiments.reranking.config import Reranking
 from fairseq_ext.text.subwords import MODEL_FILE, SentencePiece, encode_lines, load_subwords, train_sentencepiece
 from fairseq_ext.text.text_files import read_lines, write_lines
+from tests.experiments.experiment_file import write_experiment
 from tests.experiments.reranking.made_up import as_printed, make_list
 
 COMMON = {
@@ -36,16 +33,7 @@ def write_file(folder: Path, **changes: Any) -> Path:
         "train": {"common": COMMON, "systems": {"standard": {"combination": "none", "embed-dim": 8}, "dagru": {}}},
         "rerank": {"restarts": 2, "resamples": 50, "cpu": True},
     }
-    path = folder / "reranking.yaml"
-    path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
-    return path
-
-
-def load(folder: Path, **changes: Any) -> Reranking:
-    """The experiment of a file."""
-    experiment = load_experiment(write_file(folder, **changes)).experiment
-    assert isinstance(experiment, Reranking)
-    return experiment
+    return write_experiment(folder / "reranking.yaml", settings, changes)
 
 
 def write_made_up_lists(folder: Path) -> None:

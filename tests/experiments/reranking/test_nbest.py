@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from fairseq_ext.experiments.reranking.nbest import NBest, read_nbest
 
@@ -25,20 +24,13 @@ Generate test with beam=5: BLEU4 = 1.0
 """
 
 
-@pytest.fixture
-def nbest(tmp_path: Path) -> NBest:
+def test_texts_and_features_are_read_and_added_to(tmp_path: Path) -> None:
     (tmp_path / "nbest.txt").write_text(PRINTED, encoding="utf-8")
-    return read_nbest(tmp_path / "nbest.txt")
-
-
-def test_texts_and_features_are_read(nbest: NBest) -> None:
+    nbest = read_nbest(tmp_path / "nbest.txt")
     assert nbest.texts == [["the house", "house"], ["two"]]
     assert nbest.names == ["model", "model_sum"]
     assert nbest.features.tolist() == [[[-0.25, -0.75], [-0.75, -1.5]], [[-0.5, -1.0], [0, 0]]]
     assert nbest.is_hypothesis.tolist() == [[True, True], [True, False]]
-
-
-def test_features_are_added_to_the_right_hypotheses(nbest: NBest) -> None:
     assert nbest.all_texts() == ["the house", "house", "two"]
     more = nbest.with_features({"lm": [1.0, 2.0, 3.0], "words": [4.0, 5.0, 6.0]})
     assert more.names[-2:] == ["lm", "words"]

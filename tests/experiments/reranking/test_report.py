@@ -1,17 +1,21 @@
 """Made-up lists are re-ranked by n-grams of each domain: golden records, one rendered page, and the comparisons."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.experiments.metrics.records import read_records
+from fairseq_ext.experiments.registry import load_experiment
 from fairseq_ext.experiments.reranking.config import Reranking
+from fairseq_ext.experiments.reranking.measure import SentenceModel, score_texts
 from fairseq_ext.experiments.reranking.stages import RerankingRecipe
 from fairseq_ext.text.text_files import write_lines
-from tests.experiments.reranking.small_experiment import TRANSLATION, load, write_made_up_lists
+from tests.experiments.reranking.small_experiment import TRANSLATION, write_file, write_made_up_lists
 
 # BLEU of all, bank and garden.
 GOLDEN = {
@@ -32,7 +36,7 @@ def run(config: Reranking, *names: str) -> None:
 def made_up(folder: Path) -> Reranking:
     write_made_up_lists(folder)
     given = {"work_dir": str(folder / "work"), **TRANSLATION, "outputs": ["mix"]}
-    return load(folder, translation=given, train={})
+    return load_experiment(write_file(folder, translation=given, train={})).experiment
 
 
 def test_the_report_is_always_the_same(tmp_path: Path) -> None:
@@ -60,9 +64,26 @@ def test_lists_of_another_test_set_are_refused(tmp_path: Path) -> None:
 
 
 def test_without_the_translation_experiment_the_file_and_key_are_named(tmp_path: Path) -> None:
-    config = load(tmp_path)
+    config = load_experiment(write_file(tmp_path)).experiment
     with pytest.raises(InputError, match=r"reranking\.yaml: translation: work_dir: .*fairseq-ext run"):
         _ = config.domains
     [translate] = [stage for stage in RerankingRecipe(config).stages() if stage.name == "translate"]
     with pytest.raises(InputError, match=r"reranking\.yaml: translation: run: 'mix'"):
         translate.steps()
+
+
+def test_scores_are_kept_by_content(tmp_path: Path) -> None:
+    path, folder, scored = tmp_path / "model", tmp_path / "scores", list[list[str]]()
+    path.write_text("one")
+
+    def score(texts: Sequence[str]) -> np.ndarray:
+        scored.append(list(texts))
+        return np.array([float(len(text)) for text in texts])
+
+    model = SentenceModel("kn", [path], score)
+    assert score_texts(model, ["aa", "b", "aa", "cccc"], folder).tolist() == [2, 1, 2, 4]
+    assert score_texts(model, ["b", "b"], folder).tolist() == [1, 1]  # another list
+    assert score_texts(model, ["aa", "b", "cccc", "aa"], folder).tolist() == [2, 1, 4, 2]  # the same texts
+    path.write_text("two")
+    score_texts(model, ["b"], folder)
+    assert scored == [["aa", "b", "cccc"], ["b"], ["b"]]

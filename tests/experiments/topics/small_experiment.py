@@ -4,10 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fairseq_ext.experiments.registry import load_experiment
-from fairseq_ext.experiments.topics.config import Topics
+from tests.experiments.experiment_file import write_experiment
 from tests.experiments.small_lm_experiment import DOMAINS, NOUNS, VERBS
 
 BASE_DOMAINS = ["bank_ask", "bank_do"]
@@ -58,13 +55,4 @@ def write_topic_experiment(
         "train": {"common": common, "systems": systems},
         "topics": topics,
     }
-    path = folder / "topics.yaml"
-    path.write_text(yaml.safe_dump({**settings, **changes}, sort_keys=False), encoding="utf-8")
-    return path
-
-
-def load(path: Path) -> Topics:
-    """The experiment of a file."""
-    experiment = load_experiment(path).experiment
-    assert isinstance(experiment, Topics)
-    return experiment
+    return write_experiment(folder / "topics.yaml", settings, changes)

@@ -12,16 +12,16 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.jobs import Engine
 from fairseq_ext.base.steps import run_steps
 from fairseq_ext.experiments.metrics.records import Records, read_records
-from fairseq_ext.experiments.perplexity import LanguageModelScorer
-from fairseq_ext.experiments.topics.config import Topics
+from fairseq_ext.experiments.registry import load_experiment
+from fairseq_ext.experiments.scoring import LanguageModelScorer
+from fairseq_ext.experiments.topics.config import BASE_TEXT, COHERENCE, PERPLEXITY, TOPIC_0, Topics
 from fairseq_ext.experiments.topics.measure import word_corpus
-from fairseq_ext.experiments.topics.metric_names import BASE_TEXT, COHERENCE, PERPLEXITY, TOPIC_0
 from fairseq_ext.experiments.topics.stages import TopicsRecipe
 from fairseq_ext.experiments.topics.texts import continue_prompts
 from fairseq_ext.experiments.topics.words import u_mass
 from fairseq_ext.text.encoders import load_encoder
 from tests.experiments.small_lm import make_checkpoint
-from tests.experiments.topics.small_experiment import BASE_DOMAINS, SYSTEMS, TOPICS, load, write_topic_experiment
+from tests.experiments.topics.small_experiment import BASE_DOMAINS, SYSTEMS, TOPICS, write_topic_experiment
 
 LENGTH = 6  # tokens of a line, some of which are cut
 HOW = {**TOPICS, "lines": 60, "topic_words": 4, "base_lines": 5, "prompts": 4, "max_len": 9}
@@ -31,7 +31,7 @@ HOW = {**TOPICS, "lines": 60, "topic_words": 4, "base_lines": 5, "prompts": 4, "
 def config(tmp_path_factory: pytest.TempPathFactory) -> Topics:
     """Prepared text, and checkpoints of a base and of a model whose topics differ."""
     systems = {name: {**SYSTEMS[name], "tokens-per-sample": LENGTH} for name in ("base", "steered")}
-    config = load(write_topic_experiment(tmp_path_factory.mktemp("topics"), systems, HOW))
+    config = load_experiment(write_topic_experiment(tmp_path_factory.mktemp("topics"), systems, HOW)).experiment
     run_steps(TopicsRecipe(config).prepare(Engine(1)))
     base, steered = checkpoint_of(config, "base"), checkpoint_of(config, "steered")
     for path in (base, steered):
@@ -136,7 +136,8 @@ def test_the_first_written_token_is_the_one_after_the_prompt(config: Topics) -> 
 
 def test_domains_of_the_base(tmp_path: Path) -> None:
     def base_domains(**base: Any) -> list[str]:
-        return list(load(write_topic_experiment(tmp_path, {**SYSTEMS, "base": base})).base_domains)
+        path = write_topic_experiment(tmp_path, {**SYSTEMS, "base": base})
+        return list(load_experiment(path).experiment.base_domains)
 
     assert base_domains(arch="transformer_lm_tiny") == sorted([*BASE_DOMAINS, "garden_ask", "garden_do"])
     given = {"checkpoint": "gpt2/model.pt"}

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.experiments.topics.metric_names import TEXT_METRICS
+from fairseq_ext.experiments.topics.config import TEXT_METRICS
 from fairseq_ext.experiments.topics.texts import bleu, choose_prompts, distinct_share, meteor, rouge_l, text_metrics
 
 

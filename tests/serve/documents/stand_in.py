@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from fairseq_ext.serve.documents.document import Document, Filling
-from fairseq_ext.serve.documents.formats import document, format_of
+from fairseq_ext.serve.documents.formats import FORMATS, format_of
 from fairseq_ext.serve.runtime.pieces import PRIVATE, keep
 from fairseq_ext.serve.runtime.tags import cut
 
@@ -16,8 +16,8 @@ def shout(text: str) -> str:
     return "".join(part.upper() if is_text else part for part, is_text in parts)
 
 
-def opened(path: Path, every: bool = False) -> Document:
-    return document(path, format_of(path), Filling(("en", "de"), "GAD", every))
+def opened(path: Path, every: bool = False, target: str = "de") -> Document:
+    return Document(path, FORMATS[format_of(path)], Filling(("en", target), "GAD", every))
 
 
 def filled(path: Path, every: bool = False) -> bytes:

@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.serve.documents.document import Filling
-from fairseq_ext.serve.documents.formats import document, format_of
 from fairseq_ext.serve.runtime.pieces import split
 from fairseq_ext.serve.runtime.tags import HTML as MARKUP
 from tests.serve.documents.stand_in import filled, opened, shout
@@ -141,7 +139,7 @@ def test_what_is_not_translated_stays(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["b.xliff", "a.tmx", "a.html"])
 def test_regions_are_written_as_documents_write_them(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(CASES[name][0])
-    found, file = document(tmp_path / name, format_of(tmp_path / name), Filling(("en", "pt_BR"), "GAD")), io.BytesIO()
+    found, file = opened(tmp_path / name, target="pt_BR"), io.BytesIO()
     found.write([text for text, _ in found.texts()], file)
     assert b'"pt-BR"' in file.getvalue()
     assert b"pt_BR" not in file.getvalue()
@@ -162,11 +160,6 @@ def test_a_lost_or_added_text_is_an_error(name: str, change: int, tmp_path: Path
     count = len(list(found.texts())) + change
     with pytest.raises(InputError, match="has other texts than were translated"):
         found.write(["a"] * count, io.BytesIO())
-
-
-def test_utf_16_stays_utf_16(tmp_path: Path) -> None:
-    (tmp_path / "a.xlf").write_bytes(XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"))
-    assert filled(tmp_path / "a.xlf").decode("utf-16") == XLIFF_FILLED.replace("UTF-8", "UTF-16")
 
 
 # Entities that would expand to billions of characters.

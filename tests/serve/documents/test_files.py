@@ -53,12 +53,6 @@ def run(job: Job) -> str:
     return job.output.read_text()
 
 
-def test_line_for_line(job: Job, turner: Turner) -> None:
-    job.output.write_text("earlier\n")
-    assert run(job) == TURNED
-    assert turner.asked == LINES
-
-
 def test_a_stop_loses_one_block_at_most(job: Job, turner: Turner, capsys: pytest.CaptureFixture[str]) -> None:
     turner.stop_at = "line 5"
     with pytest.raises(KeyboardInterrupt):
@@ -76,6 +70,7 @@ def test_a_stop_at_the_very_end_is_mended(job: Job, turner: Turner, monkeypatch:
             raise KeyboardInterrupt
         os.rename(source, target)
 
+    job.output.write_text("earlier\n")
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", stop)
         with pytest.raises(KeyboardInterrupt):

@@ -14,44 +14,21 @@ SUBTITLES = (
     "1\n00:00:01,000 --> 00:00:02,500\nOpen the\n<i>file</i>\n\n2\n00:00:03,000 --> 00:00:04,000\n- Yes!\n- No.\n"
 )
 CUES = "WEBVTT\n\nNOTE a\n\nx\n00:01.000 --> 00:04.000 align:start\n<v Bob>Go &amp; stop\n"
-STRINGS = """{
-  "sourceLanguage" : "en",
-  "strings" : {
-    "Open %@" : {
-      "comment" : "c"
+UNIT = {"stringUnit": {"state": "translated", "value": '%lld "rows"'}}
+STRINGS = json.dumps(
+    {
+        "sourceLanguage": "en",
+        "strings": {
+            "Open %@": {"comment": "c"},
+            "done": {"localizations": {"de": {"stringUnit": {"state": "translated", "value": "fertig"}}}},
+            "fixed": {"shouldTranslate": False},
+            "rows": {"localizations": {"en": {"variations": {"plural": {"other": UNIT}}}}},
+        },
+        "version": "1.0",
     },
-    "done" : {
-      "localizations" : {
-        "de" : {
-          "stringUnit" : {
-            "state" : "translated",
-            "value" : "fertig"
-          }
-        }
-      }
-    },
-    "fixed" : {
-      "shouldTranslate" : false
-    },
-    "rows" : {
-      "localizations" : {
-        "en" : {
-          "variations" : {
-            "plural" : {
-              "other" : {
-                "stringUnit" : {
-                  "state" : "translated",
-                  "value" : "%lld \\"rows\\""
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  },
-  "version" : "1.0"
-}"""
+    indent=2,
+    separators=(",", " : "),
+)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """What files of localisers hold: each kind is filled in its own place, and all else stays."""
 
 import io
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -104,22 +102,6 @@ def test_apostrophes_of_java_are_doubled(msgid: str, text: str, msgstr: str, tmp
     assert [given.startswith(text) for given, _ in found.texts()] == [True]
     found.write(["l'a {0}"], file)
     assert f'msgstr "{msgstr}"\n'.encode() in file.getvalue()
-
-
-@pytest.mark.skipif(shutil.which("msgcat") is None, reason="needs gettext")
-@pytest.mark.parametrize("kind", [kind for kind in PO if kind not in ("empty_strings", "twice")])
-def test_gettext_reads_what_was_written(kind: str, tmp_path: Path) -> None:
-    for name, text in zip(("a.po", "b.po"), PO[kind], strict=True):
-        (tmp_path / name).write_bytes((HEADER + str(text)).encode())
-    (tmp_path / "b.po").write_bytes(filled(tmp_path / "a.po"))
-    cats = [
-        subprocess.run(["msgcat", str(tmp_path / name)], check=True, capture_output=True, encoding="utf-8").stdout
-        for name in ("a.po", "b.po")
-    ]
-    lines = [
-        {line for line in cat.split("\n") if line.startswith(("msgid", "msgctxt", "#:", "#.", "#~"))} for cat in cats
-    ]
-    assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,13 @@
 """Tags and placeholders stand in translations once each, nested, and where attention says."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairseq_ext.serve.runtime.pieces import MARK, keep, split
+from fairseq_ext.serve.runtime.pieces import MARK, split
 from fairseq_ext.serve.runtime.placing import Marked, Placing
-from fairseq_ext.serve.runtime.requests import Request
 from fairseq_ext.serve.runtime.tags import HTML
-from fairseq_ext.serve.runtime.translator import SystemTranslator
 
 
 def place(marked: Marked, target: str, kept: list[str], attention: np.ndarray) -> str:
@@ -76,17 +72,3 @@ def test_each_mark_stands_once_and_nested(parts: list[str], words: list[str]) ->
                 depth.pop()
         assert not depth
         assert MARK.sub("", found).replace("{0}", "").split() == target.replace("{0}", "").split() or "{0}" in text
-
-
-def test_translations_keep_what_the_vocabulary_can_and_cannot_write(exported: Path) -> None:
-    translator = SystemTranslator.load(exported / "gad")
-    for source in ("w1 <b>w2 w3</b> w4", "w1 <x/> w5 {0} w2", f"w1 {keep('w19')} w3", "<b>w4 <i>w5</i> %s</b> w6"):
-        pieces = split(source, HTML)
-        [answer] = translator.translate([Request(text) for text in pieces.texts], candidates=2)
-        for candidate in answer.candidates:
-            found = pieces.join([candidate.text])
-            tags = ("<b>", "</b>", "<i>", "</i>", "<x/>", "{0}", "%s")
-            assert [found.count(tag) for tag in tags] == [source.count(tag) for tag in tags]
-    [kept] = translator.translate([Request(f"w1 {keep('w19')} w3")])
-    assert kept.candidates[0].text.split().count("w19") == 1
-    assert translator.translate([Request("\U000f0001 ")])[0].candidates[0].text == "\U000f0001"

@@ -3,7 +3,7 @@
 import functools
 import tracemalloc
 from collections.abc import Callable
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -200,17 +200,6 @@ def test_attention_is_the_models(kind: Any, options: Options, data: Path, tmp_pa
         expected = torch.stack(layers).mean(0).detach().numpy()
         assert hypothesis.attention[:, : len(source)] == pytest.approx(expected, abs=1e-5)
         assert not hypothesis.attention[:, len(source) :].any()
-
-
-def test_no_pair_is_repeated_where_that_is_asked(form: Callable) -> None:
-    # On a CPU, fairseq's own search looks for repetitions behind the end of what there is, and finds none.
-    model = form("gates on all")[2]
-    options = Options(beam=3, max_len_b=20, min_len=8, no_repeat_ngram_size=2)
-    found = search(model, SOURCES, route(model, False), options)
-    for tokens in [hypothesis.tokens.tolist() for each in found for hypothesis in each.hypotheses]:
-        assert len(tokens) > 8
-        pairs = list(pairwise(tokens))
-        assert len(set(pairs)) == len(pairs)
 
 
 def test_a_model_with_other_parts_is_refused(data: Path, tmp_path: Path) -> None:

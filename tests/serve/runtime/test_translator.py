@@ -16,7 +16,6 @@ import torch
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.hub import DomainTranslator
-from fairseq_ext.serve.runtime import searches
 from fairseq_ext.serve.runtime.requests import Answer, Request
 from fairseq_ext.serve.runtime.translator import SystemTranslator
 from tests import toy, toy_systems
@@ -156,6 +155,8 @@ def test_nothing_is_nothing(load: Load) -> None:
     for text in ("", "  \t", "\u2028", "\ufeff"):
         [empty, _] = load("gad").translate([Request(text), Request("w1")])
         assert [candidate.text for candidate in empty.candidates] == [text]
+    [mark] = load("gad").translate([Request("\U000f0001 ")])
+    assert mark.candidates[0].text == "\U000f0001"
 
 
 def test_text_is_normalised_as_in_training(load: Load) -> None:
@@ -199,10 +200,6 @@ def test_threads_share_the_batches(load: Load, exported: Path) -> None:
     requests = [Request(line * (1 + n), route) for n, line in enumerate(LINES * 4) for route in ROUTES["gad"]]
     threaded = SystemTranslator.load(exported / "gad", threads=2)
     assert texts(threaded.translate(requests)) == texts(load("gad").translate(requests))
-
-
-def test_a_batch_has_at_most_so_many_padded_tokens_or_a_single_sentence() -> None:
-    assert [*searches._batches({"a": 3, "b": 2, "c": 3, "d": 9}, 6)] == [["d"], ["a", "c"], ["b"]]
 
 
 @pytest.mark.slow

@@ -21,9 +21,8 @@ from fairseq_ext.models.bert import BertModel
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
 from tests import toy
 from tests.convert.damage import WEIGHTS, change_json, change_weight, hide_code, lead_astray
-from tests.convert.tiny_bert import make_bert
-from tests.convert.tiny_roberta import make_roberta
-from tests.convert.tiny_subwords import TEXT
+from tests.convert.tiny_roberta import make_bert, make_roberta
+from tests.text.tiny_pieces import TEXT
 from tests.verbs import verb
 
 pytestmark = pytest.mark.slow
