@@ -163,6 +163,15 @@ def two_steps(folder: Path) -> list[Step]:
     return [clean, Step(folder / "splits", [folder / "clean"], {}, copying(folder / "clean" / "LAW.en"))]
 
 
+def test_dry_run_prints_the_plan_and_builds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_steps(two_steps(tmp_path), dry_run=True)
+    assert not list(tmp_path.iterdir())
+    run_steps(two_steps(tmp_path)[:1])
+    run_steps(two_steps(tmp_path), dry_run=True)
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert words == ["build", "build", "up", "build"]
+
+
 def write_half(path: Path) -> None:
     with atomic_write(path) as temporary:
         temporary.write_text("half")

@@ -1,6 +1,8 @@
 """Entries of .po files: what gettext accepts is read, and what it refuses is refused with the line."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.text.gettext_entries import PoFile
@@ -61,10 +63,42 @@ def test_what_gettext_refuses_is_refused_with_its_line(text: str | bytes, said: 
 
 
 def test_the_header_says_the_encoding() -> None:
-    header = HEADER.replace("UTF-8", "ISO-8859-1")
-    text = f'# {"charset=UTF-8" * 999}\n{header}msgid "charset=UTF-8 é"\nmsgstr ""'
+    text = (
+        "# "
+        + "charset=UTF-8" * 999
+        + "\n"
+        + HEADER.replace("UTF-8", "ISO-8859-1")
+        + 'msgid "charset=UTF-8 é"\nmsgstr ""'
+    )
     file = PoFile.read(text.encode("latin-1"))
     assert (file.encoding, file.header_field("Language"), file.header_field("Team")) == ("ISO-8859-1", "de", "")
     assert file.messages[0].content.msgid == "charset=UTF-8 é"
     assert PoFile.read(HEADER.replace("UTF-8", "CHARSET").encode()).encoding == "utf-8"
     assert PoFile.read('msgid "charset=ISO-8859-1 é"\nmsgstr ""'.encode()).encoding == "utf-8"
+
+
+PARTS = [
+    'msgid "a"',
+    'msgstr ""',
+    'msgid_plural "b"',
+    'msgstr[0] "c"',
+    "# d",
+    "#~ ",
+    "#, fuzzy",
+    '"e"',
+    "\n",
+    " ",
+    "x",
+    '"',
+]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(PARTS)))
+def test_each_text_is_read_whole_or_refused(parts: list[str]) -> None:
+    text = "\n".join(parts)
+    try:
+        file = PoFile.read(text.encode())
+    except InputError:
+        return
+    assert "".join(entry.text for entry in file.entries) + file.rest == text
