@@ -1,16 +1,18 @@
-"""What fairseq's own unit tests check, by their names, holds with the user directory as it does without.
-
-Dictionaries, losses, positions, search and resumed epochs are compared to the last digit by ``test_fairseq_tasks.py``.
-"""
+"""What fairseq's own unit tests check, by their names, holds with the user directory as it does without."""
 
 import subprocess
 import sys
 from argparse import Namespace
 from collections import OrderedDict
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from fairseq import utils
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.data import (
+    BacktranslationDataset,
     ConcatDataset,
     Dictionary,
     LanguagePairDataset,
@@ -22,7 +24,10 @@ from fairseq.data import (
 )
 from fairseq.data.multi_corpus_sampled_dataset import MultiCorpusSampledDataset
 from fairseq.models.lstm import LSTMModel
-from fairseq.modules import CharacterTokenEmbedder
+from fairseq.models.transformer import TransformerModel, base_architecture
+from fairseq.modules import CharacterTokenEmbedder, SinusoidalPositionalEmbedding
+from fairseq.optim.adam import FairseqAdam
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import TASK_REGISTRY
 
 pytestmark = pytest.mark.slow
@@ -43,6 +48,22 @@ def pairs(words: Dictionary, *lines: str) -> LanguagePairDataset:
     return LanguagePairDataset(data, data.sizes, words, data, data.sizes, words, left_pad_source=False)
 
 
+def tiny(words: Dictionary) -> TransformerModel:
+    args = Namespace(encoder_embed_dim=8, encoder_ffn_embed_dim=8, encoder_layers=1, encoder_attention_heads=2)
+    args.decoder_layers, args.decoder_attention_heads, args.dropout = 1, 2, 0.0
+    base_architecture(args)
+    torch.manual_seed(1)
+    return TransformerModel.build_model(args, Namespace(source_dictionary=words, target_dictionary=words)).eval()
+
+
+def test_dictionary(words: Dictionary, tmp_path: Path) -> None:
+    line = words.encode_line("he@@ llo new", add_if_not_exist=False)
+    assert line.tolist() == [words.index("he@@"), words.index("llo"), words.unk(), words.eos()]
+    assert words.string(line, bpe_symbol="@@ ") == "hello <unk>"
+    words.save(str(tmp_path / "dict.txt"))
+    assert Dictionary.load(str(tmp_path / "dict.txt")).symbols == words.symbols
+
+
 def test_iterators() -> None:
     counting = iterators.CountingIterator(range(10))
     assert [next(counting), next(counting), counting.n] == [0, 1, 2]
@@ -51,6 +72,28 @@ def test_iterators() -> None:
     assert list(iterators.GroupedIterator(range(5), 2)) == [[0, 1], [2, 3], [4]]
     assert list(iterators.ShardedIterator(range(5), 2, 1, fill_value=-1)) == [1, 3, -1]
     assert list(iterators.BufferedIterator(2, list(range(5)))) == [0, 1, 2, 3, 4]
+
+
+def test_train_resumes_an_epoch_at_its_batch(words: Dictionary) -> None:
+    def batches() -> iterators.EpochBatchIterator:
+        data = pairs(words, *["how are"] * 6)
+        return iterators.EpochBatchIterator(data, data.collater, [[number] for number in range(6)], seed=5)
+
+    first = batches()
+    rows = first.next_epoch_itr()
+    seen = [int(next(rows)["id"][0]) for _ in range(4)]
+    second = batches()
+    second.load_state_dict(first.state_dict())
+    seen += [int(batch["id"][0]) for batch in second.next_epoch_itr()]
+    assert sorted(seen) == list(range(6))
+    assert seen == [int(batch["id"][0]) for batch in batches().next_epoch_itr()]
+
+
+def test_label_smoothing() -> None:
+    scores = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]))
+    loss, plain = label_smoothed_nll_loss(scores, torch.tensor([0, 1]), 0.1, ignore_index=1)
+    smooth = -(np.log(0.5) * 0.9 + 0.05 * np.log(0.25) * 2)
+    assert (loss.item(), plain.item()) == pytest.approx((smooth, -np.log(0.5)))
 
 
 def test_character_token_embedder() -> None:
@@ -109,6 +152,56 @@ def test_datasets_join_and_take_turns(words: Dictionary) -> None:
     both.ordered_indices()
     assert both.collater([both[0]])["nsentences"] == 1
     assert both[0][1]["source"].tolist() in [line["source"].tolist() for line in data[1]]
+
+
+def test_sequence_generator_and_backtranslation(words: Dictionary) -> None:
+    model, lines = tiny(words), pairs(words, "how are", "he@@ llo y@@ ou")
+    generator = SequenceGenerator([model], words, beam_size=3, max_len_b=8, normalize_scores=False)
+    batch = lines.collater([lines[0], lines[1]])
+    for found, own in zip(generator.generate([model], batch), batch["net_input"]["src_tokens"], strict=True):
+        best = found[0]
+        assert found == sorted(found, key=lambda each: -each["score"])
+        words_before = torch.cat([best["tokens"].new_tensor([words.eos()]), best["tokens"][:-1]])[None]
+        alone = utils.strip_pad(own, words.pad())[None]
+        scores = model.get_normalized_probs(model(alone, torch.tensor([alone.size(1)]), words_before), log_probs=True)
+        forced = scores[0].gather(1, best["tokens"][:, None])[:, 0]
+        torch.testing.assert_close(forced, best["positional_scores"], rtol=0, atol=1e-4)
+    texts = ListDataset([line["target"] for line in lines], [3, 5])
+    back = BacktranslationDataset(
+        LanguagePairDataset(texts, texts.sizes, words),
+        words,
+        backtranslation_fn=lambda own: generator.generate([model], own),
+        output_collater=lines.collater,
+        cuda=False,
+    )
+    assert sorted(back.collater([back[0], back[1]])["target"].shape) == [2, 5]
+
+
+def test_positions_skip_padding() -> None:
+    assert utils.make_positions(torch.tensor([[9, 8, 1], [1, 9, 8]]), 1).tolist() == [[2, 3, 1], [1, 2, 3]]
+    found = SinusoidalPositionalEmbedding(6, 1, 10)(torch.tensor([[9, 8, 1]]))
+    assert not found[0, 2].any()
+    assert found[0, 0].any()
+
+
+def test_inference_drops_nothing_and_optimisers_step(words: Dictionary) -> None:
+    model = tiny(words)
+    batch = pairs(words, "how are").collater([pairs(words, "how are")[0]])["net_input"]
+    before = model(**batch)[0]
+    assert torch.equal(model(**batch)[0], before)
+    options = Namespace(
+        lr=[0.1],
+        adam_betas="(0.9, 0.98)",
+        adam_eps=1e-8,
+        weight_decay=0.0,
+        use_old_adam=True,
+        fp16_adam_stats=False,
+        tpu=False,
+    )
+    optimizer = FairseqAdam(options, [each for each in model.parameters() if each.requires_grad])
+    optimizer.backward(before.sum())
+    optimizer.step()
+    assert not torch.equal(model(**batch)[0], before)
 
 
 def test_all_pass_without_the_user_directory() -> None:
