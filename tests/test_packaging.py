@@ -27,14 +27,14 @@ BUILD_ONLY = {"setuptools", "wheel", "cython"}
 NAMED = PROJECT["optional-dependencies"]
 # Extras that are installed into the scripts' environment, .venv; tools of the tests; COMET's own environment.
 TOGETHER = [each for extra in ("train", "teacher", "cluster", "serve") for each in NAMED[extra]]
-# Where a package is imported under another name; scikit-learn's, the file format of protobuf, and a package's own.
+# Where a package is imported under another name.
 IMPORTED_AS = {
-    "scikit-learn": "sklearn", "protobuf": "google", "PyYAML": "yaml", "Jinja2": "jinja2", "rouge-score": "rouge_score",
+    "scikit-learn": "sklearn", "PyYAML": "yaml", "Jinja2": "jinja2", "rouge-score": "rouge_score",
     "markdown-it-py": "markdown_it", "backports.zstd": "backports", "prometheus-client": "prometheus_client",
     "fairseq-fixed": "fairseq", "hydra-core": "hydra",
 }  # fmt: skip
-# What others import: fairseq, and transformers.
-OF_OTHERS = {"bitarray", "cffi", "hydra-core", "accelerate", "gguf"}
+# What others import: fairseq, transformers, and SentencePiece in its file format.
+OF_OTHERS = {"bitarray", "cffi", "hydra-core", "accelerate", "gguf", "protobuf"}
 
 
 def pinned(file: str) -> dict[str, Requirement]:
