@@ -66,11 +66,12 @@ def _placed(kept: Mapping[str, int], target: str) -> list[tuple[int, int, str]]:
     words = re.sub(pattern, "", target)
     if len(spans) != len(missing) or len(spans) > _MOST or words.count("(") != words.count(")"):
         return []
-    alike = [[_num_alike(target[begin:end], each) for each in missing] for begin, end in spans]
-    best = max(permutations(range(len(missing))), key=lambda order: sum(_along(alike, order)))
-    if len({*missing}) > 1 and _along(alike, best).count(0) > 1:
+    places = [target[begin:end] for begin, end in spans]
+    scores = {order: sum(map(_num_alike, places, order)) for order in {*permutations(missing)}}
+    best, *others = sorted(scores, key=scores.__getitem__, reverse=True)
+    if others and scores[others[0]] == scores[best]:
         return []
-    return [(*span, missing[place]) for span, place in zip(spans, best, strict=True)]
+    return [(*span, placeholder) for span, placeholder in zip(spans, best, strict=True)]
 
 
 def _joined(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -84,7 +85,3 @@ def _joined(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _num_alike(*placeholders: str) -> int:
     """Return how many letters the names of placeholders begin with alike."""
     return len(os.path.commonprefix([re.sub(r"\W", "", each) for each in placeholders]))
-
-
-def _along(shared: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
-    return [own[place] for own, place in zip(shared, order, strict=True)]

@@ -66,6 +66,7 @@ CLEAR = [
 ]  # fmt: skip
 UNCLEAR = [
     ("%(moeda) %(valor)", {"%(currency)s": 1, "%(price)s": 1}),  # which is which?
+    ("%(nota) de %(nome)", {"%(name)s": 1, "%(number)s": 1}),  # both begin with n
     ("nada", {"%s": 1}),
     ("%s e %s", {"%s": 1}),
     ("% e % e %", {"%s": 2}),
