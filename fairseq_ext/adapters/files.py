@@ -27,7 +27,7 @@ from fairseq_ext.adapters.system import (
     refuse_existing,
 )
 from fairseq_ext.base.domain_tree import DomainTree, tree_from_json
-from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.errors import InputError, naming
 from fairseq_ext.modules.adapter_names import GUARDED, NAMES
 from fairseq_ext.modules.freezing import is_adapter_key
 from fairseq_ext.modules.language_model_options import HIERARCHICAL_ADAPTERS
@@ -180,10 +180,8 @@ def _check_kind(system: System, file: AdapterFile) -> None:
             f"{file.path}: its manifest does not have the options {', '.join(ADDED[kind])}; export the adapters again"
         )
     weights = {f"{key}@{name}": row for name, rows in file.rows.items() for key, row in rows.items()}
-    try:
+    with naming(file.path):
         check_options({"cfg": {"model": {"_name": kind, **options}}, "model": weights}, {})
-    except InputError as error:
-        raise InputError(f"{file.path}: {error}") from None
     required: Mapping[str, Any] = kind_options(system) if system.has_adapters else {}
     for name, value in required.items():
         # Initialisation and training options do not affect the computation; the width is in the shapes.

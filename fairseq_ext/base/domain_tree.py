@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from fairseq_ext.base.domain_names import NAME_PATTERN
-from fairseq_ext.base.errors import InputError, shown
+from fairseq_ext.base.errors import InputError, naming, shown
 from fairseq_ext.base.json_file import read_json
 from fairseq_ext.base.option import names_in
 from fairseq_ext.base.sections import Section, read_model
@@ -212,12 +212,10 @@ def names_of_paths(spec: str, tree: DomainTree, domain: str | None = None) -> Pa
     if spec in (ALL_PATHS, NO_PATH):
         return list(tree.leaves) if spec == ALL_PATHS else []
     names: Paths = names_in(spec)
-    try:
+    with naming(f"--paths {spec}"):
         if spec.endswith(".json"):
             names = _paths_in_file(Path(spec), domain)
         tree.path_weights(names)
-    except InputError as error:
-        raise InputError(f"--paths {spec}: {error}") from None
     if not names:
         raise InputError(f"--paths {spec!r}: has no name; give domains or leaves, {ALL_PATHS} or {NO_PATH}")
     return names

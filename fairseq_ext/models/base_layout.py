@@ -14,7 +14,7 @@ from fairseq.models.transformer.transformer_legacy import base_architecture
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor
 
-from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.errors import InputError, naming
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.presets import Architecture
 from fairseq_ext.modules.freezing import BASE_RATES
@@ -149,10 +149,8 @@ def _layout_of_base(args: Namespace | DictConfig) -> dict[str, Any]:
     if options.get(BASE_MODEL):
         return {BASE_MODEL: options[BASE_MODEL], **adapters}
     rates = options.get(BASE_RATES)
-    try:
+    with naming(path):
         layout = layout_of({**options, **rates} if adapters and isinstance(rates, Mapping) else options)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return {**layout, **adapters}
 
 

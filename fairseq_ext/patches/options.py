@@ -15,7 +15,7 @@ from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.base import Node
 from torch import Tensor
 
-from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.errors import InputError, naming
 from fairseq_ext.base.json_file import values_in
 from fairseq_ext.patches import restoring
 
@@ -220,10 +220,8 @@ def _check_name(kind: str, name: Any) -> None:
 
 def _check_text(key: str, text: str) -> None:
     if _EVALUATED.fullmatch(key):
-        try:
+        with naming(f"its option {key}"):
             evaluate_literal(text)
-        except InputError as error:
-            raise InputError(f"its option {key}: {error}") from None
     # OmegaConf interpolations read other options, the environment or registered resolvers. fairseq resolves its own
     # before saving.
     if "${" in text:

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_ext.base.domain_names import check_domain_names
-from fairseq_ext.base.errors import InputError
+from fairseq_ext.base.errors import InputError, naming
 from fairseq_ext.text import translation_memories
 from fairseq_ext.text.downloads import check_opus, fetch_opus, fetch_packages, is_opus, is_requirement
 from fairseq_ext.text.files import SUFFIXES, check_file, is_tar, is_zip
@@ -119,10 +119,8 @@ def check_entries(domains: Mapping[str, Sequence[str]], langs: tuple[str, str]) 
     paths = []
     for name in sorted(domains):
         for entry in domains[name]:
-            try:
+            with naming(name):
                 entry_form(entry, langs)
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from None
             paths += entry_paths(entry, langs)
     return paths
 
