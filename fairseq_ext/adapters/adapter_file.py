@@ -24,12 +24,12 @@ import pydantic
 import torch
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from fairseq_ext.base.domain_names import is_domain_name
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.steps import atomic_write
+from fairseq_ext.modules.tensor_file import write_tensors
 
 SUFFIX = ".safetensors"
 _REMEDY = "export the adapters again with fairseq-ext adapters export"
@@ -101,7 +101,7 @@ def write_adapters(
     metadata = {"manifest": f"{_digest(text)} {text}"}
     with atomic_write(path) as temporary:
         try:
-            save_file(tensors, temporary, metadata)
+            write_tensors(temporary, tensors, metadata)
         except SafetensorError as error:
             raise InputError(f"{path}: cannot be written ({error}); mend this, and run the command again") from None
 

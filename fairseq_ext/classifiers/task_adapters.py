@@ -20,7 +20,7 @@ from fairseq.models.roberta import RobertaModel
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf import OmegaConf
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from fairseq_ext import install
@@ -31,6 +31,7 @@ from fairseq_ext.base.steps import atomic_write
 from fairseq_ext.models.checkpoints import model_options
 from fairseq_ext.models.roberta_houlsby_adapter import RobertaHoulsbyAdapterModel
 from fairseq_ext.modules.task_parameters import SavedTask, is_of_task, task_names
+from fairseq_ext.modules.tensor_file import write_tensors
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.modules.tunings import ARCHITECTURE
 from fairseq_ext.patches.checkpoints import save_checkpoint
@@ -61,10 +62,10 @@ def save_task(checkpoint: Path, task: str, folder: Path) -> None:
     """Save a task's adapters, norms, head and labels without the base model."""
     state = read_checkpoint(checkpoint)["model"]
     _require_task(state, task, checkpoint)
-    tensors = {key: value.contiguous() for key, value in state.items() if is_of_task(key, task)}
+    tensors = {key: value for key, value in state.items() if is_of_task(key, task)}
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / WEIGHTS_FILE) as temporary:
-        save_file(tensors, temporary)
+        write_tensors(temporary, tensors)
     manifest = {
         "task": task,
         **describe(state, task),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from safetensors.torch import save_file
-
 from fairseq_ext.convert.fairseq_model import write_checkpoint
 from fairseq_ext.models.causal_lm import checksum_of, order_of
+from fairseq_ext.modules.causal_models import load_causal_model, longest_text, plain_config, tokenizer_of
 from fairseq_ext.modules.language_model_options import CAUSAL_LM
-from fairseq_ext.modules.pretrained import CONFIG_FILE, WEIGHT_FILES, load_causal_model, plain_config, tokenizer_of
+from fairseq_ext.modules.pretrained import CONFIG_FILE, WEIGHT_FILES
+from fairseq_ext.modules.tensor_file import write_tensors
 from fairseq_ext.text.model_tokenizer import ModelTokenizer
 
 _BLOCK = 1024  # fairseq's default
@@ -32,9 +32,9 @@ def import_causal_lm(source: Path, folder: Path, final: Path, tokens_per_sample:
     (folder / CONFIG_FILE).write_text(config + "\n", encoding="utf-8")
     # Tied weights have several names; transformers looks for the first.
     names = {value.data_ptr(): name for name, value in reversed(model.state_dict().items())}
-    weights = {name: model.state_dict()[name].contiguous() for name in names.values()}
-    save_file(weights, folder / WEIGHT_FILES[0], metadata={"format": "pt"})
+    weights = {name: model.state_dict()[name] for name in names.values()}
+    write_tensors(folder / WEIGHT_FILES[0], weights, {"format": "pt"})
     line = ["--task", "language_modeling", "--criterion", "cross_entropy", "--arch", CAUSAL_LM]
-    line += ["--tokens-per-sample", str(min(tokens_per_sample, model.config.max_position_embeddings))]
+    line += ["--tokens-per-sample", str(min(tokens_per_sample, longest_text(model.config)))]
     line += ["--base-model", str(final.resolve()), "--base-sha256", checksum_of(folder)]
     write_checkpoint(folder, {}, line, "CrossEntropyCriterion")

@@ -20,13 +20,24 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.hashing import hash_file
 from fairseq_ext.base.option import option
 from fairseq_ext.models.base_layout import BASE_MODEL, sized_by_base
+from fairseq_ext.modules.causal_models import (
+    are_alike,
+    blocks_of,
+    load_causal_model,
+    longest_text,
+    new_cache,
+    next_states,
+    scores_of,
+    tokenizer_of,
+)
 from fairseq_ext.modules.freezing import FrozenBase
 from fairseq_ext.modules.language_model_options import CAUSAL_LM
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter
-from fairseq_ext.modules.pretrained import GGUF, blocks_of, load_causal_model, tokenizer_of
+from fairseq_ext.modules.pretrained import GGUF
 from fairseq_ext.text.model_tokenizer import ModelTokenizer
 
-_CACHE = "causal_lm_cache"  # entry of the incremental state
+_CACHE = "causal_lm_cache"  # entry of the incremental state: the cache and the number of its tokens
+_CHECKED_TOKENS = 8
 _SPECIAL = 4  # symbols that begin every dictionary
 
 
@@ -72,12 +83,12 @@ class CausalDecoder(FairseqIncrementalDecoder):
         base = load_causal_model(path, getattr(torch, str(cfg.base_precision)))
         order = order_of(ModelTokenizer(tokenizer_of(path), path), base.config)
         _check_dictionary(dictionary, order, path)
-        _reorder(base, order)
+        _reorder(base, order, path)
         return cls(dictionary, base)
 
     @property
     def layers(self) -> nn.ModuleList:
-        return blocks_of(self.base, self.base.config.num_hidden_layers)
+        return blocks_of(self.base)
 
     @property
     def output_projection(self) -> Any:
@@ -99,31 +110,27 @@ class CausalDecoder(FairseqIncrementalDecoder):
         self, prev_output_tokens: Tensor, encoder_out: Any = None, incremental_state: dict | None = None, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
         """Compute the features of tokens: B×T → B×T×H. Padding must follow the text."""
-        past = None
+        cache, length = None, 0
         if incremental_state is not None:
-            past = incremental_state.get(_CACHE) or self._new_cache()
-            incremental_state[_CACHE] = past
-            prev_output_tokens = prev_output_tokens[:, past.get_seq_length() :]
-        out = self.base.base_model(prev_output_tokens, past_key_values=past, use_cache=past is not None)
-        return out.last_hidden_state, {"attn": None}  # which fairseq's search asks for
+            cache, length = incremental_state.get(_CACHE) or (new_cache(self.base), 0)
+            incremental_state[_CACHE] = cache, prev_output_tokens.size(1)
+        tokens = prev_output_tokens[:, length:]
+        # Behind a first text, recurrent layers take one token at a time.
+        parts = tokens.split(1 if length else tokens.size(1), 1)
+        states = torch.cat([next_states(self.base, part, cache) for part in parts], 1)
+        return states, {"attn": None}  # which fairseq's search asks for
 
     def output_layer(self, features: Tensor) -> Tensor:
         """Compute scores of tokens: B×T×H → B×T×V."""
-        scores: Tensor = self.output_projection(features)
-        return scores
+        return scores_of(self.base, features)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Reorder the cache with the beam."""
         if _CACHE in incremental_state:
-            incremental_state[_CACHE].reorder_cache(new_order)
+            incremental_state[_CACHE][0].reorder_cache(new_order)
 
     def max_positions(self) -> int:
-        return int(self.base.config.max_position_embeddings)
-
-    def _new_cache(self) -> Any:
-        from transformers import DynamicCache
-
-        return DynamicCache(config=self.base.config)
+        return longest_text(self.base.config)
 
     # Checkpoints have no frozen weights of the base, which its own files contain.
 
@@ -241,12 +248,18 @@ def _refuse_sizes(cfg: Any) -> None:
             raise InputError(f"--{item.name.replace('_', '-')}: --base-model has its own; remove the option")
 
 
-def _reorder(base: Any, order: Sequence[int]) -> None:
-    """Put the rows of the embeddings in the order of fairseq's dictionary, in place."""
+@torch.no_grad()
+def _reorder(base: Any, order: Sequence[int], path: Path) -> None:
+    """Put the rows of the embeddings in the order of fairseq's dictionary, in place, and check the scores."""
+    tokens = torch.arange(_CHECKED_TOKENS).unsqueeze(0)
+    expected = base(torch.tensor(order)[tokens], use_cache=False).logits[..., order]
+    tables = [module for module in base.modules() if getattr(module, "num_embeddings", None) == len(order)]
     # Tied embeddings are one tensor.
-    modules = nn.ModuleList([base.get_input_embeddings(), base.get_output_embeddings()])
-    for table in modules.parameters():
+    for table in nn.ModuleList([*tables, base.get_input_embeddings(), base.get_output_embeddings()]).parameters():
         table.data = table.data[list(order)]
+    if not are_alike(base(tokens, use_cache=False).logits, expected):
+        kind = base.config.model_type
+        raise InputError(f"{path}: {kind!r} has several vocabularies; give another model")
 
 
 # A base checkpoint names the model.

@@ -25,11 +25,11 @@ from fairseq_ext.models.causal_lm import BaseModelConfig, BlockAdapter, CausalDe
 from fairseq_ext.models.checkpoints import add_fresh_adapters
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
 from fairseq_ext.modules.adapter_names import keep_names, match_rows
+from fairseq_ext.modules.causal_models import read_causal_config
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import ADAPTERS, HIERARCHICAL_ADAPTERS, LANGUAGE_MODELING_TASK
 from fairseq_ext.modules.node_bank import NodeBank
 from fairseq_ext.modules.post_layer_adapter import PostLayerAdapter, ThreadValue, routing
-from fairseq_ext.modules.pretrained import read_causal_config
 from fairseq_ext.modules.routers import GivenRouter, RoutingBatch, most_chosen
 
 _weights: ThreadValue[Tensor] = ThreadValue()

@@ -1,8 +1,9 @@
 """Topic Aware Transformer: a frozen language model whose last states are steered towards topics."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqIncrementalDecoder, register_model
 from fairseq.models.transformer import TransformerDecoder
@@ -14,6 +15,7 @@ from fairseq_ext.base.option import option
 from fairseq_ext.models.causal_lm import BaseModelConfig, CausalDecoder, note_base
 from fairseq_ext.models.presets import RANDOM_BASE
 from fairseq_ext.models.transformer_lm_hier_adapter import register_language_model_sizes
+from fairseq_ext.modules.causal_models import has_plain_scores
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.language_model_options import MIXTURES, NUM_TOPICS, TOPIC_MODEL, TRANSFORMATIONS
 from fairseq_ext.modules.topics import MixtureOfSoftmaxes, TopicSteering
@@ -140,6 +142,13 @@ class TopicDecoder(TopicOutput, TransformerDecoder):
 
 class CausalTopicDecoder(TopicOutput, CausalDecoder):
     """A base of Hugging Face."""
+
+    @classmethod
+    def load(cls, cfg: Any, dictionary: Dictionary) -> Self:
+        decoder = super().load(cfg, dictionary)
+        if not has_plain_scores(decoder.base):
+            raise InputError(f"{cfg.base_model}: its scores have a bias, scale or limit; for topics, give another base")
+        return decoder
 
 
 @register_model(TOPIC_MODEL, dataclass=TopicConfig)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +25,6 @@ WEIGHT_FILES = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
-_CAUSAL = ("ForCausalLM", "LMHeadModel")  # ends of the names of architectures
-_CHECKED_TOKENS = 4
 
 
 def hide_broken_torchaudio() -> None:
@@ -88,110 +85,20 @@ def load_pretrained(
     import transformers
 
     if Path(name).is_dir():
-        _check_config(Path(name))
+        check_config(Path(name))
     safely = {"trust_remote_code": False, "local_files_only": options.pop("local_files_only", False)}
-    with _in_one_line(name, where):
+    with in_one_line(name, where):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safely)
         load = getattr(transformers, auto_class).from_pretrained
         model, loading = load(name, use_safetensors=True, output_loading_info=True, **safely, **options)
     if is_trained and (missing := sorted(loading["missing_keys"])):
         raise InputError(f"{where}: {str(name)!r} lacks the weight {missing[0]!r}; train it again")
-    _check_finite(model, where, name)
+    check_finite(model, where, name)
     return tokenizer, model
 
 
-# Causal language models
-
-
-def load_causal_model(path: Path, dtype: torch.dtype = torch.float32) -> Any:
-    """Load a causal language model, frozen and in evaluation mode.
-
-    Args:
-        path: folder with ``config.json`` and safetensors, or a GGUF file.
-        dtype: precision of the weights; quantised ones are converted to it.
-
-    Raises:
-        InputError: if the model needs code of its own, is not causal, is damaged, needs more memory than there is, or
-            computes its scores by more than an output layer on its last states.
-    """
-    config = read_causal_config(path)
-    from transformers import AutoModelForCausalLM
-    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
-
-    disable_progress_bar()
-    set_verbosity_error()  # what a file lacks is said below, in one line
-    where = str(path)
-    with _in_one_line(path, where):
-        _check_memory(AutoModelForCausalLM, config, dtype, where)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            **_place_of(path), config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
-        )
-    model, info = loaded
-    for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        if info[problem]:
-            raise InputError(
-                f"{where}: {problem.replace('_keys', '')} weights, such as {min(map(str, info[problem]))}; give the "
-                "complete files of one model"
-            )
-    model.requires_grad_(False).eval()
-    _check_finite(model, where, path)
-    _check_output_layer(model, where)
-    return model
-
-
-def read_causal_config(path: Path) -> Any:
-    """Read and check the configuration of a causal language model."""
-    hide_broken_torchaudio()
-    if not path.exists():
-        raise InputError(f"{path}: not found; give the folder or GGUF file of a causal language model")
-    if path.is_dir():
-        _check_config(path)
-    elif path.suffix != GGUF:
-        raise InputError(f"{path}: expected a folder, or a file with the suffix {GGUF}")
-    with _in_one_line(path, str(path)):
-        from transformers import AutoConfig
-        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-        config = AutoConfig.from_pretrained(**_place_of(path))
-    named = config.architectures or [_CAUSAL[0]]
-    if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or not any(n.endswith(_CAUSAL) for n in named):
-        raise InputError(f"{path}: {config.model_type!r} ({named[0]}) is not a causal language model; give another one")
-    return config
-
-
-def tokenizer_of(path: Path) -> str:
-    """Return the tokenizer of a model as the text of a ``tokenizer.json``."""
-    hide_broken_torchaudio()
-    if (path / "tokenizer.json").is_file():
-        return (path / "tokenizer.json").read_text(encoding="utf-8")
-    with _in_one_line(path, str(path)):
-        from transformers import AutoTokenizer
-
-        return str(AutoTokenizer.from_pretrained(**_place_of(path)).backend_tokenizer.to_str())
-
-
-def plain_config(config: Any) -> dict[str, Any]:
-    """Return a configuration as JSON, without the quantisation of the file that it is from."""
-    content = json.loads(config.to_json_string(use_diff=False))
-    return {key: value for key, value in content.items() if key not in ("quantization_config", "_name_or_path")}
-
-
-def blocks_of(model: nn.Module, number: int) -> nn.ModuleList:
-    """Return the Transformer blocks of a model: its first list of ``number`` modules."""
-    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == number)
-    return next(lists)
-
-
-def _place_of(path: Path) -> dict[str, Any]:
-    """Return the arguments of transformers' functions that name a model on this machine."""
-    safely = {"trust_remote_code": False, "local_files_only": True}
-    if path.suffix == GGUF:
-        return {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, **safely}
-    return {"pretrained_model_name_or_path": str(path), **safely}
-
-
 @contextmanager
-def _in_one_line(name: str | Path, where: str) -> Iterator[None]:
+def in_one_line(name: str | Path, where: str) -> Iterator[None]:
     """Report an exception of transformers in one line."""
     try:
         yield
@@ -205,7 +112,7 @@ def _in_one_line(name: str | Path, where: str) -> Iterator[None]:
         raise InputError(f"{where}: {str(name)!r} cannot be loaded ({reason}); give {needed}") from None
 
 
-def _check_config(folder: Path) -> None:
+def check_config(folder: Path) -> None:
     """Check ``config.json`` and an index of weights before a model is built from them."""
     parts_of(weight_file(folder))
     path = folder / CONFIG_FILE
@@ -221,31 +128,7 @@ def _check_config(folder: Path) -> None:
             raise InputError(f"{path}: {key} is {value}, larger than the maximum {LARGEST_SIZE}")
 
 
-def _check_finite(model: nn.Module, where: str, name: str | Path) -> None:
+def check_finite(model: nn.Module, where: str, name: str | Path) -> None:
     for key, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise InputError(f"{where}: {str(name)!r}: the weight {key!r} has values that are not finite")
-
-
-def _check_memory(auto_class: Any, config: Any, dtype: torch.dtype, where: str) -> None:
-    """Compare the size of the weights with the free memory before any of it is used."""
-    import psutil
-
-    with torch.device("meta"):
-        model = auto_class.from_config(config, dtype=dtype)
-    needed, free = sum(p.numel() for p in model.parameters()) * dtype.itemsize, psutil.virtual_memory().available
-    if needed > free:
-        raise InputError(
-            f"{where}: the weights need {needed / 2**30:.1f} GiB in {str(dtype).removeprefix('torch.')}, but only "
-            f"{free / 2**30:.1f} GiB of memory are free; use --base-precision bfloat16 or a smaller model"
-        )
-
-
-def _check_output_layer(model: Any, where: str) -> None:
-    """Check that scores are the output layer's, as some models scale or limit them afterwards."""
-    tokens = torch.arange(_CHECKED_TOKENS).unsqueeze(0)
-    with torch.no_grad():
-        states = model.base_model(tokens, use_cache=False).last_hidden_state
-        ours, theirs = model.get_output_embeddings()(states), model(tokens, use_cache=False).logits
-    if not torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4):
-        raise InputError(f"{where}: {model.config.model_type!r} changes scores behind its output layer; give another")

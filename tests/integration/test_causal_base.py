@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.experiments.hierarchy.config import LOSS
 from fairseq_ext.experiments.metrics.records import RECORDS_FILE, Records, read_records
-from fairseq_ext.modules.pretrained import load_causal_model
+from fairseq_ext.modules.causal_models import load_causal_model
 from fairseq_ext.text.downloads import fetch_packages, unpack
 from fairseq_ext.text.encoders import load_encoder
 from tests import toy

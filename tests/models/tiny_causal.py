@@ -21,6 +21,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_positions": LENGTH},
     "llama": _LLAMA,
     "qwen2": {**_LLAMA, "tie_word_embeddings": True},
+    # No attention; some layers without attention.
+    "mamba": {"hidden_size": 16, "num_hidden_layers": 3, "state_size": 4},
+    "qwen3_5_text": {**_LLAMA, "num_hidden_layers": 4, "head_dim": 4},
     "opt": {**_SIZES, "ffn_dim": 24, "word_embed_proj_dim": 16, "bos_token_id": 0, "pad_token_id": 1},
 }
 
