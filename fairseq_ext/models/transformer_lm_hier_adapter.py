@@ -171,8 +171,11 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
     def forward(  # type: ignore[override]
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, node_weights: Tensor | None = None, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Compute scores from tokens B×T and weights B×N, rows sum to one or are all zero (no adapter) → B×T×V."""
-        with node_weights_of(node_weights):
+        """Compute scores from tokens B×T and weights B×N, rows sum to one or are all zero (no adapter) → B×T×V.
+
+        Without weights, those of an enclosing ``node_weights_of`` are used, as for typed text.
+        """
+        with node_weights_of(_weights.value if node_weights is None else node_weights):
             out: tuple[Tensor, dict[str, Any]] = self.decoder(src_tokens, **kwargs)
         return out
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from fairseq import checkpoint_utils
+from fairseq.models.transformer_lm import TransformerLanguageModel
 from transformers import AutoTokenizer
 
 from fairseq_ext.base.errors import InputError
@@ -97,6 +98,28 @@ def test_typed_commands_train_evaluate_and_continue(experiment: Path, tmp_path: 
     overrides = ["--model-overrides", str({"base_model": str(tmp_path / "other")})]
     with pytest.raises(AssertionError, match="another model than the one of this checkpoint"):
         run_well("eval_lm", str(data), *TASK, *where, *overrides, "--gen-subset", "test", cwd=tmp_path)
+
+
+def test_a_model_continues_and_scores_text_from_python(experiment: Path) -> None:
+    work = experiment.parent / "work"
+    data, system = work / "data-bin", str(work / "systems" / "manual")
+    text = {"bpe": "model_tokenizer", "tokenizer_file": str(data / "tokenizer.json")}
+    scores = {}
+    for domain in ("bank_ask", "garden_do"):
+        loaded = TransformerLanguageModel.from_pretrained(
+            system, "checkpoint_best.pt", str(data), domain=domain, **text
+        )
+        assert loaded.sample("find the", beam=2, max_len_b=12).startswith("find the")
+        found = loaded.score(["find the tree", "ask"])[0]
+        *words, end = loaded.encode("find the tree")  # fairseq does not score the end
+        tokens, start = torch.stack(words), torch.stack([end, *words[:-1]]).unsqueeze(0)
+        assert found["tokens"].tolist() == tokens.tolist()
+        weights = torch.from_numpy(loaded.task.tree.path_weights([domain])).unsqueeze(0)
+        with torch.no_grad():
+            expected = loaded.models[0](start, node_weights=weights)[0].log_softmax(-1)[0]
+        assert torch.allclose(found["positional_scores"], expected.gather(1, tokens.unsqueeze(1))[:, 0], atol=1e-5)
+        scores[domain] = float(found["score"])
+    assert len({*scores.values()}) == 2
 
 
 def test_smollm2_has_transformers_scores(tmp_path: Path) -> None:
