@@ -35,7 +35,9 @@ MODEL_ENDINGS = (".npz", ".bin")
 _SHORTLIST = re.compile(r"lex\..*\.bin")
 _NO_MODEL = re.compile(rf".*\.optimizer\.npz|{_SHORTLIST.pattern}")
 _DECODING = re.compile(r"decoder\.yml|config.*\.yml")
-_SPM, _YML, _FACTORED = ".spm", "vocab.yml", ".fsv"
+_SPM, _YML = ".spm", "vocab.yml"
+# Endings of vocabularies that cannot be read.
+_OTHER = {".fsv": "factored vocabularies", ".bpe": "merges of subword-nmt, as in the first releases of OPUS-MT,"}
 _SIDES = ("src", "source"), ("trg", "tgt", "target")
 # Firefox names models by two languages, as in model.enpt.intgemm.alphas.bin.
 _PAIR = re.compile(r"model\.([a-z]{2})([a-z]{2})\..*")
@@ -117,8 +119,8 @@ class MarianFolder:
         if len(names) == 1:
             return [self.files[names[0]]] * 2
         if not names:
-            factored = [name for name in self.files if name.endswith(_FACTORED)]
-            other = f", and factored vocabularies ({factored[0]}) are not supported" if factored else ""
+            others = [(kind, name) for end, kind in _OTHER.items() for name in sorted(self.files) if name.endswith(end)]
+            other = ", and {} ({}) are not supported".format(*others[0]) if others else ""
             raise InputError(
                 f"{folder}: has no vocabulary *{ending}{other}; put the model's vocabulary beside {self.model.name}"
             )

@@ -86,6 +86,13 @@ def test_unclear_folders_are_refused(files: list[str], texts: dict[str, Any], ma
     assert str(tmp_path) in str(caught.value)
 
 
+def test_first_releases_of_opus_mt_are_refused_by_name(tmp_path: Path) -> None:
+    for name in ("a.npz", "a.vocab.yml", "source.bpe", "target.bpe"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"merges of .* OPUS-MT, \(source.bpe\) are not supported"):
+        find_files(tmp_path).read_vocabulary([None, None])
+
+
 Spoil = Callable[[Path], Any]
 
 
