@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +50,33 @@ class ModelTokenizer:
     def encode(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield each line as space-separated ids."""
 
+        start = "\n" if self._before else ""
+
         def encode(block: list[str]) -> Any:
-            return self._tokenizer.encode_batch(block, add_special_tokens=False)
+            return self._tokenizer.encode_batch([start + line for line in block], add_special_tokens=False)
 
         for encoding in encode_in_blocks(encode, lines):
-            yield " ".join(map(str, encoding.ids))
+            yield " ".join(map(str, encoding.ids[len(self._before) :]))
 
     def decode(self, ids: str) -> str:
         """Return the text of space-separated ids; other symbols are left out."""
-        numbers = [int(symbol) for symbol in ids.split() if symbol.isdecimal()]
-        return str(self._tokenizer.decode(numbers, skip_special_tokens=False))
+        numbers = [*self._before, *(int(symbol) for symbol in ids.split() if symbol.isdecimal())]
+        text = str(self._tokenizer.decode(numbers, skip_special_tokens=False))
+        return text.removeprefix("\n") if self._before else text
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """The tokens of a line break, if lines are other tokens behind one than at the start of a text, or else none.
+
+        Tokenizers like Llama 2's put a space before a text, but not before each of its lines.
+        """
+        at_start, broken, behind = (self._ids_of(text) for text in ("a", "\n", "\na"))
+        is_kept = bool(broken) and self._tokenizer.id_to_token(broken[-1]) in self._line_breaks
+        is_other = behind[: len(broken)] == broken and behind[len(broken) :] != at_start
+        return broken if is_kept and is_other else []
+
+    def _ids_of(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def spellings(self) -> dict[str, str]:
         """Map the ids, as strings, to the text of their tokens. Incomplete characters become U+FFFD."""
