@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,11 @@ import transformers  # noqa: E402
 
 _SETTINGS = "classifier.json"
 _AUTO_CLASS = "AutoModelForSequenceClassification"
+# Token types have their default in training and in prediction; some tokenizers give them to models without any.
+_INPUTS = ["input_ids", "attention_mask"]
+# Largest effect of padding on scores, as a share of another text's effect.
+_PADDING_EFFECT = 0.01
+Row = dict[str, list[int]]
 
 
 def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labels: np.ndarray, seed: int) -> None:
@@ -34,13 +40,17 @@ def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labe
     precision = _choose_precision(options.precision, device)
     # Before loading, which initialises the new classification head.
     transformers.set_seed(seed)
-    num_labels = int(labels.max()) + 1
-    tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model", num_labels=num_labels)
-    rows = tokenizer(list(texts), truncation=True, max_length=options.max_length)
-    examples = [
-        {"input_ids": ids, "attention_mask": mask, "labels": int(label)}
-        for ids, mask, label in zip(rows["input_ids"], rows["attention_mask"], labels, strict=True)
-    ]
+    names = [str(number) for number in range(int(labels.max()) + 1)]
+    head = {
+        "id2label": dict(enumerate(names)),  # BART forgets a number of labels without names
+        "label2id": {name: number for number, name in enumerate(names)},
+        "problem_type": "single_label_classification",
+    }
+    tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model", dtype=torch.float32, **head)
+    _pad_as_needed(tokenizer, model, options.model)
+    _check_reading(tokenizer, model, options)
+    rows = _rows_of(tokenizer, texts, options.max_length)
+    examples = [{**row, "labels": int(label)} for row, label in zip(rows, labels, strict=True)]
     on_gpu = device == "cuda"
     in_bf16 = torch.cuda.is_bf16_supported() if on_gpu else precision == "bfloat16"
     with tempfile.TemporaryDirectory() as scratch:
@@ -81,6 +91,7 @@ class TransformersClassifier:
     def __init__(self, options: TransformersTeacher) -> None:
         self.options, self.device = options, _choose_device(options.device)
         self.tokenizer, model = load_pretrained(_AUTO_CLASS, options.model, "teacher.model", is_trained=True)
+        self.tokenizer.model_input_names = _INPUTS
         precision = _choose_precision(options.precision, self.device)
         self.model = model.to(self.device, getattr(torch, precision)).eval()
 
@@ -93,16 +104,55 @@ class TransformersClassifier:
         size = self.options.batch_size
         for start in tqdm(range(0, len(order), size), desc="classify", unit="batch", disable=None):
             rows = order[start : start + size]
-            batch = self.tokenizer(
-                [texts[row] for row in rows],
-                truncation=True,
-                max_length=self.options.max_length,
-                padding=True,
-                return_tensors="pt",
-            )
-            logits = self.model(**batch.to(self.device)).logits
-            probs[rows] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+            batch = _rows_of(self.tokenizer, [texts[row] for row in rows], self.options.max_length)
+            probs[rows] = torch.softmax(_logits_of(self.tokenizer, self.model, batch), dim=-1).cpu().numpy()
         return probs
+
+
+def _pad_as_needed(tokenizer: Any, model: Any, name: str) -> None:
+    """Choose the inputs, and pad with the end of text if the model, such as GPT-2, has no token for padding."""
+    tokenizer.model_input_names = _INPUTS
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if tokenizer.pad_token is None:
+        raise InputError(f"teacher.model: the tokenizer of {name!r} has no pad_token; add one to tokenizer_config.json")
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+
+
+def _rows_of(tokenizer: Any, texts: Sequence[str], max_length: int) -> list[Row]:
+    """Return the tokens of texts; a text without any is one token of padding."""
+    rows = tokenizer(list(texts), truncation=True, max_length=max_length)["input_ids"]
+    filled = [row or [tokenizer.pad_token_id] for row in rows]
+    return [{"input_ids": row, "attention_mask": [1] * len(row)} for row in filled]
+
+
+def _logits_of(tokenizer: Any, model: Any, rows: Sequence[Row]) -> torch.Tensor:
+    """Return the scores of texts in one batch, N×D, float32."""
+    batch = tokenizer.pad(rows, return_tensors="pt").to(model.device)
+    logits: torch.Tensor = model(**batch).logits.float()
+    return logits
+
+
+@torch.inference_mode()
+def _check_reading(tokenizer: Any, model: Any, options: TransformersTeacher) -> None:
+    """Check that the model reads texts of the maximum length, and that padding does not change its scores."""
+    rows = _rows_of(tokenizer, ["a b", "a " * options.max_length], options.max_length)
+    try:
+        _logits_of(tokenizer, model.train(), rows)
+        (padded, other), (alone,) = (_logits_of(tokenizer, model.eval(), some) for some in (rows, rows[:1]))
+    # A model may fail in any way on longer texts than it has positions for, or on inputs that it does not take.
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"teacher.model: {options.model!r} cannot classify texts of {options.max_length} tokens ({reason}); lower "
+            "teacher.max_length, or give another model"
+        ) from None
+    if not (padded - alone).norm() <= _PADDING_EFFECT * (other - alone).norm():
+        raise InputError(
+            f"teacher.model: the scores of {options.model!r} depend on the length of other texts in a batch; give "
+            "another model, such as XLM-R"
+        )
 
 
 def _choose_device(name: str) -> str:

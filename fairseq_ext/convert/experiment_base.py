@@ -14,12 +14,12 @@ from fairseq_ext.base.origin import ORIGIN, Origin
 from fairseq_ext.convert.checkpoints import OPTIONS_FILE, read_base
 from fairseq_ext.convert.embedding_tables import add_symbols
 from fairseq_ext.convert.fairseq_model import MODEL_FILE, Imported, write_checkpoint
-from fairseq_ext.convert.hugging_face import CONFIG_FILE, read_json
 from fairseq_ext.convert.marian_folder import find_files
 from fairseq_ext.convert.marian_models import import_marian_model
 from fairseq_ext.convert.translation_models import import_translation_model
 from fairseq_ext.convert.translation_vocabulary import TOKENIZER_CONFIG_FILE, check_own_pieces
 from fairseq_ext.data.language_tokens import STYLES, LanguageDictionary, language_tokens
+from fairseq_ext.modules.pretrained import CONFIG_FILE, read_json
 from fairseq_ext.text.languages import base_language
 from fairseq_ext.text.lexicons import SHORTLIST_FILE
 from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE, model_of, own_model_name

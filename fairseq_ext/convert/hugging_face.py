@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,46 +14,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fairseq_ext.base.errors import InputError, shown
-from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, parts_of, read_json, weight_file
-from fairseq_ext.text.text_files import read_lines
+from fairseq_ext.base.errors import InputError
+from fairseq_ext.modules.pretrained import CONFIG_FILE, LARGEST_SIZE, parts_of, weight_file
 
-_TOKENIZER = ("vocab.json", "target_vocab.json", "added_tokens.json", "tokenizer_config.json", "tokenizer.json")
 _DAMAGED = (
     *(SafetensorError, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, OSError, EOFError, RuntimeError),
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, MemoryError, OverflowError),
 )
-
-
-def refuse_added_tokens(folder: Path, known: Collection[str]) -> None:
-    """Refuse a tokenizer with tokens added to its vocabulary: the imported subwords would cut them.
-
-    Args:
-        known: special tokens of such models.
-    """
-    files: dict[str, Any] = {name: read_json(folder / name) for name in _TOKENIZER if (folder / name).is_file()}
-    model = files.get("tokenizer.json", {}).get("model")
-    vocab = model.get("vocab") if isinstance(model, dict) else None
-    symbols = {*known, *files.get("vocab.json", ()), *files.get("target_vocab.json", ())}
-    pieces = (str(entry[0]) for entry in _listed(vocab) if isinstance(entry, list) and entry)
-    symbols.update(vocab if isinstance(vocab, dict) else pieces)
-    if (folder / "vocab.txt").is_file():
-        symbols.update(read_lines(folder / "vocab.txt"))
-    added = [*files.get("added_tokens.json", ())]
-    for content in (files.get(name, {}) for name in ("tokenizer_config.json", "tokenizer.json")):
-        entries = _listed(content.get("added_tokens", content.get("added_tokens_decoder")))
-        added += [str(item.get("content")) for item in entries if isinstance(item, dict)]
-    for token in added:
-        if token not in symbols:
-            raise InputError(
-                f"{folder}: the token {shown(token)} was added to the tokenizer, which is not supported; import a "
-                "model without added tokens"
-            )
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return the values of an object or an array of JSON; none of anything else."""
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def check_fixed(content: Mapping[str, Any], fixed: Mapping[str, Any], path: Path) -> None:

@@ -30,16 +30,19 @@ from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
     check_fixed,
     load_weights,
-    read_json,
     read_rate,
     read_size,
     weight_file,
 )
 from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
+from fairseq_ext.convert.tokenizer_checks import check_same_pieces
 from fairseq_ext.models.bert import ENTRY, norm_eps_entry
 from fairseq_ext.models.bert import NORM_EPS as BERTS_NORM_EPS
+from fairseq_ext.modules.pretrained import read_json
 from fairseq_ext.modules.token_types import SECOND_TEXT
 from fairseq_ext.patches.checkpoints import check_weights
+from fairseq_ext.text.byte_level_bpe import ByteLevelBpe
+from fairseq_ext.text.encoders import load_encoder
 
 # Hugging Face's default for missing values, which is not RoBERTa's.
 _DEFAULTS = {"layer_norm_eps": 1e-12}
@@ -141,6 +144,8 @@ def import_roberta(source: Path, folder: Path) -> None:
         raise InputError(f"{path}: unknown model_type {kind!r}; expected roberta, xlm-roberta or bert")
     family = _FAMILIES[kind]
     vocabulary = read_vocabulary(source)
+    write_subwords(folder, vocabulary)
+    check_same_pieces(source, load_encoder(folder), isinstance(vocabulary, ByteLevelBpe))
     config = _read_config(content, family, len(vocabulary), path)
     weights = _read_weights(source, family, config[_NUM_LAYERS])
     if not any(name.startswith(_HEAD) for name in weights):
@@ -156,7 +161,6 @@ def import_roberta(source: Path, folder: Path) -> None:
                 state[f"{_FAIRSEQ}{SECOND_TEXT}"] = second_text
         check_shapes(state, line, [config["vocab_size"]])
     write_checkpoint(folder, state, line, "MaskedLmLoss")
-    write_subwords(folder, vocabulary)
 
 
 def _read_config(content: Mapping[str, Any], family: _Family, num_symbols: int, path: Path) -> Config:

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_ext.base.errors import InputError
-from fairseq_ext.convert.hugging_face import check_fixed, read_json, refuse_added_tokens
+from fairseq_ext.convert.hugging_face import check_fixed
 from fairseq_ext.convert.sentencepiece_models import XLMR_FILE, Unigram, read_xlmr, unigram_of_tokenizer
-from fairseq_ext.text.byte_level_bpe import (
-    DICT_FILE,
-    MERGES_FILE,
+from fairseq_ext.convert.tokenizer_checks import (
+    PLAIN_CLASSES,
+    TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
-    VOCAB_FILE,
-    ByteLevelBpe,
-    read_bpe,
-    write_bpe,
+    check_class,
+    refuse_added_tokens,
+    tokenizer_class,
+    tokenizer_config,
 )
+from fairseq_ext.modules.pretrained import read_json
+from fairseq_ext.text.byte_level_bpe import DICT_FILE, MERGES_FILE, VOCAB_FILE, ByteLevelBpe, read_bpe, write_bpe
 from fairseq_ext.text.subwords import MODEL_FILE as PIECES_FILE
 from fairseq_ext.text.text_files import read_lines, write_lines
 from fairseq_ext.text.wordpiece import (
@@ -34,7 +36,7 @@ from fairseq_ext.text.wordpiece import (
     write_wordpiece,
 )
 
-VOCAB_TEXT_FILE, TOKENIZER_CONFIG_FILE = "vocab.txt", "tokenizer_config.json"
+VOCAB_TEXT_FILE = "vocab.txt"
 # All possible subword files of a Hugging Face directory.
 TEXT_FILES = (VOCAB_FILE, MERGES_FILE, XLMR_FILE, VOCAB_TEXT_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)
 Vocabulary = ByteLevelBpe | Unigram | WordPiece
@@ -52,6 +54,12 @@ _BERT: Mapping[str, Mapping[str, Any]] = {
 }
 # Options in a BERT's tokenizer_config.json with Hugging Face's defaults.
 _CHOICES = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+# Classes of tokenizers without tokenizer.json, by file.
+_CLASSES = {
+    XLMR_FILE: ("XLMRobertaTokenizer",),
+    VOCAB_FILE: ("RobertaTokenizer",),
+    VOCAB_TEXT_FILE: ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
+}
 _NORMALIZER_CHOICES = ("lowercase", "strip_accents", "handle_chinese_chars")
 
 
@@ -59,6 +67,9 @@ def read_vocabulary(source: Path) -> Vocabulary:
     """Read the subwords of a Hugging Face directory; the existing files determine their kind."""
     refuse_added_tokens(source, ("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
     tokenizer = source / TOKENIZER_FILE
+    named = next((name for name in _CLASSES if (source / name).is_file()), None)
+    if named is not None and not tokenizer.is_file():
+        check_class(source, _CLASSES[named])
     if (source / XLMR_FILE).is_file():
         return read_xlmr(source / XLMR_FILE)
     if (source / VOCAB_FILE).is_file():
@@ -67,7 +78,7 @@ def read_vocabulary(source: Path) -> Vocabulary:
     model = content.get("model")
     kind = model.get("type") if isinstance(model, dict) else None
     if kind == _BERT["model"]["type"]:
-        return check_wordpiece(_wordpiece_of_tokenizer(content, tokenizer), tokenizer)
+        return _check_choices(check_wordpiece(_wordpiece_of_tokenizer(content, tokenizer), tokenizer), source)
     if (source / VOCAB_TEXT_FILE).is_file():
         return _read_wordpiece(source)
     if not content:
@@ -90,20 +101,35 @@ def write_subwords(folder: Path, vocabulary: Vocabulary) -> None:
 
 
 def _read_roberta(source: Path) -> ByteLevelBpe:
-    config = source / TOKENIZER_CONFIG_FILE
-    if config.is_file() and read_json(config).get("add_prefix_space"):
+    if tokenizer_config(source).get("add_prefix_space"):
         raise InputError(
-            f"{config}: add_prefix_space is true, which fairseq does not support; set it to false to split texts "
-            "without a leading space"
+            f"{source / TOKENIZER_CONFIG_FILE}: add_prefix_space is true, which fairseq does not support; set it to "
+            "false to split texts without a leading space"
         )
     return read_bpe(source)
 
 
 def _read_wordpiece(source: Path) -> WordPiece:
-    path, config = source / VOCAB_TEXT_FILE, source / TOKENIZER_CONFIG_FILE
-    given = read_json(config) if config.is_file() else {}
-    choices: list[Any] = [given.get(key, value) for key, value in _CHOICES.items()]
-    return check_wordpiece(WordPiece(list(read_lines(path)), *choices), path)
+    path = source / VOCAB_TEXT_FILE
+    return check_wordpiece(WordPiece(list(read_lines(path)), *_configured(source)), path)
+
+
+def _configured(source: Path) -> list[Any]:
+    """Return the normalisation that ``tokenizer_config.json`` chooses."""
+    given = tokenizer_config(source)
+    return [given.get(key, value) for key, value in _CHOICES.items()]
+
+
+def _check_choices(vocabulary: WordPiece, source: Path) -> WordPiece:
+    """Check that ``tokenizer_config.json``, which Hugging Face's BertTokenizer prefers, agrees with the vocabulary."""
+    if tokenizer_class(source) in PLAIN_CLASSES:
+        return vocabulary
+    if vocabulary.normalisation != WordPiece([], *_configured(source)).normalisation:
+        raise InputError(
+            f"{source / TOKENIZER_CONFIG_FILE}: {', '.join(_CHOICES)} differ from the normalizer of {TOKENIZER_FILE} "
+            "next to it; write the model's own values into both"
+        )
+    return vocabulary
 
 
 def _wordpiece_of_tokenizer(content: Mapping[str, Any], where: Path) -> WordPiece:

@@ -24,7 +24,6 @@ from fairseq_ext.convert.fairseq_model import Imported, read_transformer
 from fairseq_ext.convert.hugging_face import (
     CONFIG_FILE,
     load_weights,
-    read_json,
     read_rate,
     read_size,
     weight_file,
@@ -36,6 +35,7 @@ from fairseq_ext.convert.translation_vocabulary import (
     TranslationVocabulary,
     read_vocabulary,
 )
+from fairseq_ext.modules.pretrained import read_json
 from fairseq_ext.patches.checkpoints import check_weights
 
 _GENERATION_CONFIG = "generation_config.json"
@@ -48,6 +48,11 @@ _ACTIVATIONS = {
 }
 # Rates of dropout, and Hugging Face's defaults.
 _RATES = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
+# Settings of search, and Hugging Face's defaults.
+_SEARCH: Mapping[str, Any] = {
+    **{"num_beams": 1, "length_penalty": 1.0, "no_repeat_ngram_size": 0},
+    **{"min_length": 0, "max_length": None},
+}
 _TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
 
 
@@ -64,7 +69,7 @@ def import_translation_model(source: Path, folder: Path, languages: Sequence[str
     config = read_json(path)
     family = _family(config, source)
     search = config | (read_json(source / _GENERATION_CONFIG) if (source / _GENERATION_CONFIG).is_file() else {})
-    generation = _generation(search)
+    generation = _generation(search, source)
     vocabulary, size = read_vocabulary(source, family, languages), config.get("vocab_size")
     vocabulary = replace(
         vocabulary,
@@ -134,17 +139,20 @@ def _options(config: Mapping[str, Any], family: str, path: Path) -> dict[str, An
     return options | {"max_source_positions": positions, "max_target_positions": positions}
 
 
-def _generation(config: Mapping[str, Any]) -> list[str]:
+def _generation(config: Mapping[str, Any], folder: Path) -> list[str]:
     """Return the options of ``fairseq-generate`` for the folder's generation settings."""
-    settings = {name: value for name, value in config.items() if value is not None}
+    settings = {**_SEARCH} | {name: config[name] for name in _SEARCH if config.get(name) is not None}
+    for name, value in settings.items():
+        if type(value) not in (int, float, type(None)):
+            raise InputError(f"{folder}: {name} in the generation settings is {shown(value)}, expected a number")
     options = {
-        "beam": settings.get("num_beams", 1),
-        "lenpen": settings.get("length_penalty", 1.0),
-        "no-repeat-ngram-size": settings.get("no_repeat_ngram_size", 0),
+        "beam": settings["num_beams"],
+        "lenpen": settings["length_penalty"],
+        "no-repeat-ngram-size": settings["no_repeat_ngram_size"],
         # Hugging Face counts the start symbol; fairseq counts neither it nor </s>.
-        "min-len": max(0, settings.get("min_length", 0) - 1),
+        "min-len": max(0, settings["min_length"] - 1),
     }
-    if "max_length" in settings:
+    if settings["max_length"] is not None:
         options["max-len-b"] = settings["max_length"] - 2
     return as_arguments(options)
 
@@ -186,6 +194,12 @@ def _tables(named: dict[str, Tensor], config: Mapping[str, Any]) -> list[Tensor]
         present = [table for table in candidates if table is not None]
         if not present:
             raise InputError(f"has no {_TABLES[group[0]]}; the file is incomplete")
+        if not all(torch.equal(table, present[0]) for table in present[1:]):
+            names = " and ".join(_TABLES[number] for number in group)
+            raise InputError(
+                f"{names} differ, but {CONFIG_FILE} says that they are one; correct its tie_word_embeddings and "
+                "share_encoder_decoder_embeddings"
+            )
         tables += [present[0]] * len(group)
     return tables
 

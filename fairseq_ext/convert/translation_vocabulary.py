@@ -5,19 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_ext.base.errors import InputError, shown
-from fairseq_ext.convert.hugging_face import read_json, refuse_added_tokens
+from fairseq_ext.convert.hugging_face import check_fixed
 from fairseq_ext.convert.sentencepiece_models import bpe_of_tokenizer, unigram_of_tokenizer
+from fairseq_ext.convert.tokenizer_checks import (
+    PLAIN_CLASSES,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    check_class,
+    check_same_pieces,
+    refuse_added_tokens,
+    tokenizer_config,
+)
 from fairseq_ext.data.language_tokens import STYLES
-from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, load_subwords
+from fairseq_ext.modules.pretrained import read_json
+from fairseq_ext.text.subwords import MODEL_FILE, dictionary_pieces, encode_lines, load_subwords
 from fairseq_ext.text.text_files import write_lines
 
-TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE = "tokenizer_config.json", "tokenizer.json", "vocab.json"
-TARGET_VOCAB_FILE, SOURCE_MODEL, TARGET_MODEL = "target_vocab.json", "source.spm", "target.spm"
-JOINT_MODEL = "sentencepiece.bpe.model"
+VOCAB_FILE, TARGET_VOCAB_FILE = "vocab.json", "target_vocab.json"
+SOURCE_MODEL, TARGET_MODEL, JOINT_MODEL = "source.spm", "target.spm", "sentencepiece.bpe.model"
+_CLASSES = {
+    **{"marian": "MarianTokenizer", "m2m": "M2M100Tokenizer", "nllb": "NllbTokenizer"},
+    **{"mbart": "MBartTokenizer", "mbart50": "MBart50Tokenizer"},
+}
 # All possible vocabulary files of a folder.
 TEXT_FILES = (
     *(TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE, TARGET_VOCAB_FILE),
@@ -111,8 +125,10 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
         family: ``marian``, ``m2m``, ``nllb``, ``mbart`` or ``mbart50``.
         languages: source and target; None to read it from ``tokenizer_config.json``.
     """
-    path = folder / TOKENIZER_CONFIG_FILE
-    config = read_json(path) if path.is_file() else {}
+    config = tokenizer_config(folder)
+    check_class(folder, [_CLASSES[family], *(PLAIN_CLASSES if (folder / TOKENIZER_FILE).is_file() else ())])
+    # The legacy form has the language at the end of sentences.
+    check_fixed(config, {"legacy_behaviour": False}, folder / TOKENIZER_CONFIG_FILE)
     names = ("source_lang", "target_lang") if family == "marian" else ("src_lang", "tgt_lang")
     chosen = [language or config.get(name) for language, name in zip(languages, names, strict=True)]
     if family == "marian":
@@ -125,6 +141,7 @@ def read_vocabulary(folder: Path, family: str, languages: Sequence[str | None]) 
     renamed = {(f"__{code}__" if family == "m2m" else code): STYLES[style].symbol(code) for code in codes}
     refuse_added_tokens(folder, {*_SPECIAL, MASK, *renamed})
     model = _model(folder, [symbol for symbol in symbols if symbol not in renamed and symbol != MASK])
+    check_same_pieces(folder, partial(encode_lines, load_subwords(folder / JOINT_MODEL, data=model)), False)
     side = Side([renamed.get(symbol, symbol) for symbol in symbols], model)
     return TranslationVocabulary(side, side, style, languages)
 

@@ -51,7 +51,9 @@ def weight_file(folder: Path) -> Path:
     for name in WEIGHT_FILES:
         if (folder / name).is_file():
             return folder / name
-    raise InputError(f"{folder}: has no weights; a Hugging Face model has {' or '.join(WEIGHT_FILES[::2])}")
+    inner = [path.parent for name in WEIGHT_FILES for path in folder.glob(f"*/{name}")]
+    remedy = f"; give {inner[0]}" if inner else ""  # older models of sentence-transformers
+    raise InputError(f"{folder}: has no weights; a Hugging Face model has {' or '.join(WEIGHT_FILES[::2])}{remedy}")
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -90,7 +92,13 @@ def load_pretrained(
     with in_one_line(name, where):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **safely)
         load = getattr(transformers, auto_class).from_pretrained
-        model, loading = load(name, use_safetensors=True, output_loading_info=True, **safely, **options)
+        safely |= {"use_safetensors": True, "ignore_mismatched_sizes": True, "output_loading_info": True}
+        model, loading = load(name, **safely, **options)
+    for key, found, expected in sorted(loading["mismatched_keys"]):
+        raise InputError(
+            f"{where}: {str(name)!r}: the weight {key!r} has the shape {tuple(found)}, expected {tuple(expected)}; "
+            "give a model that does not classify yet"
+        )
     if is_trained and (missing := sorted(loading["missing_keys"])):
         raise InputError(f"{where}: {str(name)!r} lacks the weight {missing[0]!r}; train it again")
     check_finite(model, where, name)

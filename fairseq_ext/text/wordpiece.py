@@ -50,6 +50,12 @@ class WordPiece:
         """Return the vocabulary size V, including special symbols."""
         return len(self.pieces)
 
+    @property
+    def normalisation(self) -> tuple[bool, bool, bool]:
+        """Whether text is lowercased, accents are removed, and Chinese characters are words."""
+        strips = self.lowercase if self.strip_accents is None else self.strip_accents
+        return self.lowercase, strips, self.handle_chinese_chars
+
     def order(self) -> list[int]:
         """Return the Hugging Face id of each row of fairseq's embeddings, a permutation of V."""
         numbers = {piece: number for number, piece in enumerate(self.pieces)}
