@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.classifiers.classifier import TransformersTeacher, load_classifier, train_classifier
-from tests.convert.tiny_roberta import make_bert
+from tests.convert.tiny_roberta import make_bert, make_bpe, make_wordpieces
 
 # Transformers is slow to import.
 pytestmark = pytest.mark.slow
@@ -49,6 +51,77 @@ def test_it_learns_and_survives_saving(encoder: Path, tmp_path: Path) -> None:
     exact = load_classifier(tmp_path, "transformers").predict(TEXTS)
     np.testing.assert_allclose(probs, exact, atol=0.02)
     assert not np.array_equal(probs, exact)
+
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+
+
+def save_base(folder: Path, kind: str, tokenizer: str, **config: Any) -> str:
+    """Write a random model without a head, and the tokenizer of a class, of which GPT-2's has no padding."""
+    import transformers
+
+    (make_wordpieces if tokenizer == "BertTokenizer" else make_bpe)(folder)
+    own = getattr(transformers, tokenizer).from_pretrained(folder)
+    if kind == "gpt2":
+        own.pad_token = None
+    own.save_pretrained(folder)
+    pad = {"gpt2": None, "bart": 1}.get(kind, 0)
+    transformers.set_seed(1)
+    settings = transformers.AutoConfig.for_model(kind, vocab_size=len(own), pad_token_id=pad, **config)
+    transformers.AutoModel.from_config(settings).bfloat16().save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tokenizer", "config"),
+    [
+        ("gpt2", "GPT2Tokenizer", {"n_embd": 16, "n_layer": 1, "n_head": 2}),
+        ("bart", "RobertaTokenizer", BART),  # needs the names of labels
+        ("distilbert", "BertTokenizer", {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16}),  # has no types
+    ],
+)
+def test_bases_of_other_kinds_learn(tmp_path: Path, kind: str, tokenizer: str, config: dict[str, Any]) -> None:
+    """Also without a token for padding, or with weights in half precision, whose small updates would vanish."""
+    model = save_base(tmp_path / "base", kind, tokenizer, **config)
+    options = TransformersTeacher(
+        model=model, epochs=8, batch_size=8, learning_rate=5e-3, max_length=8, device="cpu", precision="float32"
+    )
+    (tmp_path / "out").mkdir()
+    train_classifier(tmp_path / "out", options, TEXTS, LABELS, seed=1)
+    classifier = load_classifier(tmp_path / "out", "transformers")
+    texts = [*TEXTS[:4], "", "e a " * 99]
+    probs = classifier.predict(texts)
+    assert (probs[:4].argmax(axis=1) == LABELS[:4]).all()
+    np.testing.assert_allclose(np.concatenate([classifier.predict([text]) for text in texts]), probs, atol=1e-5)
+    assert {weight.dtype for weight in load_file(tmp_path / "out/model.safetensors").values()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "max_length", "message"),
+    [
+        ("fnet", SMALL, 8, "depend on the length of other texts"),  # it reads padding as text
+        ("bert", SMALL | {"max_position_embeddings": 16}, 17, "cannot classify texts of 17 tokens"),
+    ],
+)
+def test_unsuitable_bases_are_refused_before_training(
+    tmp_path: Path, kind: str, config: dict[str, Any], max_length: int, message: str
+) -> None:
+    model = save_base(tmp_path / "base", kind, "BertTokenizer", **config)
+    options = TransformersTeacher(model=model, max_length=max_length, device="cpu", precision="float32")
+    with pytest.raises(InputError, match=message) as caught:
+        train_classifier(tmp_path, options, TEXTS, LABELS, seed=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_classifier_of_other_labels_is_refused(encoder: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    folder = shutil.copytree(encoder, tmp_path / "three")
+    AutoModelForSequenceClassification.from_pretrained(encoder, num_labels=3).save_pretrained(folder)
+    options = TransformersTeacher(model=str(folder), max_length=8, device="cpu", precision="float32")
+    with pytest.raises(InputError, match=r"'classifier\.bias' has the shape \(3,\), expected \(2,\)"):
+        train_classifier(tmp_path, options, TEXTS, LABELS, seed=1)
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,11 @@ NORM = "roberta.encoder.layer.1.output.LayerNorm.weight"
     ("name", "spoil", "message"),
     [
         ("roberta", change_json("config.json", model_type="gptj"), r"config\.json: unknown model_type"),
+        (
+            "bert",
+            change_json("config.json", tokenizer_class="BertJapaneseTokenizer"),
+            "class is 'BertJapaneseTokenizer'",
+        ),
         ("roberta", change_json("config.json", num_hidden_layers=10**7), r"model\.safetensors: has 2 layers"),
         ("roberta", change_weight(NORM, None), r"layer\.1\.output\.LayerNorm\.weight' is missing"),
         (

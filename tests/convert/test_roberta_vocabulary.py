@@ -1,20 +1,27 @@
 """RoBERTa's and XLM-R's subwords in both libraries' files, and text through both libraries' encoders."""
 
+import json
 import random
 from argparse import Namespace
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fairseq.data import Dictionary, encoders
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.convert.sentencepiece_models import read_xlmr, unigram_of_tokenizer
 from fairseq_ext.convert.subwords import read_vocabulary, write_subwords
+from fairseq_ext.convert.tokenizer_checks import check_same_pieces
 from fairseq_ext.modules.pretrained import hide_broken_torchaudio
 from fairseq_ext.text.encoders import fairseq_bpe_options, load_encoder
-from tests.convert.tiny_roberta import make_bpe, make_pieces
+from tests.convert.tiny_roberta import make_bpe, make_pieces, make_wordpieces
 from tests.text.odd_texts import ODD_TEXTS
 from tests.text.tiny_pieces import write_pieces
 
@@ -72,6 +79,42 @@ def test_tokenizer_json_is_enough(source: Path, tmp_path: Path) -> None:
     rng = random.Random(1)
     texts = ODD_TEXTS + ["".join(rng.choices("aé The old 🙂\n'st1½。\u0301\u200dำ", k=20)) for _ in range(200)]
     assert list(load_encoder(one)(texts)) == list(load_encoder(other)(texts))
+
+
+@pytest.mark.slow
+def test_another_tokenizer_beside_the_same_files_is_refused(source: Path, tmp_path: Path) -> None:
+    tokenizer_of(source).save_pretrained(source)
+    encode = load_encoder(imported(source, tmp_path / "fs"))
+    path, is_numbered = source / "tokenizer.json", (source / "vocab.json").is_file()
+    content = json.loads(path.read_text())
+    padded = {"truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}}
+    path.write_text(json.dumps(content | padded))
+    check_same_pieces(source, encode, is_numbered)
+    path.write_text(json.dumps(content | {"normalizer": {"type": "Lowercase"}}))
+    with pytest.raises(InputError, match=r"tokenizer\.json: splits \"The Quick"):
+        check_same_pieces(source, encode, is_numbered)
+
+
+@pytest.mark.parametrize(
+    ("config", "is_supported"),
+    [
+        ({}, True),
+        ({"strip_accents": True}, True),
+        ({"strip_accents": False}, False),
+        ({"do_lower_case": False}, False),
+        ({"do_lower_case": False, "tokenizer_class": "BertTokenizerFast"}, False),
+        ({"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"}, True),
+    ],
+)
+def test_settings_of_a_bert_must_agree(tmp_path: Path, config: dict[str, Any], is_supported: bool) -> None:
+    make_wordpieces(tmp_path)
+    numbers = {piece: number for number, piece in enumerate((tmp_path / "vocab.txt").read_text().split())}
+    tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with nullcontext() if is_supported else pytest.raises(InputError, match=r"tokenizer_config\.json: do_lower_case"):
+        assert read_vocabulary(tmp_path).lowercase
 
 
 def test_other_sentencepiece_models_are_refused(tmp_path: Path) -> None:

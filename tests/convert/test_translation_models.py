@@ -153,6 +153,10 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (rename_pieces, "are unknown to the model"),
         (lambda folder: (folder / "added_tokens.json").write_text('{"<term>": 99}'), "the token '<term>' was added"),
         (change_json("config.json", model_type="t5"), "model_type is 't5'"),
+        (change_json("tokenizer_config.json", tokenizer_class="SMALL100Tokenizer"), "tokenizer_class is 'SMALL100"),
+        (change_json("tokenizer_config.json", legacy_behaviour=True), "legacy_behaviour is True"),
+        (change_weight("lm_head.weight", torch.zeros(2, 2)), "lm_head.weight differ, but config.json"),
+        (change_json("generation_config.json", max_length="long"), "max_length in the generation settings is 'long'"),
     ],
 )
 def test_what_is_damaged_ends_in_one_line_and_nothing_is_written(
