@@ -145,6 +145,12 @@ def copy_source(source: Path, folder: Path, *without: str) -> Path:
     return folder
 
 
+def move_down(folder: Path) -> None:
+    """As older models of sentence-transformers have their encoder."""
+    (folder / "0_Transformer").mkdir()
+    shutil.move(folder / WEIGHTS, folder / "0_Transformer")
+
+
 NORM = "roberta.encoder.layer.1.output.LayerNorm.weight"
 
 
@@ -166,6 +172,7 @@ NORM = "roberta.encoder.layer.1.output.LayerNorm.weight"
         ),
         ("roberta", lambda folder: os.truncate(folder / WEIGHTS, 5000), r"model\.safetensors: is damaged"),
         ("roberta", hide_code, r"pytorch_model\.bin: is damaged"),
+        ("bert", move_down, r"has no weights.*; give .*hf/0_Transformer"),
         ("roberta", lead_astray, r"index\.json: weight_map: '\.\./model"),
         ("roberta", change_json("config.json", type_vocab_size=3), r"token_type_embeddings"),
         ("bert", lambda folder: (folder / "vocab.txt").write_text("[PAD]\nthe\n"), r"vocab\.txt: "),
