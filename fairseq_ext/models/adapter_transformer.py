@@ -32,8 +32,6 @@ from fairseq_ext.modules.transformer_options import SSRU
 NO_ADAPTER = -1
 # Inputs of a batch about the domains of its rows.
 _ROUTES = ("domain_ids", "is_forced", "domain_weights")
-# Encoder outputs for the decoder's adapters; each is a list of one or no tensor.
-_TOLD = ("given_weights", "is_forced", "known_logits")
 
 
 @dataclass
@@ -117,11 +115,10 @@ class AdapterEncoder(TransformerEncoderBase):
         domain_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Encode the source, and add the routing inputs of the decoder to the result.
+        """Encode the source, and add a :class:`RoutingBatch` to the result, ``routing``, with the decoder's inputs.
 
         Shape:
-            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; in the result: ``gate_logits`` L tensors
-            of B×D, ``known_logits`` 1×B×D for the decoder gates
+            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D
         """
         given = given_weights(self, domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
@@ -129,22 +126,13 @@ class AdapterEncoder(TransformerEncoderBase):
         batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, most_given, is_forced, known_logits=known)
         with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
-        out["given_weights"] = [] if given is None else [given]
-        out["most_given"] = most_given
-        out["is_forced"] = [] if is_forced is None else [is_forced]
-        out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
-        told = batch.gate_logits[-1] if self.tells_decoder else known
-        out["known_logits"] = [] if told is None else [told]
-        return out
+        if self.tells_decoder:
+            batch.known_logits = batch.gate_logits[-1]
+        return {**out, "routing": batch}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         out = super().reorder_encoder_out(encoder_out, new_order)
-        for name in ("given_weights", "is_forced"):
-            out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
-        out["known_logits"] = [value.index_select(1, new_order) for value in encoder_out["known_logits"]]
-        out["most_given"] = encoder_out["most_given"]
-        out["gate_logits"] = []  # not used in search
-        return out
+        return {**out, "routing": encoder_out["routing"].reordered(new_order)}
 
 
 class AdapterDecoder(TransformerDecoderBase):
@@ -158,15 +146,16 @@ class AdapterDecoder(TransformerDecoderBase):
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Compute the features of tokens B×T. ``gate_logits`` in the extras: encoder L × (B×D), decoder L × (B×T×D)."""
-        routes = encoder_out or {"most_given": 1, **{name: [] for name in (*_TOLD, "gate_logits")}}
-        given, is_forced, known = ((routes[name] or [None])[0] for name in _TOLD)
+        told = encoder_out["routing"] if encoder_out else RoutingBatch(most_given=1)
         # Cached decoding computes only the last position, which is never padding.
         padding_mask = prev_output_tokens.eq(self.padding_idx) if incremental_state is None else None
-        batch = RoutingBatch(padding_mask, given, routes["most_given"], is_forced, incremental_state, known)
+        batch = told.of_decoder(padding_mask, incremental_state)
         with routing(batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
-        decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
-        extra["gate_logits"] = {"encoder": routes["gate_logits"], "decoder": decoder_gates}
+        extra["gate_logits"] = {
+            "encoder": [logits.squeeze(0) for logits in told.gate_logits],
+            "decoder": [logits.transpose(0, 1) for logits in batch.gate_logits],
+        }
         return x, extra
 
     def output_layer(self, features: Tensor) -> Tensor:
@@ -254,8 +243,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         keep_names(self.decoder, names)
         for stack, causal in ((self.encoder, False), (self.decoder, True)):
             embed_dim = stack.embed_tokens.embedding_dim if not causal else stack.embed_dim
-            routers = self.build_routers(config, embed_dim, num_adapters, len(stack.layers), causal)
-            for layer, router in zip(stack.layers.children(), routers, strict=True):
+            for layer in stack.layers.children():
+                router = self.build_router(config, embed_dim, num_adapters, causal)
                 if str(config.adapter_form) == LORA:
                     _attach_lora(layer, router, num_adapters, config)
                     continue
@@ -276,10 +265,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         """The banks of all layers, the encoder's first."""
         return [module for module in self.modules() if isinstance(module, Bank)]
 
-    def build_routers(
-        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
-    ) -> list[nn.Module]:
-        """Return one router per layer of the encoder or the (``causal``) decoder."""
+    def build_router(self, config: Any, embed_dim: int, num_adapters: int, causal: bool) -> nn.Module:
+        """Return the router of a layer of the encoder or the (``causal``) decoder."""
         raise NotImplementedError
 
     def forward(  # type: ignore[override]

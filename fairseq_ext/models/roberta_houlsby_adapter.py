@@ -1,8 +1,7 @@
 """Houlsby adapters in a RoBERTa encoder: adapters, layer norms and a head per task, on one frozen base."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,15 +128,10 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             )
         return out
 
-    @contextmanager
-    def active(self, name: str) -> Iterator[None]:
-        """Use a task's parameters in the encoder until the block ends."""
+    def active(self, name: str) -> AbstractContextManager[None]:
+        """Return a context manager that uses a task's parameters in the encoder."""
         check_choice(name, list(self.tasks), "task of the model")
-        before, self.base.switch.task = self.base.switch.task, self.tasks[name]
-        try:
-            yield
-        finally:
-            self.base.switch.task = before
+        return self.base.switch.during(self.tasks[name])
 
     def register_classification_head(
         self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any

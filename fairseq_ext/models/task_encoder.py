@@ -53,7 +53,7 @@ class TaskSentenceEncoder(TransformerEncoder):
 
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Embed tokens as fairseq does, with token types if the task uses them."""
-        if self.second_text is not None and self.switch.task is not None and self.switch.task.has_token_types:
+        if self.second_text is not None and self.switch.value is not None and self.switch.value.has_token_types:
             words = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
             is_second = in_second_text(src_tokens, self.dictionary.eos()).unsqueeze(-1)
             token_embedding = words + is_second * self.second_text / self.embed_scale

@@ -84,8 +84,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     needs_domains = False
     trained_gate_rows: list[int]
 
-    def add_adapters(self, config: TranslationAdapterConfig, names: Sequence[str]) -> None:
-        assert isinstance(config, GatedAdapterConfig)
+    def add_adapters(self, config: Any, names: Sequence[str]) -> None:
         super().add_adapters(config, names)
         self._add_source_gate(config, len(names))
         wanted = names_in(config.train_gates)
@@ -122,8 +121,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
     @property
     def gate_parameters(self) -> list[nn.Parameter]:
-        """The distinct weights of all gates, with one row per adapter."""
-        return list({id(each.weight): each.weight for each in self._readers if each.weight is not None}.values())
+        """The weights of all gates, with one row per adapter."""
+        return [gate.weight for gate in self._readers if gate.weight is not None]
 
     @property
     def _readers(self) -> list[Any]:
@@ -149,22 +148,10 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         super().upgrade_state_dict_named(state_dict, name)
         self.guard(read_names(state_dict[GUARDED], GUARDED) if GUARDED in state_dict else [])
 
-    def build_routers(
-        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
-    ) -> list[nn.Module]:
-        assert isinstance(config, GatedAdapterConfig)
-        return [
-            GateRouter(
-                embed_dim,
-                num_adapters,
-                config.gate_temperature,
-                causal,
-                config.gate_top_k,
-                STATES in gate_inputs(config),
-                config.gate_base,
-            )
-            for _ in range(num_layers)
-        ]
+    def build_router(self, config: Any, embed_dim: int, num_adapters: int, causal: bool) -> GateRouter:
+        reads_states = STATES in gate_inputs(config)
+        size = (embed_dim, num_adapters)
+        return GateRouter(*size, config.gate_temperature, causal, config.gate_top_k, reads_states, config.gate_base)
 
     @torch.no_grad()
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:
@@ -190,13 +177,13 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
         sides = {"encoder": gate.weights(encoder), "decoder": means(decoder), "tokens": gate.weights(decoder).mean(1)}
         parts: dict[str, Tensor] = {}
-        source, told = self.encoder.source_gate, encoder_out["known_logits"]
+        source, told = self.encoder.source_gate, encoder_out["routing"].known_logits
         known = None if source is None else source(net_input["src_tokens"]).transpose(0, 1)  # B×1×D
         if known is not None:
             parts["source"] = gate.weights(known)
-        if gate.weight is not None and told:
+        if gate.weight is not None and told is not None:
             parts["encoder_states"] = gate.weights(encoder if known is None else encoder - known)
-            parts["decoder_states"] = means(decoder - told[0].transpose(0, 1).unsqueeze(1))
+            parts["decoder_states"] = means(decoder - told.transpose(0, 1).unsqueeze(1))
         is_forced = net_input.get("is_forced")
         given = given_weights(self.encoder, net_input.get("domain_ids"), is_forced)
         batch = RoutingBatch(given_weights=given, is_forced=is_forced)

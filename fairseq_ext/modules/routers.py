@@ -94,6 +94,20 @@ class RoutingBatch:
         assert self.given_weights is not None
         return self.given_weights.ne(0).any(0).nonzero().squeeze(1).tolist() or [0]
 
+    def of_decoder(self, padding_mask: Tensor | None, incremental_state: dict | None) -> RoutingBatch:
+        """Return the batch for a decoder, from that of its encoder."""
+        given = (self.given_weights, self.most_given, self.is_forced)
+        return RoutingBatch(padding_mask, *given, incremental_state, self.known_logits)
+
+    def reordered(self, new_order: Tensor) -> RoutingBatch:
+        """Return a decoder's inputs for rows in another order, as in a beam."""
+
+        def moved(value: Tensor | None, dim: int) -> Tensor | None:
+            return None if value is None else value.index_select(dim, new_order)
+
+        given, is_forced, known = moved(self.given_weights, 0), moved(self.is_forced, 0), moved(self.known_logits, 1)
+        return RoutingBatch(None, given, self.most_given, is_forced, known_logits=known)
+
     def force(self, weights: Tensor) -> Tensor:
         """Replace a gate's weights by the given ones in forced rows: T×B×D."""
         if self.is_forced is None:
