@@ -12,7 +12,7 @@ import torch
 from fairseq.data import FairseqDataset
 
 from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
-from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels
+from fairseq_ext.data.teacher_labels import TeacherLabels
 
 
 @dataclass
@@ -26,14 +26,8 @@ class PairCorpus(DomainCorpus):
     """
 
     routed_ids: np.ndarray | int | None = None
-    routed_weights: DomainShares | np.ndarray | None = None
+    routed_weights: TeacherLabels | np.ndarray | None = None
     labels: TeacherLabels | None = None
-
-    def route(self, row: int) -> int | None:
-        """Return the domain for translating sentence ``row``."""
-        if self.routed_ids is None or isinstance(self.routed_ids, int):
-            return self.routed_ids
-        return int(self.routed_ids[row])
 
 
 def general_corpus(pairs: FairseqDataset, num_domains: int, is_labelled: bool) -> PairCorpus:
@@ -71,7 +65,8 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         item = super().__getitem__(index)
         corpus, row = self.locate(index)
-        item["routed_id"] = routed = corpus.route(row)
+        ids = corpus.routed_ids
+        item["routed_id"] = routed = int(ids[row]) if isinstance(ids, np.ndarray) else ids
         if self.tags is not None and routed is not None:
             source = item["source"]
             item["source"] = torch.cat([source.new_tensor([self.tags[routed]]), source])

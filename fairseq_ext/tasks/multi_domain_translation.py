@@ -34,7 +34,7 @@ from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE
 
 
 @register_task("multi_domain_translation", dataclass=MultiDomainTranslationConfig)
-class MultiDomainTranslationTask(TranslationInference, OutputSymbols, MultiDomainTask, TranslationTask):
+class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationInference, TranslationTask):
     """fairseq's translation task over a data directory with one sub-directory per domain.
 
     ::
