@@ -91,16 +91,14 @@ class AdapterEncoder(TransformerEncoderBase):
     """A Transformer encoder whose layers have adapters; its output includes the routing inputs of the decoder.
 
     Attributes:
+        needs_given: whether the routers need the weights of given domains.
         source_gate: gate over the source's words, shared by all gates; None if they do not use it.
         tells_decoder: whether decoder gates get the logits of the last encoder gate.
     """
 
     num_adapters: int
+    needs_given: bool
     tells_decoder = False
-
-    @property
-    def needs_given(self) -> bool:
-        return bool(next(self.layers.children()).adapter.router.needs_given)  # type: ignore[union-attr]
 
     @property
     def source_gate(self) -> SourceGate | None:
@@ -239,7 +237,7 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         if str(config.adapter_form) == LORA:
             self._check_places(config.lora_names())
         self.adapter_names, num_adapters = list(names), len(names)
-        self.encoder.num_adapters = num_adapters
+        self.encoder.num_adapters, self.encoder.needs_given = num_adapters, self.needs_domains
         keep_names(self.decoder, names)
         for stack, causal in ((self.encoder, False), (self.decoder, True)):
             embed_dim = stack.embed_tokens.embedding_dim if not causal else stack.embed_dim

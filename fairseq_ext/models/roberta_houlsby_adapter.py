@@ -29,6 +29,7 @@ from fairseq_ext.modules.task_parameters import (
     TaskDescription,
     TaskParameters,
     check_task_name,
+    is_of_task,
     task_names,
 )
 from fairseq_ext.modules.token_types import SECOND_TEXT, take_token_types
@@ -151,21 +152,19 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         self._add_task(SavedTask(name, description, options.bottleneck_dim, num_classes, inner_dim))
 
     def is_trained(self, name: str) -> bool:
-        if name == _SECOND_TEXT and not self.options.token_types:
+        if self.task_name is None or (name == _SECOND_TEXT and not self.options.token_types):
             return False
-        return f"{name}.".startswith(self._trained_prefixes())
+        return is_of_task(f"{name}.", self.task_name) or f"{name}.".startswith(self._trained_in_base())
 
-    def _trained_prefixes(self) -> tuple[str, ...]:
-        if self.task_name is None:
-            return ()
-        of_task = (f"{HEADS}.{self.task_name}.", f"{TASKS}.{self.task_name}.")
+    def _trained_in_base(self) -> tuple[str, ...]:
+        """Return the prefixes of the base's parameters that are trained."""
         if self.tuning == "full":
-            return (*of_task, f"{_BASE}.")
+            return (f"{_BASE}.",)
         if self.tuning == "top":
             last = range(self.base.num_layers)[-self.options.top_layers :]
             # Pre-norm encoders have a norm after the last layer.
-            return (*of_task, f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
-        return of_task
+            return (f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
+        return ()
 
     def _add_task(self, task: SavedTask) -> None:
         """Create the head and parameters of a task, with the base's device and dtype."""

@@ -16,7 +16,7 @@ from fairseq_ext.models.adapter_transformer import (
     given_weights,
     register_sizes,
 )
-from fairseq_ext.modules.adapter_names import GUARDED, names_entry, read_names
+from fairseq_ext.modules.adapter_names import GUARDED, keep_names, read_names
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
 
@@ -138,11 +138,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         """Use these adapters only where their logit is the highest, and store their names in checkpoints."""
         for gate in self.gates:
             gate.guarded = tuple(sorted(self.adapter_names.index(name) for name in names))
-        key = GUARDED.rpartition(".")[2]
-        if names:
-            self.decoder.register_buffer(key, names_entry(names))
-        elif hasattr(self.decoder, key):
-            delattr(self.decoder, key)
+        keep_names(self.decoder, names, GUARDED)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         super().upgrade_state_dict_named(state_dict, name)

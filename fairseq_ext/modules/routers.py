@@ -38,11 +38,6 @@ def sparse(chosen: Chosen) -> Mixture:
     return lambda bank, x, onto: bank.mix_chosen(x, chosen, onto)
 
 
-def either(is_one: Tensor, one: Mixture, other: Mixture) -> Mixture:
-    """Return a mixture that is ``one`` where ``is_one``, T×B×1 or 1×B×1, and ``other`` elsewhere."""
-    return lambda bank, x, onto: torch.where(is_one, one(bank, x, onto), other(bank, x, onto))
-
-
 @dataclass
 class RoutingBatch:
     """Inputs and outputs of routers for a batch that passes through a stack of layers.
@@ -132,8 +127,6 @@ class GivenRouter(nn.Module):
             synchronisation, so that unused adapters have no gradient.
     """
 
-    needs_given = True
-
     def __init__(self, gathers: bool = False):
         super().__init__()
         self.gathers = gathers
@@ -209,7 +202,6 @@ class GateRouter(nn.Module):
         guarded: rows of guarded adapters, see :class:`GuardedRows`.
     """
 
-    needs_given = False
     guarded: tuple[int, ...] = ()
     weight: nn.Parameter | None
     base_weight: nn.Parameter | None
@@ -309,7 +301,8 @@ class GateRouter(nn.Module):
             is_other = is_other | batch.is_forced.unsqueeze(-1)
         if x.device.type == "cpu" and not bool(is_other.any()):
             return alone
-        return either(is_other, self._mixture(x, weights, most), alone)
+        mixed = self._mixture(x, weights, most)
+        return lambda bank, x, onto: torch.where(is_other, mixed(bank, x, onto), alone(bank, x, onto))
 
     def _mixture(self, x: Tensor, weights: Tensor, most: int, active: Sequence[int] | None = None) -> Mixture:
         """Return the mixture with weights T×B×A; if the gate is sparse, at most ``most`` a position are nonzero."""
