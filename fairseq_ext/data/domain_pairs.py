@@ -41,23 +41,16 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
     """Batches of sentence pairs with ``domain_ids`` (B,) and, if all have labels, ``teacher_probs`` (B×D).
 
     Args:
-        corpora, repetitions, seed, single_domain_batches: see the base class.
         tags: dictionary index of each domain's tag, prepended to the source; None for no tags.
         domains_to_model: whether to pass domains or their weights to the model.
         forces_domains: whether these domains also override gates.
+        given, options: arguments of the base class.
     """
 
     def __init__(
-        self,
-        corpora: Sequence[PairCorpus],
-        repetitions: Sequence[float] | None = None,
-        seed: int = 1,
-        tags: Sequence[int] | None = None,
-        domains_to_model: bool = False,
-        forces_domains: bool = False,
-        single_domain_batches: bool = False,
+        self, *given: Any, tags: Sequence[int] | None, domains_to_model: bool, forces_domains: bool, **options: Any
     ):
-        super().__init__(corpora, repetitions, seed, single_domain_batches, opening_tokens=int(tags is not None))
+        super().__init__(*given, opening_tokens=int(tags is not None), **options)
         self.tags = tags
         self.domains_to_model = domains_to_model
         self.forces_domains = forces_domains
