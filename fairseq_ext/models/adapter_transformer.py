@@ -118,7 +118,7 @@ class AdapterEncoder(TransformerEncoderBase):
         Shape:
             src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D
         """
-        given = given_weights(self, domain_ids, is_forced, domain_weights)
+        given = self.given_weights(domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
         most_given = 1 if domain_weights is None else domain_weights.size(1)
         batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, most_given, is_forced, known_logits=known)
@@ -127,6 +127,23 @@ class AdapterEncoder(TransformerEncoderBase):
         if self.tells_decoder:
             batch.known_logits = batch.gate_logits[-1]
         return {**out, "routing": batch}
+
+    def given_weights(
+        self, domain_ids: Tensor | None, is_forced: Tensor | None = None, domain_weights: Tensor | None = None
+    ) -> Tensor | None:
+        """Return one-hot routing weights of domains, all zero for ``NO_ADAPTER``; None if they are unknown or unused.
+
+        Given ``domain_weights`` are returned unchanged if the routers need them.
+
+        Shape:
+            domain_ids, is_forced: B; domain_weights, result: B×D
+        """
+        if domain_weights is not None and self.needs_given:
+            return domain_weights
+        if domain_ids is None or not (self.needs_given or is_forced is not None):
+            return None
+        one_hot = F.one_hot(domain_ids.clamp(min=0), self.num_adapters)
+        return (one_hot * domain_ids.ne(NO_ADAPTER).unsqueeze(1)).float()
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         out = super().reorder_encoder_out(encoder_out, new_order)
@@ -166,27 +183,6 @@ def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Te
     # The strides of a single position make torch multiply frozen embeddings sentence by sentence;
     # without the time dimension it is one product. Decoding is three times faster (CPU, V = 32,000).
     return output_layer(features.flatten(0, 1)).unflatten(0, features.shape[:2])
-
-
-def given_weights(
-    encoder: AdapterEncoder,
-    domain_ids: Tensor | None,
-    is_forced: Tensor | None = None,
-    domain_weights: Tensor | None = None,
-) -> Tensor | None:
-    """Return one-hot routing weights of the sentences' domains, all zero for ``NO_ADAPTER``; None if unknown or unused.
-
-    Given ``domain_weights`` are returned unchanged if the encoder's router needs them.
-
-    Shape:
-        domain_ids, is_forced: B; domain_weights, result: B×D
-    """
-    if domain_weights is not None and encoder.needs_given:
-        return domain_weights
-    if domain_ids is None or not (encoder.needs_given or is_forced is not None):
-        return None
-    one_hot = F.one_hot(domain_ids.clamp(min=0), encoder.num_adapters)
-    return (one_hot * domain_ids.ne(NO_ADAPTER).unsqueeze(1)).float()
 
 
 class AdapterTransformerModel(FrozenBase, TransformerModel):

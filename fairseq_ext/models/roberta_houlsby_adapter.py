@@ -91,7 +91,8 @@ class TaskEncoderLayer(TransformerEncoderLayerBase):
     number: int
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        self.switch.waiting = iter(self.switch.adapters(self.number))
+        adapters = [] if self.switch.value is None else list(self.switch.value.adapters)
+        self.switch.waiting = iter(adapters[2 * self.number : 2 * self.number + 2])
         return super().forward(*args, **kwargs)
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from fairseq_ext.base.option import names_in, option
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,
-    given_weights,
     register_sizes,
 )
 from fairseq_ext.modules.adapter_names import GUARDED, keep_names, read_names
@@ -181,7 +180,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
             parts["encoder_states"] = gate.weights(encoder if known is None else encoder - known)
             parts["decoder_states"] = means(decoder - told.transpose(0, 1).unsqueeze(1))
         is_forced = net_input.get("is_forced")
-        given = given_weights(self.encoder, net_input.get("domain_ids"), is_forced)
+        given = self.encoder.given_weights(net_input.get("domain_ids"), is_forced)
         batch = RoutingBatch(given_weights=given, is_forced=is_forced)
         used = {side: batch.force(weights.transpose(0, 1)).transpose(0, 1) for side, weights in sides.items()}
         return used | parts

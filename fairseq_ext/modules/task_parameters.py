@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Literal, cast
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -146,18 +146,6 @@ class TaskSwitch(ThreadValue[TaskParameters]):
         # A copy of an encoder starts with no task selected.
         return TaskSwitch, ()
 
-    def adapters(self, layer: int) -> Sequence[nn.Module]:
-        """Return the adapters of a layer, attention's first; empty for the base."""
-        if self.value is None:
-            return ()
-        return list(self.value.adapters)[2 * layer : 2 * layer + 2]
-
-    def norm(self, position: int) -> nn.LayerNorm | None:
-        """Return the task's version of the encoder's norm at a position, or None."""
-        if self.value is None or not len(self.value.norms):
-            return None
-        return cast(nn.LayerNorm, self.value.norms[position])
-
 
 class SwitchedLayerNorm(nn.LayerNorm):
     """A layer norm with the gain and offset of the selected task or the base, and the base's epsilon."""
@@ -167,7 +155,8 @@ class SwitchedLayerNorm(nn.LayerNorm):
         self.switch, self.position = switch, position
 
     def forward(self, x: Tensor) -> Tensor:
-        norm = self.switch.norm(self.position) or self
+        task = self.switch.value
+        norm: Any = self if task is None or not len(task.norms) else task.norms[self.position]
         return F.layer_norm(x, self.normalized_shape, norm.weight, norm.bias, self.eps)
 
 

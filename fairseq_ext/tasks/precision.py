@@ -60,13 +60,11 @@ class Precision:
         torch.set_float32_matmul_precision(str(self.cfg.matmul_precision))
         super().begin_epoch(epoch, model)  # type: ignore[misc]
 
-    def train_step(
-        self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **options: Any
-    ) -> tuple[Any, Any, dict]:
+    def train_step(self, sample: dict, model: Any, criterion: Any, *args: Any, **options: Any) -> tuple[Any, Any, dict]:
         """Run fairseq's forward and backward pass with --cpu-precision."""
         if next(model.parameters()).device.type == "cpu" and self.cpu_precision == BFLOAT16:
             criterion = _in_bfloat16(criterion)
-        return super().train_step(sample, model, criterion, optimizer, *args, **options)  # type: ignore[misc]
+        return super().train_step(sample, model, criterion, *args, **options)  # type: ignore[misc]
 
 
 def _in_bfloat16(criterion: Callable[..., Any]) -> Callable[..., Any]:
