@@ -200,11 +200,12 @@ def note_base(cfg: Any) -> None:
     if not getattr(cfg, "base_model", ""):
         return
     path = Path(cfg.base_model)
-    checksum = checksum_of(path)
+    is_elsewhere = bool(cfg.base_sha256) and not path.exists()
+    checksum = "" if is_elsewhere else checksum_of(path)
     if cfg.base_sha256 not in ("", checksum):
+        problem = "not found" if is_elsewhere else "is another model than the one of this checkpoint"
         raise InputError(
-            f"{path}: is another model than the one of this checkpoint; give its folder with "
-            "--model-overrides \"{'base_model': 'FOLDER'}\""
+            f"{path}: {problem}; give the folder of its base with --model-overrides \"{{'base_model': 'FOLDER'}}\""
         )
     cfg.base_model, cfg.base_sha256 = str(path.resolve()), checksum
 

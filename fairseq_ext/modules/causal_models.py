@@ -158,7 +158,8 @@ def _limit_of(config: Any) -> float | None:
 
 def are_alike(ours: Tensor, expected: Tensor) -> bool:
     """Return whether scores differ by no more than their precision."""
-    tolerance = 1e-3 if expected.dtype == torch.float32 else 0.1  # of the largest
+    # Of the largest score. Rounding to bfloat16 can change the choice of experts.
+    tolerance = 1e-3 if expected.dtype == torch.float32 else 0.25
     return bool((ours - expected).abs().max() <= tolerance * expected.abs().max())
 
 

@@ -226,6 +226,8 @@ def test_options_of_other_models_are_refused(bases: Bases, tmp_path: Path) -> No
     ):
         with pytest.raises(InputError, match=message):
             build(path, dictionary, "transformer_lm_hier_adapter", **HIER | options)
+    with pytest.raises(InputError, match="not found; give the folder of its base with --model-overrides"):
+        build(tmp_path / "moved", dictionary, base_sha256="0")
     with pytest.raises(InputError, match="dictionary is not of this model's tokenizer"):
         build(path, Dictionary())
 
