@@ -44,13 +44,19 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
         tags: dictionary index of each domain's tag, prepended to the source; None for no tags.
         domains_to_model: whether to pass domains or their weights to the model.
         forces_domains: whether these domains also override gates.
-        given, options: arguments of the base class.
+        options: further arguments of the base class.
     """
 
     def __init__(
-        self, *given: Any, tags: Sequence[int] | None, domains_to_model: bool, forces_domains: bool, **options: Any
+        self,
+        corpora: Sequence[PairCorpus],
+        *,
+        tags: Sequence[int] | None,
+        domains_to_model: bool,
+        forces_domains: bool,
+        **options: Any,
     ):
-        super().__init__(*given, opening_tokens=int(tags is not None), **options)
+        super().__init__(corpora, opening_tokens=int(tags is not None), **options)
         self.tags = tags
         self.domains_to_model = domains_to_model
         self.forces_domains = forces_domains

@@ -1,9 +1,8 @@
 """Teacher labels on disk: a probability distribution over the domains for every sentence.
 
 ``teacher.json`` lists the domains in column order; ``has_base`` says that one more column is the class ``base``, text
-of no domain. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order
-of ``splits/DOMAIN/SPLIT.LANG``. Messages count rows from 1, like
-lines.
+of no domain. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order of ``splits/DOMAIN/SPLIT.LANG``.
+Messages count rows from 1, like lines.
 
 A row of zeros means that the sentence has no label. Such rows are only allowed in the training text of domains that
 ``teacher.json`` lists as ``unlabelled``; elsewhere they are an error, as damaged files contain zeros.

@@ -156,7 +156,7 @@ class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationInfe
     ) -> DomainPairs:
         return DomainPairs(
             corpora,
-            repetitions,
+            repetitions=repetitions,
             seed=self.cfg.seed,
             tags=self.typed_domains.indices if self.cfg.domain_tags else None,
             domains_to_model=self.model_takes_domains,
