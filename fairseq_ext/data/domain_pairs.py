@@ -12,7 +12,7 @@ import torch
 from fairseq.data import FairseqDataset
 
 from fairseq_ext.data.multi_domain_dataset import DomainCorpus, MultiDomainDataset
-from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels
+from fairseq_ext.data.teacher_labels import TeacherLabels
 
 
 @dataclass
@@ -26,14 +26,8 @@ class PairCorpus(DomainCorpus):
     """
 
     routed_ids: np.ndarray | int | None = None
-    routed_weights: DomainShares | np.ndarray | None = None
+    routed_weights: TeacherLabels | np.ndarray | None = None
     labels: TeacherLabels | None = None
-
-    def route(self, row: int) -> int | None:
-        """Return the domain for translating sentence ``row``."""
-        if self.routed_ids is None or isinstance(self.routed_ids, int):
-            return self.routed_ids
-        return int(self.routed_ids[row])
 
 
 def general_corpus(pairs: FairseqDataset, num_domains: int, is_labelled: bool) -> PairCorpus:
@@ -47,23 +41,22 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
     """Batches of sentence pairs with ``domain_ids`` (B,) and, if all have labels, ``teacher_probs`` (B×D).
 
     Args:
-        corpora, repetitions, seed, single_domain_batches: see the base class.
         tags: dictionary index of each domain's tag, prepended to the source; None for no tags.
         domains_to_model: whether to pass domains or their weights to the model.
         forces_domains: whether these domains also override gates.
+        options: further arguments of the base class.
     """
 
     def __init__(
         self,
         corpora: Sequence[PairCorpus],
-        repetitions: Sequence[float] | None = None,
-        seed: int = 1,
-        tags: Sequence[int] | None = None,
-        domains_to_model: bool = False,
-        forces_domains: bool = False,
-        single_domain_batches: bool = False,
+        *,
+        tags: Sequence[int] | None,
+        domains_to_model: bool,
+        forces_domains: bool,
+        **options: Any,
     ):
-        super().__init__(corpora, repetitions, seed, single_domain_batches, opening_tokens=int(tags is not None))
+        super().__init__(corpora, opening_tokens=int(tags is not None), **options)
         self.tags = tags
         self.domains_to_model = domains_to_model
         self.forces_domains = forces_domains
@@ -71,7 +64,8 @@ class DomainPairs(MultiDomainDataset[PairCorpus]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         item = super().__getitem__(index)
         corpus, row = self.locate(index)
-        item["routed_id"] = routed = corpus.route(row)
+        ids = corpus.routed_ids
+        item["routed_id"] = routed = int(ids[row]) if isinstance(ids, np.ndarray) else ids
         if self.tags is not None and routed is not None:
             source = item["source"]
             item["source"] = torch.cat([source.new_tensor([self.tags[routed]]), source])

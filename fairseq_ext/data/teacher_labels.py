@@ -1,9 +1,8 @@
 """Teacher labels on disk: a probability distribution over the domains for every sentence.
 
 ``teacher.json`` lists the domains in column order; ``has_base`` says that one more column is the class ``base``, text
-of no domain. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order
-of ``splits/DOMAIN/SPLIT.LANG``. Messages count rows from 1, like
-lines.
+of no domain. ``DOMAIN/SPLIT.npy`` has one float16 row per sentence, in the order of ``splits/DOMAIN/SPLIT.LANG``.
+Messages count rows from 1, like lines.
 
 A row of zeros means that the sentence has no label. Such rows are only allowed in the training text of domains that
 ``teacher.json`` lists as ``unlabelled``; elsewhere they are an error, as damaged files contain zeros.
@@ -47,11 +46,13 @@ class TeacherLabels:
         path: path of the file, for error messages.
         raw: N×D, float16; float32 if made in memory.
         may_lack: whether rows may be all zero (no label).
+        num_used: number of columns to return, to leave out the base model, which has no adapter; None for all.
     """
 
     path: Path
     raw: np.ndarray
     may_lack: bool = False
+    num_used: int | None = None
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -72,7 +73,7 @@ class TeacherLabels:
             raise InputError(
                 f"{self.path}, row {row + 1}: {values} is not a distribution (≥ 0, sum 1); label the set again"
             )
-        return probs / totals if self.raw.dtype == DTYPE else probs
+        return (probs / totals if self.raw.dtype == DTYPE else probs)[..., : self.num_used]
 
     @classmethod
     def read_each(cls, places: Sequence[tuple[TeacherLabels, int]]) -> np.ndarray:
@@ -90,18 +91,6 @@ class TeacherLabels:
         blocks = (self[start : start + _BLOCK_ROWS] for start in range(0, len(self), _BLOCK_ROWS))
         best = (np.where(rows.max(axis=1) < least, -1, rows.argmax(axis=1)) for rows in blocks)
         return np.concatenate([np.empty(0, dtype=np.int64), *best])
-
-
-@dataclass(frozen=True)
-class DomainShares:
-    """The columns of the domains as weights of adapters; the share of the base model, which has none, is left out."""
-
-    labels: TeacherLabels
-    num_domains: int
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        """Return weights, K×D or D, whose sum is at most 1."""
-        return self.labels[rows][..., : self.num_domains]
 
 
 def label_path(teacher_dir: Path, domain: str, split: str) -> Path:

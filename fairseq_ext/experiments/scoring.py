@@ -26,7 +26,7 @@ from fairseq_ext.base.domain_tree import DomainTree, Paths
 from fairseq_ext.base.errors import InputError
 from fairseq_ext.models.base_layout import BASE_MODEL
 from fairseq_ext.models.checkpoints import model_options
-from fairseq_ext.models.states import base_states
+from fairseq_ext.models.transformer_lm_hier_adapter import node_weights_of
 from fairseq_ext.modules.autocast import chosen_device
 from fairseq_ext.tasks.multi_domain_language_modeling import (
     MultiDomainLanguageModelingConfig,
@@ -73,12 +73,21 @@ class LanguageModel:
         return cls(model.to(device).float().eval(), dictionary, min(length, model.max_positions()))
 
     def encode(self, blocks: Tensor) -> np.ndarray:
-        """Return the average state of each block: N×T token indices → N×H, float32."""
-        size, pad = max(1, _BATCH_TOKENS // blocks.shape[1]), self.dictionary.pad()
-        device = next(self.model.parameters()).device
-        with torch.inference_mode():
-            states = [base_states(self.model, rows.to(device), pad).cpu() for rows in blocks.split(size)]
-        return torch.cat(states).numpy()
+        """Return the average state of each block: N×T token indices → N×H, float32.
+
+        Only the base is used, without adapters, so the states of a text are the same before and after training.
+        """
+        size, device = max(1, _BATCH_TOKENS // blocks.shape[1]), next(self.model.parameters()).device
+        without = torch.zeros(1, len(self.model.tree.names)) if hasattr(self.model, "tree") else None
+        with torch.inference_mode(), node_weights_of(without):
+            return torch.cat([self._mean_states(rows.to(device)).cpu() for rows in blocks.split(size)]).numpy()
+
+    def _mean_states(self, tokens: Tensor) -> Tensor:
+        """Average the last hidden states over each row's tokens, zero if it has none: B×T → B×H, float32."""
+        features, _ = self.model.decoder.extract_features(tokens, encoder_out=None)  # B×T×H
+        is_token = tokens.ne(self.dictionary.pad())
+        weights = is_token.float() / is_token.sum(1, keepdim=True).clamp(min=1)
+        return torch.einsum("bth,bt->bh", features.float(), weights)
 
     def block_length(self, tokens: int) -> int:
         """Return the requested block length; 0 stands for the block length in training."""

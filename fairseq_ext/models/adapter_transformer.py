@@ -32,8 +32,6 @@ from fairseq_ext.modules.transformer_options import SSRU
 NO_ADAPTER = -1
 # Inputs of a batch about the domains of its rows.
 _ROUTES = ("domain_ids", "is_forced", "domain_weights")
-# Encoder outputs for the decoder's adapters; each is a list of one or no tensor.
-_TOLD = ("given_weights", "is_forced", "known_logits")
 
 
 @dataclass
@@ -93,16 +91,14 @@ class AdapterEncoder(TransformerEncoderBase):
     """A Transformer encoder whose layers have adapters; its output includes the routing inputs of the decoder.
 
     Attributes:
+        needs_given: whether the routers need the weights of given domains.
         source_gate: gate over the source's words, shared by all gates; None if they do not use it.
         tells_decoder: whether decoder gates get the logits of the last encoder gate.
     """
 
     num_adapters: int
+    needs_given: bool
     tells_decoder = False
-
-    @property
-    def needs_given(self) -> bool:
-        return bool(next(self.layers.children()).adapter.router.needs_given)  # type: ignore[union-attr]
 
     @property
     def source_gate(self) -> SourceGate | None:
@@ -117,34 +113,41 @@ class AdapterEncoder(TransformerEncoderBase):
         domain_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Encode the source, and add the routing inputs of the decoder to the result.
+        """Encode the source, and add a :class:`RoutingBatch` to the result, ``routing``, with the decoder's inputs.
 
         Shape:
-            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D; in the result: ``gate_logits`` L tensors
-            of B×D, ``known_logits`` 1×B×D for the decoder gates
+            src_tokens: B×S; domain_ids: B; is_forced: B; domain_weights: B×D
         """
-        given = given_weights(self, domain_ids, is_forced, domain_weights)
+        given = self.given_weights(domain_ids, is_forced, domain_weights)
         known = None if self.source_gate is None else self.source_gate(src_tokens)
         most_given = 1 if domain_weights is None else domain_weights.size(1)
         batch = RoutingBatch(src_tokens.eq(self.padding_idx), given, most_given, is_forced, known_logits=known)
         with routing(batch):
             out = super().forward(src_tokens, src_lengths, **kwargs)
-        out["given_weights"] = [] if given is None else [given]
-        out["most_given"] = most_given
-        out["is_forced"] = [] if is_forced is None else [is_forced]
-        out["gate_logits"] = [logits.squeeze(0) for logits in batch.gate_logits]
-        told = batch.gate_logits[-1] if self.tells_decoder else known
-        out["known_logits"] = [] if told is None else [told]
-        return out
+        if self.tells_decoder:
+            batch.known_logits = batch.gate_logits[-1]
+        return {**out, "routing": batch}
+
+    def given_weights(
+        self, domain_ids: Tensor | None, is_forced: Tensor | None = None, domain_weights: Tensor | None = None
+    ) -> Tensor | None:
+        """Return one-hot routing weights of domains, all zero for ``NO_ADAPTER``; None if they are unknown or unused.
+
+        Given ``domain_weights`` are returned unchanged if the routers need them.
+
+        Shape:
+            domain_ids, is_forced: B; domain_weights, result: B×D
+        """
+        if domain_weights is not None and self.needs_given:
+            return domain_weights
+        if domain_ids is None or not (self.needs_given or is_forced is not None):
+            return None
+        one_hot = F.one_hot(domain_ids.clamp(min=0), self.num_adapters)
+        return (one_hot * domain_ids.ne(NO_ADAPTER).unsqueeze(1)).float()
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         out = super().reorder_encoder_out(encoder_out, new_order)
-        for name in ("given_weights", "is_forced"):
-            out[name] = [value.index_select(0, new_order) for value in encoder_out[name]]
-        out["known_logits"] = [value.index_select(1, new_order) for value in encoder_out["known_logits"]]
-        out["most_given"] = encoder_out["most_given"]
-        out["gate_logits"] = []  # not used in search
-        return out
+        return {**out, "routing": encoder_out["routing"].reordered(new_order)}
 
 
 class AdapterDecoder(TransformerDecoderBase):
@@ -158,15 +161,16 @@ class AdapterDecoder(TransformerDecoderBase):
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Compute the features of tokens B×T. ``gate_logits`` in the extras: encoder L × (B×D), decoder L × (B×T×D)."""
-        routes = encoder_out or {"most_given": 1, **{name: [] for name in (*_TOLD, "gate_logits")}}
-        given, is_forced, known = ((routes[name] or [None])[0] for name in _TOLD)
+        told = encoder_out["routing"] if encoder_out else RoutingBatch(most_given=1)
         # Cached decoding computes only the last position, which is never padding.
         padding_mask = prev_output_tokens.eq(self.padding_idx) if incremental_state is None else None
-        batch = RoutingBatch(padding_mask, given, routes["most_given"], is_forced, incremental_state, known)
+        batch = told.of_decoder(padding_mask, incremental_state)
         with routing(batch):
             x, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
-        decoder_gates = [logits.transpose(0, 1) for logits in batch.gate_logits]
-        extra["gate_logits"] = {"encoder": routes["gate_logits"], "decoder": decoder_gates}
+        extra["gate_logits"] = {
+            "encoder": [logits.squeeze(0) for logits in told.gate_logits],
+            "decoder": [logits.transpose(0, 1) for logits in batch.gate_logits],
+        }
         return x, extra
 
     def output_layer(self, features: Tensor) -> Tensor:
@@ -179,27 +183,6 @@ def multiply_without_time(output_layer: Callable[[Tensor], Tensor], features: Te
     # The strides of a single position make torch multiply frozen embeddings sentence by sentence;
     # without the time dimension it is one product. Decoding is three times faster (CPU, V = 32,000).
     return output_layer(features.flatten(0, 1)).unflatten(0, features.shape[:2])
-
-
-def given_weights(
-    encoder: AdapterEncoder,
-    domain_ids: Tensor | None,
-    is_forced: Tensor | None = None,
-    domain_weights: Tensor | None = None,
-) -> Tensor | None:
-    """Return one-hot routing weights of the sentences' domains, all zero for ``NO_ADAPTER``; None if unknown or unused.
-
-    Given ``domain_weights`` are returned unchanged if the encoder's router needs them.
-
-    Shape:
-        domain_ids, is_forced: B; domain_weights, result: B×D
-    """
-    if domain_weights is not None and encoder.needs_given:
-        return domain_weights
-    if domain_ids is None or not (encoder.needs_given or is_forced is not None):
-        return None
-    one_hot = F.one_hot(domain_ids.clamp(min=0), encoder.num_adapters)
-    return (one_hot * domain_ids.ne(NO_ADAPTER).unsqueeze(1)).float()
 
 
 class AdapterTransformerModel(FrozenBase, TransformerModel):
@@ -250,12 +233,12 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         if str(config.adapter_form) == LORA:
             self._check_places(config.lora_names())
         self.adapter_names, num_adapters = list(names), len(names)
-        self.encoder.num_adapters = num_adapters
+        self.encoder.num_adapters, self.encoder.needs_given = num_adapters, self.needs_domains
         keep_names(self.decoder, names)
         for stack, causal in ((self.encoder, False), (self.decoder, True)):
             embed_dim = stack.embed_tokens.embedding_dim if not causal else stack.embed_dim
-            routers = self.build_routers(config, embed_dim, num_adapters, len(stack.layers), causal)
-            for layer, router in zip(stack.layers.children(), routers, strict=True):
+            for layer in stack.layers.children():
+                router = self.build_router(config, embed_dim, num_adapters, causal)
                 if str(config.adapter_form) == LORA:
                     _attach_lora(layer, router, num_adapters, config)
                     continue
@@ -276,10 +259,8 @@ class AdapterTransformerModel(FrozenBase, TransformerModel):
         """The banks of all layers, the encoder's first."""
         return [module for module in self.modules() if isinstance(module, Bank)]
 
-    def build_routers(
-        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
-    ) -> list[nn.Module]:
-        """Return one router per layer of the encoder or the (``causal``) decoder."""
+    def build_router(self, config: Any, embed_dim: int, num_adapters: int, causal: bool) -> nn.Module:
+        """Return the router of a layer of the encoder or the (``causal``) decoder."""
         raise NotImplementedError
 
     def forward(  # type: ignore[override]

@@ -73,7 +73,8 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, Any]:
     base_architecture(args)
     args.no_decoder_final_norm = getattr(args, "no_decoder_final_norm", False)
     args.share_decoder_input_output_embed |= args.share_all_embeddings
-    names = [*SIZES, *FLAGS, *RATES, "activation_fn", *TRANSFORMER_OPTIONS, *_learned_positions(args)]
+    positions = [name for learned, name in POSITIONS.items() if getattr(args, learned)]
+    names = [*SIZES, *FLAGS, *RATES, "activation_fn", *TRANSFORMER_OPTIONS, *positions]
     layout = {name: getattr(args, name, TRANSFORMER_OPTIONS.get(name, _USUAL_POSITIONS)) for name in names}
     # fairseq parses some sizes as strings.
     layout = {name: int(v) if name in SIZES and str(v).isdecimal() else v for name, v in layout.items()}
@@ -186,15 +187,11 @@ def _told(name: str, value: Any) -> str:
     return f"{option} {value}"
 
 
-def _learned_positions(args: Namespace) -> list[str]:
-    return [name for learned, name in POSITIONS.items() if getattr(args, learned)]
+# One object, so that applying the patches twice has no effect.
+_sized = functools.partial(sized_by_base, takes_all=False)
 
 
 def transformer_patches() -> list[tuple[Any, str, Callable[[Any], Any]]]:
     """Let fairseq's ``--arch transformer`` take the layout of ``--finetune-from-model``, and its presets the rates."""
     names = [name for name, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "transformer"]
     return [(ARCH_CONFIG_REGISTRY, name, sized_by_base if name == "transformer" else _sized) for name in names]
-
-
-def _sized(preset: Architecture) -> Architecture:
-    return sized_by_base(preset, takes_all=False)

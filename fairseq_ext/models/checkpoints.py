@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -62,12 +62,6 @@ def check_fit(
         ("of another shape", misshapen),
     ]:
         if names:
-            problems.append(f"{len(names)} entries {what}: {some_of(names)}")
+            problems.append(f"{len(names)} entries {what}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}")
     if problems:
         raise InputError(f"the checkpoint does not match this model: {'; '.join(problems)}")
-
-
-def some_of(names: Iterable[str], limit: int = 3) -> str:
-    """Return the first names, separated by commas, for an error message."""
-    names = list(names)
-    return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")

@@ -16,7 +16,7 @@ from fairseq_ext.base.option import option
 from fairseq_ext.data.word_vectors import vectors_for
 from fairseq_ext.models.presets import register_presets, sized
 from fairseq_ext.modules.combinations import ARCHITECTURE, COMBINATIONS, DEFAULT_COMBINATION, MISSING_CHOICES
-from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
+from fairseq_ext.modules.gru import DomainAdaptedGRU
 
 # A GRU has no position limit, but fairseq requires a number.
 _MAX_POSITIONS = 100_000
@@ -210,5 +210,5 @@ def _vectors(cfg: Any, dictionary: Any) -> Tensor:
 
 
 # For a laptop, and for tests.
-for _name, _units in (("small", 200), ("tiny", 16)):
-    register_presets(ARCHITECTURE, **{_name: sized(lambda _: None, hidden_dim=_units)})
+_sizes = {"small": 200, "tiny": 16}
+register_presets(ARCHITECTURE, **{name: sized(lambda _: None, hidden_dim=units) for name, units in _sizes.items()})

@@ -17,6 +17,9 @@ from fairseq_ext.base.errors import InputError, check_choice
 from fairseq_ext.data.data_directory import subword_options
 from fairseq_ext.data.language_tokens import CutText
 
+# The domain of all sentences, or a list with one for each; None for an unknown one.
+Domains = str | Sequence[str | None] | None
+
 
 class DomainTranslator(hub_utils.GeneratorHubInterface):
     """Translates text with a model, or an ensemble, of the task ``multi_domain_translation``.
@@ -76,7 +79,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         beam: int = 1,
         verbose: bool = False,
         *,
-        domain: str | Sequence[str | None] | None = None,
+        domain: Domains = None,
         **options: Any,
     ) -> Any:
         """Translate a sentence or a list of sentences; :meth:`translate` is the same with a beam of 5.
@@ -91,12 +94,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         return [self.decode(hypotheses[0]["tokens"]) for hypotheses in translations]
 
     def translate_with_gates(
-        self,
-        sentences: Sequence[str],
-        beam: int = 5,
-        *,
-        domain: str | Sequence[str | None] | None = None,
-        **options: Any,
+        self, sentences: Sequence[str], beam: int = 5, *, domain: Domains = None, **options: Any
     ) -> list[tuple[str, dict[str, Tensor]]]:
         """Return each translation with its gate weights: ``encoder`` and ``decoder`` L×D, ``tokens`` T×D."""
         if not any(hasattr(model, "gate_weights") for model in self.models):
@@ -106,11 +104,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         return [(self.decode(hypotheses[0]["tokens"]), hypotheses[0]["gates"]) for hypotheses in translations]
 
     def score(  # type: ignore[override]
-        self,
-        sentences: Sequence[str],
-        translations: Sequence[str],
-        *,
-        domain: str | Sequence[str | None] | None = None,
+        self, sentences: Sequence[str], translations: Sequence[str], *, domain: Domains = None
     ) -> list[dict[str, Any]]:
         """Return fairseq's scores of given translations: ``score``, the mean log probability of a token, and others."""
         if len(sentences) != len(translations):
@@ -137,7 +131,7 @@ class DomainTranslator(hub_utils.GeneratorHubInterface):
         translations: list = self.generate(self._encode_all(sentences, domain), **options) if len(sentences) else []
         return translations
 
-    def _encode_all(self, sentences: Sequence[str], domain: str | Sequence[str | None] | None) -> list[Tensor]:
+    def _encode_all(self, sentences: Sequence[str], domain: Domains) -> list[Tensor]:
         names = [domain] * len(sentences) if domain is None or isinstance(domain, str) else list(domain)
         if len(names) != len(sentences):
             raise InputError(f"{len(names)} domains for {len(sentences)} sentences; give one for each, or one for all")

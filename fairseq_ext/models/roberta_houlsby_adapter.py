@@ -1,8 +1,7 @@
 """Houlsby adapters in a RoBERTa encoder: adapters, layer norms and a head per task, on one frozen base."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,15 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.roberta.model import RobertaModel, base_architecture, roberta_large_architecture
+from fairseq.models.roberta.model import (
+    RobertaEncoder,
+    RobertaModel,
+    base_architecture,
+    roberta_large_architecture,
+)
+from fairseq.models.transformer import TransformerConfig, TransformerEncoder
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
@@ -20,7 +27,6 @@ from fairseq_ext.models.adapter_transformer import AdapterConfig
 from fairseq_ext.models.bert import take_norm_eps
 from fairseq_ext.models.checkpoints import check_fit
 from fairseq_ext.models.presets import SMALL, TINY, of_side, register_presets, sized
-from fairseq_ext.models.task_encoder import LinearHead, TaskRobertaEncoder, TaskSentenceEncoder
 from fairseq_ext.modules.freezing import FrozenBase, freeze_base
 from fairseq_ext.modules.task_parameters import (
     ACTIVATIONS,
@@ -29,10 +35,13 @@ from fairseq_ext.modules.task_parameters import (
     SavedTask,
     TaskDescription,
     TaskParameters,
+    TaskSwitch,
     check_task_name,
+    is_of_task,
+    switch_norms,
     task_names,
 )
-from fairseq_ext.modules.token_types import SECOND_TEXT, take_token_types
+from fairseq_ext.modules.token_types import SECOND_TEXT, fresh_second_text, in_second_text, take_token_types
 from fairseq_ext.modules.tunings import ARCHITECTURE, DEFAULT_BOTTLENECK_DIM, DEFAULT_TUNING, TUNINGS
 
 _ENCODER = "encoder"
@@ -69,6 +78,81 @@ class HoulsbyAdapterConfig(AdapterConfig):
     linear_head: bool = option(
         False, "use a head without a hidden layer, as in the paper (default: the head of fairseq's RoBERTa)"
     )
+
+
+class TaskEncoderLayer(TransformerEncoderLayerBase):
+    """fairseq's layer with an adapter before each of its two residuals (Houlsby et al. 2019, Fig. 2).
+
+    The input of an adapter is the output of the attention or feed-forward block, after dropout as in the published
+    code.
+    """
+
+    switch: TaskSwitch
+    number: int
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        adapters = [] if self.switch.value is None else list(self.switch.value.adapters)
+        self.switch.waiting = iter(adapters[2 * self.number : 2 * self.number + 2])
+        return super().forward(*args, **kwargs)
+
+    def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Adapt x and add the residual. Layers call this first after attention, then after the feed-forward block."""
+        adapter = next(self.switch.waiting, None)
+        return super().residual_connection(x if adapter is None else adapter(x), residual)
+
+
+class TaskSentenceEncoder(TransformerEncoder):
+    """fairseq's encoder, whose layers and norms use the task that a switch selects.
+
+    Attributes:
+        norm_names: names of all layer norms, in the order of a task's norms.
+        second_text: H, difference of token type 1 from type 0; None for a base without token types.
+    """
+
+    second_text: nn.Parameter | None
+
+    def __init__(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding):
+        super().__init__(args, dictionary, embed_tokens)
+        self.switch = TaskSwitch()
+        for number, layer in enumerate(self.layers.children()):
+            layer.switch, layer.number = self.switch, number
+        self.norm_names = switch_norms(self, self.switch)
+        has_types = getattr(args, "token_types", False)
+        self.register_parameter(SECOND_TEXT, fresh_second_text(embed_tokens) if has_types else None)
+
+    def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Embed tokens as fairseq does, with token types if the task uses them."""
+        if self.second_text is not None and self.switch.value is not None and self.switch.value.has_token_types:
+            words = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
+            is_second = in_second_text(src_tokens, self.dictionary.eos()).unsqueeze(-1)
+            token_embedding = words + is_second * self.second_text / self.embed_scale
+        embedding: tuple[Tensor, Tensor] = super().forward_embedding(src_tokens, token_embedding)
+        return embedding
+
+    def build_encoder_layer(self, args: Any) -> TaskEncoderLayer:
+        return TaskEncoderLayer(TransformerConfig.from_namespace(args))
+
+
+class TaskRobertaEncoder(RobertaEncoder):
+    """fairseq's RoBERTa around a :class:`TaskSentenceEncoder`."""
+
+    def build_encoder(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding) -> TaskSentenceEncoder:
+        return TaskSentenceEncoder(args, dictionary, embed_tokens).apply(init_bert_params)
+
+
+class LinearHead(nn.Module):
+    """A linear layer on the first token's state, as in the paper; fairseq's head also has a hidden layer."""
+
+    def __init__(self, embed_dim: int, num_classes: int, dropout: float):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.out_proj = nn.Linear(embed_dim, num_classes)
+        init_bert_params(self.out_proj)
+
+    def forward(self, features: Tensor, **_: Any) -> Tensor:
+        """Compute logits of classes: B×T×H → B×C."""
+        logits: Tensor = self.out_proj(self.dropout(features[:, 0]))
+        return logits
 
 
 @register_model(ARCHITECTURE)
@@ -129,15 +213,10 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
             )
         return out
 
-    @contextmanager
-    def active(self, name: str) -> Iterator[None]:
-        """Use a task's parameters in the encoder until the block ends."""
+    def active(self, name: str) -> AbstractContextManager[None]:
+        """Return a context manager that uses a task's parameters in the encoder."""
         check_choice(name, list(self.tasks), "task of the model")
-        before, self.base.switch.task = self.base.switch.task, self.tasks[name]
-        try:
-            yield
-        finally:
-            self.base.switch.task = before
+        return self.base.switch.during(self.tasks[name])
 
     def register_classification_head(
         self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any
@@ -157,21 +236,19 @@ class RobertaHoulsbyAdapterModel(FrozenBase, RobertaModel):
         self._add_task(SavedTask(name, description, options.bottleneck_dim, num_classes, inner_dim))
 
     def is_trained(self, name: str) -> bool:
-        if name == _SECOND_TEXT and not self.options.token_types:
+        if self.task_name is None or (name == _SECOND_TEXT and not self.options.token_types):
             return False
-        return f"{name}.".startswith(self._trained_prefixes())
+        return is_of_task(f"{name}.", self.task_name) or f"{name}.".startswith(self._trained_in_base())
 
-    def _trained_prefixes(self) -> tuple[str, ...]:
-        if self.task_name is None:
-            return ()
-        of_task = (f"{HEADS}.{self.task_name}.", f"{TASKS}.{self.task_name}.")
+    def _trained_in_base(self) -> tuple[str, ...]:
+        """Return the prefixes of the base's parameters that are trained."""
         if self.tuning == "full":
-            return (*of_task, f"{_BASE}.")
+            return (f"{_BASE}.",)
         if self.tuning == "top":
             last = range(self.base.num_layers)[-self.options.top_layers :]
             # Pre-norm encoders have a norm after the last layer.
-            return (*of_task, f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
-        return of_task
+            return (f"{_BASE}.layer_norm.", *(f"{_BASE}.layers.{number}." for number in last))
+        return ()
 
     def _add_task(self, task: SavedTask) -> None:
         """Create the head and parameters of a task, with the base's device and dtype."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from fairseq.models import register_model
-from torch import nn
+from typing import Any
 
-from fairseq_ext.models.adapter_transformer import (
-    AdapterTransformerModel,
-    TranslationAdapterConfig,
-    register_sizes,
-)
+from fairseq.models import register_model
+
+from fairseq_ext.models.adapter_transformer import AdapterTransformerModel, register_sizes
 from fairseq_ext.modules.routers import GivenRouter
 
 
@@ -19,10 +16,8 @@ class TransformerDomainAdapterModel(AdapterTransformerModel):
 
     needs_domains = True
 
-    def build_routers(
-        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
-    ) -> list[nn.Module]:
-        return [GivenRouter() for _ in range(num_layers)]
+    def build_router(self, config: Any, embed_dim: int, num_adapters: int, causal: bool) -> GivenRouter:
+        return GivenRouter()
 
 
 register_sizes("transformer_domain_adapter")

@@ -13,10 +13,9 @@ from fairseq_ext.base.option import names_in, option
 from fairseq_ext.models.adapter_transformer import (
     AdapterTransformerModel,
     TranslationAdapterConfig,
-    given_weights,
     register_sizes,
 )
-from fairseq_ext.modules.adapter_names import GUARDED, names_entry, read_names
+from fairseq_ext.modules.adapter_names import GUARDED, keep_names, read_names
 from fairseq_ext.modules.routers import GateRouter, RoutingBatch
 from fairseq_ext.modules.source_gate import SourceGate
 
@@ -84,8 +83,7 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
     needs_domains = False
     trained_gate_rows: list[int]
 
-    def add_adapters(self, config: TranslationAdapterConfig, names: Sequence[str]) -> None:
-        assert isinstance(config, GatedAdapterConfig)
+    def add_adapters(self, config: Any, names: Sequence[str]) -> None:
         super().add_adapters(config, names)
         self._add_source_gate(config, len(names))
         wanted = names_in(config.train_gates)
@@ -122,8 +120,8 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
     @property
     def gate_parameters(self) -> list[nn.Parameter]:
-        """The distinct weights of all gates, with one row per adapter."""
-        return list({id(each.weight): each.weight for each in self._readers if each.weight is not None}.values())
+        """The weights of all gates, with one row per adapter."""
+        return [gate.weight for gate in self._readers if gate.weight is not None]
 
     @property
     def _readers(self) -> list[Any]:
@@ -139,32 +137,16 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
         """Use these adapters only where their logit is the highest, and store their names in checkpoints."""
         for gate in self.gates:
             gate.guarded = tuple(sorted(self.adapter_names.index(name) for name in names))
-        key = GUARDED.rpartition(".")[2]
-        if names:
-            self.decoder.register_buffer(key, names_entry(names))
-        elif hasattr(self.decoder, key):
-            delattr(self.decoder, key)
+        keep_names(self.decoder, names, GUARDED)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         super().upgrade_state_dict_named(state_dict, name)
         self.guard(read_names(state_dict[GUARDED], GUARDED) if GUARDED in state_dict else [])
 
-    def build_routers(
-        self, config: TranslationAdapterConfig, embed_dim: int, num_adapters: int, num_layers: int, causal: bool
-    ) -> list[nn.Module]:
-        assert isinstance(config, GatedAdapterConfig)
-        return [
-            GateRouter(
-                embed_dim,
-                num_adapters,
-                config.gate_temperature,
-                causal,
-                config.gate_top_k,
-                STATES in gate_inputs(config),
-                config.gate_base,
-            )
-            for _ in range(num_layers)
-        ]
+    def build_router(self, config: Any, embed_dim: int, num_adapters: int, causal: bool) -> GateRouter:
+        reads_states = STATES in gate_inputs(config)
+        size = (embed_dim, num_adapters)
+        return GateRouter(*size, config.gate_temperature, causal, config.gate_top_k, reads_states, config.gate_base)
 
     @torch.no_grad()
     def gate_weights(self, net_input: dict, prev_output_tokens: Tensor) -> dict[str, Tensor]:
@@ -190,15 +172,15 @@ class TransformerGatedAdapterModel(AdapterTransformerModel):
 
         sides = {"encoder": gate.weights(encoder), "decoder": means(decoder), "tokens": gate.weights(decoder).mean(1)}
         parts: dict[str, Tensor] = {}
-        source, told = self.encoder.source_gate, encoder_out["known_logits"]
+        source, told = self.encoder.source_gate, encoder_out["routing"].known_logits
         known = None if source is None else source(net_input["src_tokens"]).transpose(0, 1)  # B×1×D
         if known is not None:
             parts["source"] = gate.weights(known)
-        if gate.weight is not None and told:
+        if gate.weight is not None and told is not None:
             parts["encoder_states"] = gate.weights(encoder if known is None else encoder - known)
-            parts["decoder_states"] = means(decoder - told[0].transpose(0, 1).unsqueeze(1))
+            parts["decoder_states"] = means(decoder - told.transpose(0, 1).unsqueeze(1))
         is_forced = net_input.get("is_forced")
-        given = given_weights(self.encoder, net_input.get("domain_ids"), is_forced)
+        given = self.encoder.given_weights(net_input.get("domain_ids"), is_forced)
         batch = RoutingBatch(given_weights=given, is_forced=is_forced)
         used = {side: batch.force(weights.transpose(0, 1)).transpose(0, 1) for side, weights in sides.items()}
         return used | parts

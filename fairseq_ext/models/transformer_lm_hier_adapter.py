@@ -133,12 +133,11 @@ class TransformerLMHierAdapterModel(FrozenBase, TransformerLanguageModel):
         embed_tree(cfg, getattr(task, "domains", []))
         if cfg.base_model:
             model = cls(CausalPathDecoder.load(cfg, task.target_dictionary))
-            model.add_adapters(cfg)
-            return model
-        model = super().build_model(cfg, task)
-        # Keep the embeddings that fairseq built from the options, and replace only the stack of layers.
-        embed_tokens = model.decoder.embed_tokens
-        model.decoder = PathDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
+        else:
+            model = super().build_model(cfg, task)
+            # Keep the embeddings that fairseq built from the options, and replace only the stack of layers.
+            embed_tokens = model.decoder.embed_tokens
+            model.decoder = PathDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
         model.add_adapters(cfg)
         return model
 

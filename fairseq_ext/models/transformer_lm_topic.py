@@ -97,22 +97,12 @@ class TopicOutput(FairseqIncrementalDecoder):
             return hidden, extra
         return self.output_layer(hidden), extra
 
-    def extract_features(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: Any = None,
-        incremental_state: dict | None = None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        hidden, extra = super().extract_features(prev_output_tokens, encoder_out, incremental_state, **kwargs)
-        hidden = hidden.to(self.topics.steering.embeddings.dtype)
+    def extract_features(self, *args: Any, **kwargs: Any) -> tuple[Tensor, dict[str, Any]]:
+        hidden, extra = super().extract_features(*args, **kwargs)
         steering = self.topics.steering
-        extra |= {
-            "hidden": hidden,
-            "topic_weights": steering.weights(hidden),
-            "topic_embeddings": steering.embeddings,
-        }
-        return hidden, extra
+        hidden = hidden.to(steering.embeddings.dtype)
+        topics = {"topic_weights": steering.weights(hidden), "topic_embeddings": steering.embeddings}
+        return hidden, extra | {"hidden": hidden, **topics}
 
     def output_layer(self, features: Tensor) -> Tensor:
         """Compute scores of tokens: B×T×H → B×T×V."""
@@ -166,12 +156,11 @@ class TransformerLMTopicModel(FrozenBase, TransformerLanguageModel):
         note_base(cfg)
         if cfg.base_model:
             model = cls(CausalTopicDecoder.load(cfg, task.target_dictionary))
-            model.add_topics(cfg)
-            return model
-        model = super().build_model(cfg, task)
-        # Keep the embeddings that fairseq built from the options, and replace only the output layer.
-        embed_tokens = model.decoder.embed_tokens
-        model.decoder = TopicDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
+        else:
+            model = super().build_model(cfg, task)
+            # Keep the embeddings that fairseq built from the options, and replace only the output layer.
+            embed_tokens = model.decoder.embed_tokens
+            model.decoder = TopicDecoder(cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
         model.add_topics(cfg)
         return model
 

@@ -19,9 +19,9 @@ NAMES = "decoder.adapter_names"
 GUARDED = "decoder.guarded_adapters"
 
 
-def keep_names(decoder: nn.Module, names: Sequence[str]) -> None:
-    """Store the names of the adapters' rows in the model's checkpoints."""
-    decoder.register_buffer(NAMES.rpartition(".")[2], names_entry(names))
+def keep_names(decoder: nn.Module, names: Sequence[str], key: str = NAMES) -> None:
+    """Store names of adapters in the model's checkpoints; without names, there is no such entry."""
+    decoder.register_buffer(key.rpartition(".")[2], names_entry(names) if names else None)
 
 
 def names_entry(names: Sequence[str]) -> Tensor:
@@ -40,11 +40,6 @@ def read_names(entry: Tensor, key: str = NAMES) -> list[str]:
     return names
 
 
-def has_rows(model: nn.Module, state_dict: dict[str, Tensor]) -> bool:
-    """Return whether a checkpoint has any of this model's adapter tensors."""
-    return any(key in state_dict for key in _row_keys(model))
-
-
 def match_rows(
     model: nn.Module, state_dict: dict[str, Tensor], names: Sequence[str], source: str, may_grow: bool = False
 ) -> None:
@@ -55,7 +50,7 @@ def match_rows(
     """
     saved_entry = state_dict.pop(NAMES, None)
     state_dict[NAMES] = names_entry(names)
-    if not has_rows(model, state_dict):
+    if not any(key in state_dict for key in _row_keys(model)):
         return
     if saved_entry is None:
         raise InputError(f"the checkpoint has adapters but no entry {NAMES} with their names; the file is damaged")

@@ -1,4 +1,4 @@
-"""GRU whose reset gate acts before the matrix product, alone or with gates between two domains.
+"""GRUs whose reset gate acts before the matrix product, and their combinations with word vectors of a second domain.
 
 Autograd would compute the gradient of every weight at each step and sum them; here one product over all steps computes
 it. Products are in the dtype of the weights, all else in that of the states; under autocast, weights are cast once per
@@ -7,6 +7,7 @@ sequence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +15,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from fairseq_ext.modules.autocast import autocast_dtype
+from fairseq_ext.modules.combinations import Combination
+
+# Returns ``g ⊙ own + (1 − g) ⊙ general`` at step t, for t, the context on which the gate g also depends, and ``own``.
+Mixer = Callable[[int, Tensor, Tensor], Tensor]
 
 
 class GRU(nn.Module):
@@ -39,15 +44,11 @@ class GRU(nn.Module):
         self.candidate = nn.Linear(hidden_dim, hidden_dim, bias=False)  # U
 
     def forward(
-        self,
-        inputs: Tensor,
-        initial: Tensor,
-        word_gate: _GateSteps | None = None,
-        context_gate: _GateSteps | None = None,
+        self, inputs: Tensor, initial: Tensor, mix_words: Mixer | None = None, mix_contexts: Mixer | None = None
     ) -> Tensor:
         dtype = autocast_dtype(inputs)
         gates, candidates = (_Product(part.weight.to(dtype)) for part in (self.gates, self.candidate))
-        if word_gate is None:
+        if mix_words is None:
             # The projected inputs do not depend on the states, so one product computes all steps.
             projected = self.input(inputs)
         else:
@@ -56,10 +57,10 @@ class GRU(nn.Module):
         state, states = initial, []
         for t, given in enumerate(projected.to(initial.dtype).unbind()):
             begin = state
-            if word_gate is not None:
-                given = read(given, word_gate.mix(t, state, words[t]))
-            if context_gate is not None:
-                begin = context_gate.mix(t, state, state)
+            if mix_words is not None:
+                given = read(given, mix_words(t, state, words[t]))
+            if mix_contexts is not None:
+                begin = mix_contexts(t, state, state)
             of_gates, of_candidate = given.tensor_split([2 * initial.size(-1)], -1)
             update, reset = gates(of_gates, begin).sigmoid().chunk(2, -1)
             candidate = candidates(of_candidate, reset * begin).tanh()
@@ -78,6 +79,13 @@ class DomainGate(nn.Module):
         super().__init__()
         self.given = nn.Linear(embed_dim + vector_dim + hidden_dim, gated_dim)  # W, W*, U*
         self.context = nn.Linear(hidden_dim, gated_dim, bias=False)  # U
+
+    def mixer(self, known: tuple[Tensor, ...], general: Tensor, dtype: torch.dtype) -> Mixer:
+        """Compute what depends on x, x* and h* (``known``) at all steps, and return the function of single steps."""
+        given = self.given(torch.cat(known, -1))
+        add_context = _Product(self.context.weight.to(given.dtype))
+        of_known, of_general = (each.to(dtype).unbind() for each in (given, general))
+        return lambda t, context, own: torch.lerp(of_general[t], own, add_context(of_known[t], context).sigmoid())
 
 
 class GatedGRU(nn.Module):
@@ -104,25 +112,67 @@ class GatedGRU(nn.Module):
         self.context_gate = DomainGate(*widths, hidden_dim) if gates_contexts else None
 
     def forward(self, words: Tensor, general_words: Tensor, general_states: Tensor, initial: Tensor) -> Tensor:
-        known, dtype = (words, general_words, general_states), initial.dtype
-        word_gate = None if self.word_gate is None else _GateSteps(self.word_gate, known, general_words, dtype)
-        context_gate = None
-        if self.context_gate is not None:
-            context_gate = _GateSteps(self.context_gate, known, general_states, dtype)
-        return self.gru(words, initial, word_gate, context_gate)
+        known = (words, general_words, general_states)
+        sides = ((self.word_gate, general_words), (self.context_gate, general_states))
+        mixers = [None if gate is None else gate.mixer(known, general, initial.dtype) for gate, general in sides]
+        return self.gru(words, initial, *mixers)
 
 
-class _GateSteps:
-    """A gate at all steps, partly computed from x, x* and h* (``known``) before the first step."""
+class DomainAdaptedGRU(nn.Module):
+    """GRUs from word vectors of two domains to the contexts that predict the next words (Zhang et al., 2016, §3).
 
-    def __init__(self, gate: DomainGate, known: tuple[Tensor, ...], general: Tensor, dtype: torch.dtype):
-        given = gate.given(torch.cat(known, -1))
-        self.add_context = _Product(gate.context.weight.to(given.dtype))
-        self.given, self.general = (each.to(dtype).unbind() for each in (given, general))
+    Shape:
+        words: T×B×E; general_words: T×B×E*; initial: 2×B×H, h and h* before the first step; result: T×B×C, where C is
+        ``output_dim``, and 2×B×H, the states after the last step. If the combination does not use a vector, its
+        width is 0 or its state stays unchanged.
+    """
 
-    def mix(self, t: int, context: Tensor, own: Tensor) -> Tensor:
-        """Return ``g ⊙ own + (1 − g) ⊙ general`` at step t, where g also depends on ``context``."""
-        return torch.lerp(self.general[t], own, self.add_context(self.given[t], context).sigmoid())
+    def __init__(self, combination: Combination, embed_dim: int, vector_dim: int, hidden_dim: int):
+        super().__init__()
+        self.combination = combination
+        self.gru: GRU | GatedGRU
+        if combination.has_gates:
+            self.gru = GatedGRU(
+                embed_dim, vector_dim, hidden_dim, combination.words == "gate", combination.gates_contexts
+            )
+        else:
+            self.gru = GRU(self._input_dim(embed_dim, vector_dim), hidden_dim)
+        self.general_gru = GRU(vector_dim, hidden_dim) if combination.has_general_contexts else None
+        self.context_weight = (
+            nn.Parameter(torch.empty(hidden_dim).uniform_(-0.1, 0.1)) if combination.weights_contexts else None
+        )
+        self.hidden_dim = hidden_dim
+        self.output_dim = 2 * hidden_dim if combination.contexts == "concatenation" else hidden_dim
+
+    def _input_dim(self, embed_dim: int, vector_dim: int) -> int:
+        if self.combination.words == "concatenation":
+            return vector_dim + embed_dim
+        return vector_dim if self.combination.words == "general" else embed_dim
+
+    def forward(self, words: Tensor, general_words: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+        own, general = initial
+        if self.general_gru is not None:
+            # h* does not depend on h, so all its steps can be computed first.
+            general_states = self.general_gru(general_words, general)
+            before = torch.cat([general.unsqueeze(0), general_states[:-1]])
+            general = general_states[-1]
+        if isinstance(self.gru, GatedGRU):
+            contexts = states = self.gru(words, general_words, before, own)
+        else:  # Eq. 7, 8
+            contexts = states = self.gru(_combined(self.combination.words, words, general_words), own)
+        if self.combination.contexts != "own":  # Eq. 9 to 12
+            weighted = general_states if self.context_weight is None else self.context_weight * general_states
+            contexts = _combined(self.combination.contexts, states, weighted)
+        return contexts, torch.stack([states[-1], general])
+
+
+def _combined(how: str, own: Tensor, general: Tensor) -> Tensor:
+    """Combine vectors of both domains as a combination says."""
+    if how == "concatenation":
+        return torch.cat([general, own], -1)
+    if how == "sum":
+        return general + own
+    return general if how == "general" else own
 
 
 class _Product:

@@ -23,6 +23,8 @@ class NodeBank(AdapterBank):
         nodes: parameters by kind of row, one per node.
     """
 
+    nodes: Any  # nn.ModuleDict of _RowViews
+
     def __init__(self, embed_dim: int, bottleneck_dim: int, num_adapters: int, init_scale: float = 1e-2):
         super().__init__(embed_dim, bottleneck_dim, num_adapters, init_scale, shared_norm=True)
         for kind in self.row_names:
@@ -33,29 +35,22 @@ class NodeBank(AdapterBank):
         self._bind()
 
     def node_parameters(self, node: int) -> Iterator[nn.Parameter]:
-        return (self._of(kind)[node] for kind in self.row_names)
+        return (self.nodes[kind][node] for kind in self.row_names)
 
     def gradients(self, kind: str) -> Iterator[tuple[int, Tensor]]:
         """Yield the nodes that have a gradient for a kind of row, with the gradient."""
-        parameters = enumerate(self.nodes[kind]._parameters.values())
-        return ((node, p.grad) for node, p in parameters if p is not None and p.grad is not None)
-
-    def _of(self, kind: str) -> _RowViews:
-        views = self.nodes[kind]
-        assert isinstance(views, _RowViews)
-        return views
+        return ((node, p.grad) for node, p in enumerate(self.nodes[kind].parameters()) if p.grad is not None)
 
     def _rows_of(self, active: Sequence[int] | None) -> Callable[[str], Tensor]:
         stored = super()._rows_of(active)
         if not torch.is_grad_enabled():
             return stored
         numbers = range(self.num_adapters) if active is None else active
-        return lambda kind: _stack([self._of(kind)[n] for n in numbers]) if kind in self.nodes else stored(kind)
+        return lambda kind: _stack([self.nodes[kind][n] for n in numbers]) if kind in self.nodes else stored(kind)
 
     def _bind(self) -> None:
         """Make the parameters views of the rows."""
-        for kind in self.nodes:
-            views = self._of(kind)
+        for kind, views in self.nodes.items():
             for node, row in enumerate(getattr(self, kind)):
                 if torch._has_compatible_shallow_copy_type(views[node], row):
                     views[node].data = row

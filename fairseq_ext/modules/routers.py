@@ -38,11 +38,6 @@ def sparse(chosen: Chosen) -> Mixture:
     return lambda bank, x, onto: bank.mix_chosen(x, chosen, onto)
 
 
-def either(is_one: Tensor, one: Mixture, other: Mixture) -> Mixture:
-    """Return a mixture that is ``one`` where ``is_one``, T×B×1 or 1×B×1, and ``other`` elsewhere."""
-    return lambda bank, x, onto: torch.where(is_one, one(bank, x, onto), other(bank, x, onto))
-
-
 @dataclass
 class RoutingBatch:
     """Inputs and outputs of routers for a batch that passes through a stack of layers.
@@ -94,6 +89,20 @@ class RoutingBatch:
         assert self.given_weights is not None
         return self.given_weights.ne(0).any(0).nonzero().squeeze(1).tolist() or [0]
 
+    def of_decoder(self, padding_mask: Tensor | None, incremental_state: dict | None) -> RoutingBatch:
+        """Return the batch for a decoder, from that of its encoder."""
+        given = (self.given_weights, self.most_given, self.is_forced)
+        return RoutingBatch(padding_mask, *given, incremental_state, self.known_logits)
+
+    def reordered(self, new_order: Tensor) -> RoutingBatch:
+        """Return a decoder's inputs for rows in another order, as in a beam."""
+
+        def moved(value: Tensor | None, dim: int) -> Tensor | None:
+            return None if value is None else value.index_select(dim, new_order)
+
+        given, is_forced, known = moved(self.given_weights, 0), moved(self.is_forced, 0), moved(self.known_logits, 1)
+        return RoutingBatch(None, given, self.most_given, is_forced, known_logits=known)
+
     def force(self, weights: Tensor) -> Tensor:
         """Replace a gate's weights by the given ones in forced rows: T×B×D."""
         if self.is_forced is None:
@@ -117,8 +126,6 @@ class GivenRouter(nn.Module):
         gathers: whether to select the batch's active adapters first in training, at the cost of a device
             synchronisation, so that unused adapters have no gradient.
     """
-
-    needs_given = True
 
     def __init__(self, gathers: bool = False):
         super().__init__()
@@ -195,7 +202,6 @@ class GateRouter(nn.Module):
         guarded: rows of guarded adapters, see :class:`GuardedRows`.
     """
 
-    needs_given = False
     guarded: tuple[int, ...] = ()
     weight: nn.Parameter | None
     base_weight: nn.Parameter | None
@@ -295,7 +301,8 @@ class GateRouter(nn.Module):
             is_other = is_other | batch.is_forced.unsqueeze(-1)
         if x.device.type == "cpu" and not bool(is_other.any()):
             return alone
-        return either(is_other, self._mixture(x, weights, most), alone)
+        mixed = self._mixture(x, weights, most)
+        return lambda bank, x, onto: torch.where(is_other, mixed(bank, x, onto), alone(bank, x, onto))
 
     def _mixture(self, x: Tensor, weights: Tensor, most: int, active: Sequence[int] | None = None) -> Mixture:
         """Return the mixture with weights T×B×A; if the gate is sparse, at most ``most`` a position are nonzero."""

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_ext.modules.autocast import autocast_dtype
+
 _ROWS = 256  # positions computed at once: enough for fast products, and few enough for the processor's cache
 
 
@@ -75,8 +77,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> Tensor:
-        device = features.device.type
-        product = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        product = autocast_dtype(weight)
         trains_weight = ctx.needs_input_grad[1]
         ctx.dtypes = features.dtype, weight.dtype
         features, weight = features.to(product), weight.to(product)

@@ -52,10 +52,15 @@ class SSRU(nn.Module):
         forget, candidate = self.forget(query).float().sigmoid(), self.candidate(query).float()
         if key_padding_mask is not None:
             forget = forget.masked_fill(key_padding_mask.t().unsqueeze(-1), 1.0)
-        cells = cells_of(forget, candidate, self._get_input_buffer(incremental_state).get("cell"))
+        cell = self._get_input_buffer(incremental_state).get("cell", torch.zeros_like(candidate[0]))
+        cells = []
+        # On a CPU, a scan of logarithmic depth takes five times as long: it computes every position several times.
+        for forget_now, candidate_now in zip(forget.unbind(), candidate.unbind(), strict=True):
+            cell = torch.lerp(candidate_now, cell, forget_now)
+            cells.append(cell)
         if incremental_state is not None:
-            incremental_state[self.state_key] = {"cell": cells[-1]}
-        return cells.relu().to(query.dtype), None
+            incremental_state[self.state_key] = {"cell": cell}
+        return torch.stack(cells).relu().to(query.dtype), None
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Reorder the cells with the beam: row i of the result is row ``new_order[i]`` of the state."""
@@ -65,18 +70,3 @@ class SSRU(nn.Module):
     def _get_input_buffer(self, incremental_state: dict | None) -> dict[str, Tensor]:
         """Return the state of the last position, B×H; empty before the first."""
         return (incremental_state or {}).get(self.state_key, {})
-
-
-def cells_of(forget: Tensor, candidate: Tensor, cell: Tensor | None = None) -> Tensor:
-    """Return ``c_t = f_t ⊙ c_{t−1} + (1 − f_t) ⊙ x_t`` of all positions, after ``cell`` (default: zero).
-
-    Shape:
-        forget, candidate and result: T×B×H; cell: B×H
-    """
-    cell = torch.zeros_like(candidate[0]) if cell is None else cell
-    cells = []
-    # On a CPU, a scan of logarithmic depth takes five times as long, because it computes every position several times.
-    for forget_now, candidate_now in zip(forget.unbind(), candidate.unbind(), strict=True):
-        cell = torch.lerp(candidate_now, cell, forget_now)
-        cells.append(cell)
-    return torch.stack(cells)

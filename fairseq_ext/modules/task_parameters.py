@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from threading import local
-from typing import Literal, cast
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_ext.base.domain_names import is_domain_name
 from fairseq_ext.base.errors import InputError
+from fairseq_ext.modules.post_layer_adapter import ThreadValue
 from fairseq_ext.modules.text_entry import read_text, text_entry
 
 # Keys are fairseq's names; swish is AdapterHub's default.
@@ -133,32 +133,18 @@ class TaskParameters(nn.Module):
         return TaskDescription.from_entry(self.description, "the model's task").labels
 
 
-class TaskSwitch(local):
-    """Thread-local selection of the task for all layers of an encoder.
+class TaskSwitch(ThreadValue[TaskParameters]):
+    """Selection of the task for all layers of an encoder, None for the base alone.
 
     Attributes:
-        task: parameters to use; None for the base alone.
         waiting: adapters that the current layer has not reached yet.
     """
 
-    task: TaskParameters | None = None
     waiting: Iterator[nn.Module] = iter(())
 
     def __reduce__(self) -> tuple:
         # A copy of an encoder starts with no task selected.
         return TaskSwitch, ()
-
-    def adapters(self, layer: int) -> Sequence[nn.Module]:
-        """Return the adapters of a layer, attention's first; empty for the base."""
-        if self.task is None:
-            return ()
-        return list(self.task.adapters)[2 * layer : 2 * layer + 2]
-
-    def norm(self, position: int) -> nn.LayerNorm | None:
-        """Return the task's version of the encoder's norm at a position, or None."""
-        if self.task is None or not len(self.task.norms):
-            return None
-        return cast(nn.LayerNorm, self.task.norms[position])
 
 
 class SwitchedLayerNorm(nn.LayerNorm):
@@ -169,7 +155,8 @@ class SwitchedLayerNorm(nn.LayerNorm):
         self.switch, self.position = switch, position
 
     def forward(self, x: Tensor) -> Tensor:
-        norm = self.switch.norm(self.position) or self
+        task = self.switch.value
+        norm: Any = self if task is None or not len(task.norms) else task.norms[self.position]
         return F.layer_norm(x, self.normalized_shape, norm.weight, norm.bias, self.eps)
 
 

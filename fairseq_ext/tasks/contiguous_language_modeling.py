@@ -117,31 +117,22 @@ class ContiguousLanguageModelingTask(VocabularyMemory, Precision, LanguageModeli
         self.datasets[split] = ContiguousSegments(tokens, rows, self.cfg.tokens_per_sample, pad, eos)
         return self.datasets[split]
 
-    def get_batch_iterator(  # type: ignore[override]
-        self,
-        dataset: Any,
-        num_shards: int = 1,
-        num_workers: int = 0,
-        epoch: int = 1,
-        data_buffer_size: int = 0,
-        **options: Any,
-    ) -> iterators.EpochBatchIterator:
+    def get_batch_iterator(self, dataset: Any, **options: Any) -> iterators.EpochBatchIterator:  # type: ignore[override]
         """Return all segments in order; for prompts to continue, return fairseq's batches."""
-        loading = {"num_workers": num_workers, "epoch": epoch, "data_buffer_size": data_buffer_size}
         if not isinstance(dataset, ContiguousSegments):
-            return super().get_batch_iterator(dataset, num_shards=num_shards, **loading, **options)
-        if num_shards > 1:
+            return super().get_batch_iterator(dataset, **options)
+        if options.get("num_shards", 1) > 1:
             raise InputError(
-                f"{num_shards} processes: this task reads contiguous text in one process; set "
+                f"{options['num_shards']} processes: this task reads contiguous text in one process; set "
                 "--distributed-world-size 1"
             )
         return iterators.EpochBatchIterator(
             dataset,
             collate_fn=dataset.collater,
             batch_sampler=[[index] for index in range(len(dataset))],
-            num_workers=num_workers,
-            epoch=epoch,
-            buffer_size=data_buffer_size,
+            num_workers=options.get("num_workers", 0),
+            epoch=options.get("epoch", 1),
+            buffer_size=options.get("data_buffer_size", 0),
             disable_shuffling=True,
         )
 

@@ -12,7 +12,6 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import DictConfig
-from torch import Tensor
 
 from fairseq_ext.base.domain_names import DOMAINS_FILE
 from fairseq_ext.base.domain_tree import DomainTree, names_of_paths
@@ -214,20 +213,13 @@ class MultiDomainLanguageModelingTask(MultiDomainTask, LanguageModelingTask):
 
     # Inference
 
-    def inference_step(
-        self,
-        generator: Any,
-        models: list,
-        sample: dict,
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
-    ) -> list:
+    def inference_step(self, generator: Any, models: list, sample: dict, *args: Any, **options: Any) -> list:
         """Continue each prompt with the paths of its domain, or of --domain or --paths."""
         if self.tree is None:
-            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+            return super().inference_step(generator, models, sample, *args, **options)
         # Typed text has no weights: B×N for each prompt, or 1×N for all.
         weights = sample["net_input"].get("node_weights")
         if weights is None:
             weights = torch.from_numpy(self._weights_of(None)).unsqueeze(0)
         with node_weights_of(weights):
-            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+            return super().inference_step(generator, models, sample, *args, **options)

@@ -195,13 +195,9 @@ class MultiDomainTask(VocabularyMemory, Precision):
         )
 
     def get_interactive_tokens_and_lengths(self, lines: Sequence[str], encode_fn: Any) -> tuple[list, list]:
-        """Encode the next lines of fairseq-interactive."""
-        self.count_typed(lines)
-        return super().get_interactive_tokens_and_lengths(lines, encode_fn)  # type: ignore[misc]
-
-    def count_typed(self, lines: Sequence[str]) -> None:
-        """Number the next lines of fairseq-interactive, which reads them in parts, for messages."""
+        """Encode the next lines of fairseq-interactive, which reads them in parts; number them for messages."""
         self.typed = range(self.typed.stop, self.typed.stop + len(lines))
+        return super().get_interactive_tokens_and_lengths(lines, encode_fn)  # type: ignore[misc]
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
         self._refuse_shards("fairseq-interactive")

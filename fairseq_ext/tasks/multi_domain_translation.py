@@ -34,7 +34,7 @@ from fairseq_ext.text.subwords import LANGUAGE_TOKENS_FILE
 
 
 @register_task("multi_domain_translation", dataclass=MultiDomainTranslationConfig)
-class MultiDomainTranslationTask(TranslationInference, OutputSymbols, MultiDomainTask, TranslationTask):
+class MultiDomainTranslationTask(OutputSymbols, MultiDomainTask, TranslationInference, TranslationTask):
     """fairseq's translation task over a data directory with one sub-directory per domain.
 
     ::
@@ -156,7 +156,7 @@ class MultiDomainTranslationTask(TranslationInference, OutputSymbols, MultiDomai
     ) -> DomainPairs:
         return DomainPairs(
             corpora,
-            repetitions,
+            repetitions=repetitions,
             seed=self.cfg.seed,
             tags=self.typed_domains.indices if self.cfg.domain_tags else None,
             domains_to_model=self.model_takes_domains,

@@ -60,22 +60,18 @@ class Precision:
         torch.set_float32_matmul_precision(str(self.cfg.matmul_precision))
         super().begin_epoch(epoch, model)  # type: ignore[misc]
 
-    def train_step(
-        self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **options: Any
-    ) -> tuple[Any, Any, dict]:
+    def train_step(self, sample: dict, model: Any, criterion: Any, *args: Any, **options: Any) -> tuple[Any, Any, dict]:
         """Run fairseq's forward and backward pass with --cpu-precision."""
-        if next(model.parameters()).device.type == "cpu":
-            criterion = computed_in(self.cpu_precision, criterion)
-        return super().train_step(sample, model, criterion, optimizer, *args, **options)  # type: ignore[misc]
+        if next(model.parameters()).device.type == "cpu" and self.cpu_precision == BFLOAT16:
+            criterion = _in_bfloat16(criterion)
+        return super().train_step(sample, model, criterion, *args, **options)  # type: ignore[misc]
 
 
-def computed_in(precision: str, criterion: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a criterion that computes itself and its model in a precision, forward and backward.
+def _in_bfloat16(criterion: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a criterion whose matrix products, and those of its model, are in bfloat16, forward and backward.
 
-    With bfloat16, matrix products are in bfloat16; weights, losses, softmaxes and the optimiser stay in float32.
+    Weights, losses, softmaxes and the optimiser stay in float32.
     """
-    if precision == FLOAT32:
-        return criterion
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         # torch's flash attention on CPUs is slower for short sentences.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,12 @@ from torch import Tensor
 from fairseq_ext.base.domain_names import BASE_ROUTE, domain_tag, is_domain_tag
 from fairseq_ext.base.errors import InputError, check_choice
 from fairseq_ext.data.language_tokens import LanguageDictionary
-from fairseq_ext.data.teacher_labels import DomainShares, TeacherLabels
+from fairseq_ext.data.teacher_labels import TeacherLabels
 from fairseq_ext.models.adapter_transformer import NO_ADAPTER
 from fairseq_ext.tasks.translation_options import CLASSIFIER, NONE, ORACLE, SOFT, UNIFORM, MultiDomainTranslationConfig
 
 # The domain of all sentences of a corpus or of each, and weights of all domains instead.
-Routing = tuple[np.ndarray | int | None, DomainShares | np.ndarray | None]
+Routing = tuple[np.ndarray | int | None, TeacherLabels | np.ndarray | None]
 _TAGGED_LINE = re.compile(r"\s*<domain:([^<>\s]+)>\s*(.*)", re.DOTALL)
 
 
@@ -41,7 +42,7 @@ def routing_of(
     if source in (CLASSIFIER, SOFT):
         if labels is None:
             raise InputError(f"--domain-source {source}: needs the classifier's labels; set --teacher-dir")
-        return (None, DomainShares(labels, number)) if source == SOFT else (_best(cfg, number, labels), None)
+        return (None, replace(labels, num_used=number)) if source == SOFT else (_best(cfg, number, labels), None)
     if source == UNIFORM:
         return None, np.broadcast_to(uniform_weights(number), (num_rows, number))
     if source == NONE and needs_domains:
@@ -54,7 +55,7 @@ def routing_of(
 def _best(cfg: MultiDomainTranslationConfig, num_domains: int, labels: TeacherLabels) -> np.ndarray:
     """Return the domain of each sentence; models that read tags have no base, and take the likeliest domain."""
     if cfg.domain_tags:
-        return DomainShares(labels, num_domains)[:].argmax(1)
+        return replace(labels, num_used=num_domains)[:].argmax(1)
     best = labels.best(cfg.least_certainty)
     return np.where((best >= 0) & (best < num_domains), best, NO_ADAPTER)
 
@@ -118,9 +119,7 @@ class TypedDomains:
 
     def tag(self, tokens: Tensor, domain: str | None) -> Tensor:
         """Prepend a domain's tag to a sentence's tokens, unless it already has a tag."""
-        if domain is None:
-            return tokens
-        if int(tokens[0]) in self.indices:
+        if domain is None or int(tokens[0]) in self.indices:
             return tokens
         return torch.cat([tokens.new_tensor([self.indices[self.domains.index(domain)]]), tokens])
 

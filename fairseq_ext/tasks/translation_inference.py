@@ -19,7 +19,6 @@ class TranslationInference:
     """Mixin of the translation task: its side of fairseq-generate, fairseq-interactive and the hub."""
 
     cfg: Any
-    count_typed: Callable[[Sequence[str]], None]
 
     def build_generator(
         self, models: list, args: Any, seq_gen_cls: Any = None, extra_gen_cls_kwargs: dict | None = None, **kwargs: Any
@@ -61,7 +60,6 @@ class TranslationInference:
 
     def get_interactive_tokens_and_lengths(self, lines: Sequence[str], encode_fn: Any) -> tuple[list, list]:
         """Encode typed lines; a tag ``<domain:NAME>`` in front of a line selects its domain."""
-        self.count_typed(lines)
         tokens = [self.encode_line(line, encode_fn) for line in lines]
         return tokens, [len(line) for line in tokens]
 

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from fairseq_ext.modules.combinations import COMBINATIONS
-from fairseq_ext.modules.domain_adapted_gru import DomainAdaptedGRU
-from fairseq_ext.modules.gru import GRU, DomainGate, GatedGRU
+from fairseq_ext.modules.gru import GRU, DomainAdaptedGRU, DomainGate, GatedGRU
 
 T, B, E, H = 5, 3, 4, 6
 UNGATED = [name for name, combination in COMBINATIONS.items() if not combination.has_gates]
