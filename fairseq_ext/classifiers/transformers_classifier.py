@@ -41,7 +41,7 @@ def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labe
     # Before loading, which initialises the new classification head.
     transformers.set_seed(seed)
     names = [str(number) for number in range(int(labels.max()) + 1)]
-    head = {
+    head: dict[str, Any] = {
         "id2label": dict(enumerate(names)),  # BART forgets a number of labels without names
         "label2id": {name: number for number, name in enumerate(names)},
         "problem_type": "single_label_classification",
