@@ -76,6 +76,8 @@ def train(folder: Path, options: TransformersTeacher, texts: Sequence[str], labe
     # The precision chosen on this machine is saved, so that all machines label in the same one.
     settings = {"batch_size": options.batch_size, "max_length": options.max_length, "precision": precision}
     write_json(folder / _SETTINGS, settings)
+    for weights in folder.glob("*.safetensors"):  # which the library keeps private
+        weights.chmod((folder / _SETTINGS).stat().st_mode)
 
 
 def load(folder: Path) -> TransformersClassifier:

@@ -38,6 +38,7 @@ def test_it_learns_and_survives_saving(encoder: Path, tmp_path: Path) -> None:
         precision="bfloat16",
     )  # fmt: skip
     train_classifier(tmp_path, options, TEXTS, LABELS, seed=1)
+    assert len({path.stat().st_mode for path in tmp_path.iterdir()}) == 1  # safetensors are private by themselves
     classifier = load_classifier(tmp_path, "transformers")
     probs = classifier.predict(TEXTS)
     np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-5)
