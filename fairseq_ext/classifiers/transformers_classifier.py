@@ -15,7 +15,7 @@ from fairseq_ext.base.errors import InputError
 from fairseq_ext.base.json_file import read_json, write_json
 from fairseq_ext.base.sections import read_model
 from fairseq_ext.classifiers.classifier import TransformersTeacher
-from fairseq_ext.modules.pretrained import hide_broken_torchaudio, load_pretrained
+from fairseq_ext.modules.pretrained import hide_broken_torchaudio, load_pretrained, reason_of
 
 hide_broken_torchaudio()
 
@@ -145,10 +145,9 @@ def _check_reading(tokenizer: Any, model: Any, options: TransformersTeacher) -> 
         (padded, other), (alone,) = (_logits_of(tokenizer, model.eval(), some) for some in (rows, rows[:1]))
     # A model may fail in any way on longer texts than it has positions for, or on inputs that it does not take.
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"teacher.model: {options.model!r} cannot classify texts of {options.max_length} tokens ({reason}); lower "
-            "teacher.max_length, or give another model"
+            f"teacher.model: {options.model!r} cannot classify texts of {options.max_length} tokens "
+            f"({reason_of(error)}); lower teacher.max_length, or give another model"
         ) from None
     if not (padded - alone).norm() <= _PADDING_EFFECT * (other - alone).norm():
         raise InputError(

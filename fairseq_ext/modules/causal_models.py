@@ -18,6 +18,7 @@ from fairseq_ext.modules.pretrained import (
     check_finite,
     hide_broken_torchaudio,
     in_one_line,
+    reason_of,
 )
 
 _CAUSAL = ("ForCausalLM", "LMHeadModel")  # ends of the names of architectures
@@ -201,10 +202,9 @@ def _check_scores(model: Any, where: str) -> None:
         stepwise = scores_of(model, torch.cat(steps, 1))
     # Each architecture has code of its own.
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         precision = str(model.dtype).removeprefix("torch.")
         raise InputError(
-            f"{where}: {kind!r} cannot be a base in {precision} ({reason}); give another model or precision"
+            f"{where}: {kind!r} cannot be a base in {precision} ({reason_of(error)}); give another model or precision"
         ) from None
     if not are_alike(whole, expected):
         raise InputError(f"{where}: {kind!r} changes scores behind its output layer; give another")

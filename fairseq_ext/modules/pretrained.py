@@ -114,10 +114,14 @@ def in_one_line(name: str | Path, where: str) -> Iterator[None]:
         raise
     # The library may raise any exception for a damaged file.
     except Exception as error:
-        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
         is_gguf = str(name).endswith(GGUF)
         needed = "the whole file" if is_gguf else "a folder with config.json, model.safetensors and a tokenizer"
-        raise InputError(f"{where}: {str(name)!r} cannot be loaded ({reason}); give {needed}") from None
+        raise InputError(f"{where}: {str(name)!r} cannot be loaded ({reason_of(error)}); give {needed}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of an exception of transformers, or its class if it has no text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def check_config(folder: Path) -> None:

@@ -49,7 +49,6 @@ class ModelTokenizer:
 
     def encode(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield each line as space-separated ids."""
-
         start = "\n" if self._before else ""
 
         def encode(block: list[str]) -> Any:
